@@ -1,0 +1,62 @@
+"""Tool memory for LLM agents: which tool worked next, in what situation, and why.
+
+    from hepm import Memory
+
+    with Memory.open("runs.hepm") as memory:
+        memory.ingest("results/*.json", namespace="retail")
+        print(memory.suggest(after="get_order_details", namespace="retail").prompt())
+
+Importing hepm loads nothing heavy: `Memory` and what it needs come in when first named.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+from hepm.errors import HepmError
+from hepm.types import (
+    START,
+    Evidence,
+    Outcome,
+    StateSummary,
+    Suggestion,
+    Suggestions,
+    Tool,
+    ToolCall,
+    Trajectory,
+    Transition,
+    Turn,
+)
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
+
+__all__ = [
+    "START",
+    "Evidence",
+    "HepmError",
+    "Memory",
+    "Outcome",
+    "StateSummary",
+    "Suggestion",
+    "Suggestions",
+    "Tool",
+    "ToolCall",
+    "Trajectory",
+    "Transition",
+    "Turn",
+]
+__version__ = _version("hepm")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Memory":
+        from hepm.memory import Memory
+
+        return Memory
+    raise AttributeError(f"module 'hepm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,48 @@
+"""Every error that hepm raises on purpose.
+
+HepmError
+├── InputError (ValueError)          a file, record or argument that cannot be used as it is
+│   ├── FormatError                  no reader knows the file, or the file is not what its reader needs
+│   └── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
+├── StoreError (OSError)             the store cannot be read or written
+│   ├── StoreVersionError            written by a newer hepm
+│   └── StoreDamagedError            the file is no store, or its content is torn
+├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
+└── MissingExtraError (ImportError)  an optional dependency is not installed
+"""
+
+
+class HepmError(Exception):
+    """Base of all; its text is one sentence that says what, where and what to do."""
+
+
+class InputError(HepmError, ValueError):
+    """Something given to hepm cannot be used as it is."""
+
+
+class FormatError(InputError):
+    """No reader knows the file, or it is not what its reader needs."""
+
+
+class ImplausibleVectorError(InputError):
+    """An embedding with NaN, zero length or the wrong size."""
+
+
+class StoreError(HepmError, OSError):
+    """The store cannot be read or written."""
+
+
+class StoreVersionError(StoreError):
+    """The store was written by a newer hepm."""
+
+
+class StoreDamagedError(StoreError):
+    """The file is no store, or its content is torn."""
+
+
+class EmbedderMismatchError(HepmError, ValueError):
+    """The store holds the vectors of another embedder."""
+
+
+class MissingExtraError(HepmError, ImportError):
+    """An optional dependency is not installed; the text names the extra that brings it."""

@@ -1,0 +1,272 @@
+"""The values hepm speaks: trajectories in, transitions between, suggestions out.
+
+Everything here is frozen and checked on construction, and knows nothing of files, stores or policies.
+The words are defined once, in docs/glossary.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, overload
+
+ToolName: TypeAlias = str
+JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
+Role: TypeAlias = Literal["system", "user", "assistant"]
+
+START: Final[ToolName] = "<START>"
+"""The node before the first call. Ours; the paper starts after the first call."""
+
+USER_SIDE: Final = "user:"
+"""Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a record tells about a tool.
+
+    Attributes:
+        parameters: JSON Schema of the arguments; empty where unknown.
+    """
+
+    name: ToolName
+    description: str = ""
+    parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+
+    def __post_init__(self) -> None:
+        _check_tool_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One invocation of a tool.
+
+    Attributes:
+        result: Text the call returned; None where the record holds none.
+        error: Whether it failed; None where the record does not say, which is not the same as False.
+    """
+
+    name: ToolName
+    arguments: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    result: str | None = None
+    error: bool | None = None
+    latency_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_tool_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message. The calls of one turn were issued together: a set, whatever order they are listed in.
+
+    A turn of role "user" holds calls only where a simulated user has tools of its own.
+    """
+
+    role: Role
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        reward: As recorded, no unit; None where there is none.
+        success: The label; None where unknown, and then the run is kept but counts for nothing.
+    """
+
+    reward: float | None = None
+    success: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward is not None and not math.isfinite(self.reward):
+            raise ValueError(f"the reward is {self.reward}, not a finite number")
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The ordered record of one run on one task, with its outcome.
+
+    Attributes:
+        id: The record's own id, or a hash of its content.
+        environment: Where the run took place ("retail", a repository); comes with the record.
+        task: Id of the task inside the environment.
+        user: Whose run it was, so that it can be forgotten.
+        ended_at: Unix time in seconds, None where unknown.
+        tags: What else tells runs apart: trial, attack, split.
+        source: The file it was read from.
+    """
+
+    id: str
+    turns: tuple[Turn, ...]
+    outcome: Outcome = Outcome()
+    environment: str = ""
+    task: str = ""
+    model: str = ""
+    user: str = ""
+    ended_at: float | None = None
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    source: str = ""
+    tools: tuple[Tool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("a trajectory needs an id")
+
+    @property
+    def steps(self) -> int:
+        """Number of assistant turns: the rollout length n that efficiency is measured by (H-EPM, 4.2)."""
+        return sum(turn.role == "assistant" for turn in self.turns)
+
+    def calls(self, *, user_side: bool = False) -> Iterator[ToolCall]:
+        """The agent's calls in listed order, parallel ones flattened; with `user_side` the simulated user's too."""
+        for turn in self.turns:
+            if user_side or turn.role != "user":
+                yield from turn.calls
+
+
+@dataclass(frozen=True, slots=True)
+class StateSummary:
+    """What the agent knew at one point of a run, in a few lines.
+
+    Attributes:
+        own: The agent's own summary, where it wrote one; it then stands for everything else.
+        goal: First user message, cut.
+        user: Last user message, cut.
+        assistant: Last text of the agent itself, cut.
+        result: Last tool result, cut.
+        tools: Names of the last calls, oldest first.
+    """
+
+    own: str = ""
+    goal: str = ""
+    user: str = ""
+    assistant: str = ""
+    result: str = ""
+    tools: tuple[ToolName, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The summary as one text, to be read and to be embedded."""
+        if self.own:
+            return self.own
+        parts = (("user", self.user or self.goal), ("agent", self.assistant), ("result", self.result))
+        lines = [f"{name}: {part}" for name, part in parts if part]
+        if self.tools:
+            lines.append("after: " + ", ".join(self.tools))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Tool calls of one tool-bearing turn followed by those of the next: every pair across the two sets.
+
+    Attributes:
+        sources: Tools of the earlier turn in listed order; (START,) before the first call.
+        targets: Tools of the later turn in listed order.
+        step: Which transition of the run this is, from 0.
+        state: What the agent knew when it issued the later turn.
+    """
+
+    sources: tuple[ToolName, ...]
+    targets: tuple[ToolName, ...]
+    step: int
+    state: StateSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What stands behind a suggestion: ids of runs that took this way, and what their agents knew then."""
+
+    runs: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
+
+
+class Suggestion:
+    """One tool to try next, and why.
+
+    Attributes:
+        tool: Its name.
+        score: In [0, 1]; what it means depends on the policy, higher is better.
+        support: How many successful trajectories stand behind it.
+        failure_share: Failed among all labelled trajectories that took this way, in [0, 1].
+        similarity: Cosine of the present state with the most similar remembered one; None where no state was compared.
+        reason: One line.
+    """
+
+    __slots__ = ("_evidence", "_look_up", "failure_share", "reason", "score", "similarity", "support", "tool")
+
+    def __init__(
+        self,
+        tool: ToolName,
+        score: float,
+        support: int,
+        failure_share: float,
+        similarity: float | None,
+        reason: str,
+        look_up: Callable[[], Evidence] = Evidence,
+    ) -> None:
+        self.tool = tool
+        self.score = score
+        self.support = support
+        self.failure_share = failure_share
+        self.similarity = similarity
+        self.reason = reason
+        self._look_up = look_up
+        self._evidence: Evidence | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """Runs and summaries behind it. Read from the store when first asked for, so that a suggestion stays fast."""
+        if self._evidence is None:
+            self._evidence = self._look_up()
+        return self._evidence
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Ids of the runs behind it, most recent first."""
+        return self.evidence.runs
+
+    @property
+    def summaries(self) -> tuple[str, ...]:
+        """What agents knew when they took this way."""
+        return self.evidence.summaries
+
+    def __repr__(self) -> str:
+        return f"Suggestion({self.tool!r}, score={self.score:.3f}, support={self.support}, reason={self.reason!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions(Sequence[Suggestion]):
+    """What a policy answers: tools in order, or none and why.
+
+    Attributes:
+        abstained: Why there is no suggestion; None when there is one.
+    """
+
+    ranked: tuple[Suggestion, ...] = ()
+    abstained: str | None = None
+
+    def prompt(self) -> str:
+        """The line for a system prompt (H-EPM, appendix E.1); empty when there is no opinion."""
+        return "Suggested next tools: " + ", ".join(s.tool for s in self.ranked) if self.ranked else ""
+
+    @overload
+    def __getitem__(self, index: int) -> Suggestion: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Suggestion]: ...
+    def __getitem__(self, index: int | slice) -> Suggestion | Sequence[Suggestion]:
+        return self.ranked[index]
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+
+def _check_tool_name(name: ToolName) -> None:
+    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
+        raise ValueError(f"a tool call without a name: {name!r}")
+    if name == START:
+        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
