@@ -1,0 +1,138 @@
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.embed import HashingEmbedder, check_vectors
+from hepm.embed.hashing import _hash
+
+EMBEDDER = HashingEmbedder()
+
+
+def one(text: str) -> np.ndarray:
+    return EMBEDDER.embed([text])[0]
+
+
+def test_the_hash_of_a_word_is_the_same_on_every_machine_and_in_every_version():
+    assert _hash("cancel_order") == 0xA8C1A728
+    assert _hash("größe") == 0x58C8F6A0
+    assert _hash("") == 0x25CF7112
+
+
+def test_the_vector_of_a_known_text_never_changes():
+    vector = one("Return the return policy")
+    assert {int(i): round(float(vector[i]), 4) for i in np.flatnonzero(vector)} == {
+        114: -0.4533,
+        403: -0.7675,
+        491: -0.4533,
+    }
+
+
+def test_vectors_do_not_depend_on_pythons_hash_seed():
+    program = "from hepm.embed import HashingEmbedder as E; print(E(64).embed(['where is my order']).tobytes().hex())"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_a_repeated_word_counts_one_plus_the_logarithm_of_its_number():
+    vector = one("order order order flight")
+    order, flight = (vector[one(word) != 0].item() for word in ("order", "flight"))
+    assert abs(order) / abs(flight) == pytest.approx(1 + math.log(3))
+
+
+def test_case_punctuation_and_single_letters_do_not_change_a_vector():
+    assert np.array_equal(one("Cancel the ORDER, please!"), one("cancel; the order (a) please x"))
+
+
+def test_word_order_does_not_change_a_vector():
+    assert np.array_equal(one("cancel the order"), one("the order cancel"))
+
+
+def test_texts_that_share_more_words_lie_closer():
+    query = one("user wants to return two items of a delivered order")
+    near = one("customer wants to return one item of an order that was delivered")
+    far = one("book a flight from Boston to Seattle on Friday")
+    assert query @ near > 0.4
+    assert query @ far < 0.2
+
+
+@pytest.mark.parametrize("text", ["", "   ", "a ! ?", "\ud800", "\x00"])
+def test_a_text_without_words_gets_the_one_direction_of_the_empty_word(text: str):
+    vector = one(text)
+    assert np.linalg.norm(vector) == 1
+    assert np.array_equal(vector, one("-"))
+
+
+def test_words_that_cancel_each_other_still_give_a_unit_vector():
+    embedder = HashingEmbedder(1)
+    signs = {sign: f"word{i}" for i in range(50) if (sign := float(embedder.embed([f"word{i}"])[0, 0]))}
+    vector = embedder.embed([f"{signs[1.0]} {signs[-1.0]}"])
+    assert np.array_equal(vector, embedder.embed([""]))
+
+
+def test_sign_and_bucket_are_independent():
+    words = [f"order_{i}" for i in range(20_000)]
+    vectors = HashingEmbedder(64).embed(words)
+    positive_D = (vectors > 0).sum(axis=0)
+    used_D = (vectors != 0).sum(axis=0)
+    # 20,000 words in 64 buckets: 312 each, give or take 18; half of each positive, give or take 3 %.
+    assert np.all(np.abs(used_D - 312.5) < 90)
+    assert np.all(np.abs(positive_D / used_D - 0.5) < 0.15)
+
+
+def test_no_text_gives_no_vectors():
+    assert EMBEDDER.embed([]).shape == (0, 512)
+
+
+def test_a_word_of_a_megabyte_is_embedded_and_not_remembered():
+    embedder = HashingEmbedder()
+    vectors = embedder.embed(["x" * 1_000_000 + " short"])
+    check_vectors(vectors, dimensions=512, name=embedder.name)
+    assert set(embedder._hashes) == {"short"}
+
+
+def test_the_dictionary_of_words_stays_bounded_and_forgetting_changes_no_vector(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hepm.embed.hashing._WORDS_REMEMBERED", 10)
+    embedder = HashingEmbedder()
+    text = " ".join(f"word{i}" for i in range(35))
+    assert np.array_equal(embedder.embed([text])[0], one(text))
+    assert len(embedder._hashes) <= 10
+
+
+@given(st.lists(st.text(max_size=60), max_size=8), st.integers(0, 7))
+def test_the_vector_of_a_text_does_not_depend_on_its_batch(texts: list[str], index: int):
+    vectors = EMBEDDER.embed(texts)
+    check_vectors(vectors, dimensions=512, name=EMBEDDER.name)
+    if index < len(texts):
+        assert np.array_equal(vectors[index], one(texts[index]))
+
+
+def test_vectors_are_the_same_across_the_borders_of_inner_batches():
+    texts = [f"order {i} of customer {i % 7}" for i in range(1100)]
+    vectors = EMBEDDER.embed(texts)
+    assert all(np.array_equal(vectors[i], one(texts[i])) for i in (0, 511, 512, 1023, 1024, 1099))
+    assert vectors.dtype == np.float32
+
+
+def test_the_name_tells_the_dimensions():
+    embedder = HashingEmbedder(256)
+    assert (embedder.name, embedder.dimensions, embedder.embed(["x"]).shape) == ("hepm/hash-256", 256, (1, 256))
+
+
+def test_an_embedder_of_no_dimensions_is_refused():
+    with pytest.raises(ValueError, match="at least one dimension"):
+        HashingEmbedder(0)
