@@ -11,7 +11,6 @@ Importing hepm loads nothing heavy: `Memory` and what it needs come in when firs
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from hepm.errors import HepmError
@@ -47,7 +46,6 @@ __all__ = [
     "Transition",
     "Turn",
 ]
-__version__ = _version("hepm")
 
 
 def __getattr__(name: str) -> Any:
@@ -55,6 +53,10 @@ def __getattr__(name: str) -> Any:
         from hepm.memory import Memory
 
         return Memory
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("hepm")
     raise AttributeError(f"module 'hepm' has no attribute {name!r}")
 
 

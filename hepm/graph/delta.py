@@ -1,0 +1,213 @@
+"""What runs add to the tool graph, as one value.
+
+A `Delta` is computed from trajectories alone, merged with another in any order, and applied by any store: rebuild, undo,
+copy and counting on many machines are the same few lines. Everything in it is an integer or a maximum, so that the order
+of merging cannot show, not even in the last bit of a float.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from hepm.types import Tool, ToolName, Trajectory, Transition
+
+Edge: TypeAlias = tuple[ToolName, ToolName]
+Move: TypeAlias = tuple[tuple[ToolName, ...], tuple[ToolName, ...]]
+"""The set of tools before and the set after, each sorted: the place where equal states merge."""
+
+INVERSE_STEPS_UNIT: Final = 1 << 32
+"""1/n is kept as a whole number of 2^-32: sums of integers come out the same in any order, sums of floats do not.
+The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bits."""
+
+
+@dataclass(slots=True)
+class EdgeCounts:
+    """How often a transition was seen; each trajectory counts once per edge.
+
+    Attributes:
+        support: N, successful trajectories that hold the transition (H-EPM, 4.2).
+        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT`.
+        failures: Failed trajectories that hold it.
+        unlabelled: Trajectories of unknown outcome that hold it.
+    """
+
+    support: int = 0
+    inverse_steps: int = 0
+    failures: int = 0
+    unlabelled: int = 0
+
+    def add(self, other: EdgeCounts, sign: int = 1) -> None:
+        """Add another's counts, or take them away with sign -1."""
+        self.support += sign * other.support
+        self.inverse_steps += sign * other.inverse_steps
+        self.failures += sign * other.failures
+        self.unlabelled += sign * other.unlabelled
+
+
+@dataclass(slots=True)
+class ToolCounts:
+    """How often a tool was called, and how often the record says that the call failed."""
+
+    calls: int = 0
+    errors: int = 0
+    description: str = ""
+    parameters: str = "{}"
+
+    def add(self, other: ToolCounts, sign: int = 1) -> None:
+        """Add another's counts; of two descriptions the longer stays, ties by text."""
+        self.calls += sign * other.calls
+        self.errors += sign * other.errors
+        if sign > 0:
+            self.description = max(self.description, other.description, key=lambda s: (len(s), s))
+            self.parameters = max(self.parameters, other.parameters, key=lambda s: (len(s), s))
+
+
+@dataclass(slots=True)
+class StateSeen:
+    """A state summary on a move, with its near-identical repeats merged into it.
+
+    Attributes:
+        count: How many transitions held it.
+        seen: Latest end of a run that held it, Unix seconds; 0 where runs tell no time.
+        trajectory: Id of the run whose wording stands for all of them.
+        step: Which transition of that run.
+    """
+
+    summary: str
+    trajectory: str
+    step: int
+    seen: float = 0.0
+    count: int = 1
+
+    @property
+    def rank(self) -> tuple[float, str, int]:
+        """Of two wordings the later one stands for both; ties by run and step, so that order cannot show."""
+        return self.seen, self.trajectory, self.step
+
+    def add(self, other: StateSeen) -> None:
+        """Merge a repeat."""
+        self.count += other.count
+        if other.rank > self.rank:
+            self.summary, self.trajectory, self.step = other.summary, other.trajectory, other.step
+            self.seen = other.seen
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One trajectory as a store keeps it: the record itself, what is looked up by, and its transitions.
+
+    Attributes:
+        digest: Hash of the content as it was read; tells a repeat from another run with the same id.
+        record: The trajectory in hepm's own JSON, from which every count can be made again.
+    """
+
+    trajectory: Trajectory
+    transitions: Sequence[Transition]
+    digest: str
+    record: str
+
+    @property
+    def edges(self) -> set[Edge]:
+        """Every pair (a, b) across the sets of two tool-bearing turns that follow each other."""
+        return {(a, b) for t in self.transitions for a in t.sources for b in t.targets}
+
+
+@dataclass(slots=True)
+class Delta:
+    """What runs add, ready to be merged and applied."""
+
+    edges: dict[Edge, EdgeCounts] = field(default_factory=dict[Edge, EdgeCounts])
+    tools: dict[ToolName, ToolCounts] = field(default_factory=dict[ToolName, ToolCounts])
+    states: dict[Move, dict[int, StateSeen]] = field(default_factory=dict[Move, dict[int, StateSeen]])
+    passages: dict[Edge, set[str]] = field(default_factory=dict[Edge, set[str]])
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Delta:
+        """Count runs. O(calls); no text is embedded here."""
+        delta = cls()
+        for run in runs:
+            delta._count(run)
+        return delta
+
+    def merge(self, other: Delta) -> Delta:
+        """Both together, as a new value; commutative and associative."""
+        merged = Delta()
+        for part in (self, other):
+            merged._add(part)
+        return merged
+
+    def _add(self, part: Delta) -> None:
+        for edge, counts in part.edges.items():
+            self.edges.setdefault(edge, EdgeCounts()).add(counts)
+        for name, tool in part.tools.items():
+            self.tools.setdefault(name, ToolCounts()).add(tool)
+        for edge, runs in part.passages.items():
+            self.passages.setdefault(edge, set()).update(runs)
+        for move, states in part.states.items():
+            for key, state in states.items():
+                self._see(move, key, StateSeen(state.summary, state.trajectory, state.step, state.seen, state.count))
+
+    def _count(self, run: Run) -> None:
+        trajectory = run.trajectory
+        success = trajectory.outcome.success
+        one = EdgeCounts(
+            support=int(success is True),
+            inverse_steps=round(INVERSE_STEPS_UNIT / trajectory.steps) if success and trajectory.steps else 0,
+            failures=int(success is False),
+            unlabelled=int(success is None),
+        )
+        for edge in run.edges:
+            self.edges.setdefault(edge, EdgeCounts()).add(one)
+            self.passages.setdefault(edge, set()).add(trajectory.id)
+        for name, described in describe(trajectory.tools).items():
+            self.tools.setdefault(name, ToolCounts()).add(described)
+        for call in trajectory.calls():
+            tool = self.tools.setdefault(call.name, ToolCounts())
+            tool.calls += 1
+            tool.errors += call.error is True
+        if success:
+            for t in run.transitions:
+                seen = StateSeen(t.state.text, trajectory.id, t.step, trajectory.ended_at or 0.0)
+                self._see(move_of(t), state_key(seen.summary), seen)
+
+    def _see(self, move: Move, key: int, state: StateSeen) -> None:
+        states = self.states.setdefault(move, {})
+        if key in states:
+            states[key].add(state)
+        else:
+            states[key] = state
+
+
+def describe(tools: Iterable[Tool]) -> dict[ToolName, ToolCounts]:
+    """Descriptions alone, as tools with no calls yet."""
+    return {
+        tool.name: ToolCounts(
+            description=tool.description,
+            parameters=json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
+        )
+        for tool in tools
+    }
+
+
+def move_of(transition: Transition) -> Move:
+    """Where a transition belongs: both sides as sorted sets."""
+    return tuple(sorted(set(transition.sources))), tuple(sorted(set(transition.targets)))
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def state_key(summary: str) -> int:
+    """Equal for near-identical summaries: those that differ in digits, case or white space alone. Signed, 63 bits."""
+    plain = " ".join(_DIGITS.sub("0", summary).lower().split())
+    return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+
+
+def sequence_of(run: Run) -> str:
+    """The run's tool-bearing turns as JSON: a list of name lists, parallel calls in listed order."""
+    return json.dumps([t.targets for t in run.transitions], ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,169 @@
+"""Opening the file, its schema and migrations, and SQLite's errors turned into ours."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
+
+SCHEMA_VERSION: Final = 1
+BUSY_TIMEOUT_S: Final = 60.0
+_APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+def load_statements() -> Mapping[str, str]:
+    """The statements of queries.sql by name."""
+    text = _resource("queries.sql")
+    parts = _NAME.split(text)[1:]
+    return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+class Connections:
+    """One connection that writes, one a thread that reads; all on one file.
+
+    Writers of this process queue on a lock, writers of other processes on SQLite's own (`BEGIN IMMEDIATE`, 60 s).
+    Readers see the last commit and never wait (WAL).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self.read_only = False
+        with self.guarded():
+            self._writer = self._open_for_writing()
+            self._migrate()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: committed at the end, rolled back on any error."""
+        if self.read_only:
+            raise StoreError(f"{self.path} can only be read here. Give the folder write permission, or copy the file.")
+        with self._lock, self.guarded():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # A full disk rolls back by itself, and then there is no transaction left to roll back.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """This thread's own connection."""
+        with self.guarded():
+            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._connect(read_only=True)
+            yield connection
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """SQLite's errors leave as ours, each with what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _explain(error, self.path) from error
+
+    def close(self) -> None:
+        """Close all connections; later use is an error."""
+        with self._lock:
+            while self._opened:
+                self._opened.pop().close()
+
+    def _open_for_writing(self) -> sqlite3.Connection:
+        try:
+            connection = self._connect(read_only=False)
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and application != _APPLICATION_ID:
+                raise StoreDamagedError(f"{self.path} is a database of another program. Name another file for the store.")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            return connection
+        except sqlite3.OperationalError as error:
+            if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
+                self.read_only = True
+                return self._connect(read_only=True)
+            raise
+
+    def _connect(self, *, read_only: bool) -> sqlite3.Connection:
+        # immutable: on a medium that nobody can write, SQLite must not look for a WAL it cannot create.
+        mode = "mode=ro&immutable=1" if self.read_only else "mode=ro" if read_only else "mode=rwc"
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?{mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        self._opened.append(connection)
+        return connection
+
+    def _migrate(self) -> None:
+        found = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+        if found > SCHEMA_VERSION:
+            raise StoreVersionError(
+                f"{self.path} has schema version {found}, and this hepm knows up to {SCHEMA_VERSION}. "
+                "Upgrade hepm, or export the runs with the newer one and import them here."
+            )
+        if found == SCHEMA_VERSION or self.read_only:
+            return
+        with self.writing() as connection:
+            # Another process may have been first.
+            found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            for version in range(found + 1, SCHEMA_VERSION + 1):
+                for statement in _statements_of(_resource(f"schema_{version}.sql")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+
+def _statements_of(script: str) -> Iterator[str]:
+    # executescript() would commit the transaction that makes a migration atomic.
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _explain(error: sqlite3.Error, path: Path) -> StoreError:
+    text = str(error)
+    if "disk is full" in text or "disk I/O error" in text:
+        return StoreError(
+            f"no room left to write {path} ({text}). What was stored before is whole; free some space and run it again."
+        )
+    if "readonly" in text:
+        return StoreError(f"{path} cannot be written ({text}). Give the folder write permission, or copy the file.")
+    if "unable to open" in text:
+        return StoreError(
+            f"{path} cannot be opened: the folder {path.parent} is missing or closed to this user. "
+            "Create it, or name another store."
+        )
+    if "locked" in text or "busy" in text:
+        return StoreError(f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done.")
+    if "not a database" in text or "malformed" in text:
+        return StoreDamagedError(
+            f"{path} is not a readable store ({text}). Restore it from an export or a copy, or name another file."
+        )
+    return StoreError(f"{path}: {text}")
+
+

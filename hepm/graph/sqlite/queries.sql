@@ -1,0 +1,246 @@
+-- Every statement of the embedded store, by name. Values arrive as named parameters only.
+
+-- name: meta
+-- What the store says of itself.
+SELECT key, value FROM meta;
+
+-- name: set_meta
+INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
+
+-- name: next_revision
+-- The revision that the running transaction will be known by.
+UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'revision' RETURNING CAST(value AS INTEGER);
+
+-- name: add_change
+INSERT INTO change (revision, namespace, sources, rewritten) VALUES (:revision, :namespace, :sources, :rewritten);
+
+-- name: trim_changes
+DELETE FROM change WHERE revision <= :revision - 10000;
+
+-- name: changes_since
+SELECT revision, namespace, sources, rewritten FROM change WHERE revision > :revision ORDER BY revision;
+
+-- name: namespaces
+SELECT namespace FROM (SELECT DISTINCT namespace FROM trajectory UNION SELECT DISTINCT namespace FROM tool) ORDER BY 1;
+
+-- name: totals
+SELECT
+    (SELECT count(*) FROM trajectory WHERE namespace = :namespace),
+    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 1),
+    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success = 0),
+    (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success IS NULL),
+    (SELECT count(*) FROM tool WHERE namespace = :namespace),
+    (SELECT count(*) FROM edge WHERE namespace = :namespace),
+    (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL);
+
+-- name: find_digest
+SELECT digest FROM trajectory WHERE namespace = :namespace AND id = :id;
+
+-- name: add_trajectory
+INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
+                        counted, sequence, record)
+VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
+        :counted, :sequence, :record)
+RETURNING seq;
+
+-- name: set_counted
+UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
+
+-- name: successes_of_task
+-- Successful runs of one task, the one that counts under "shortest" first.
+SELECT id, steps, counted, record FROM trajectory
+WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
+ORDER BY steps, id;
+
+-- name: select_trajectories
+-- A part that is not given matches everything.
+SELECT seq, id, environment, task, success, counted, record FROM trajectory
+WHERE namespace = :namespace
+  AND (:trajectory IS NULL OR id = :trajectory)
+  AND (:environment IS NULL OR environment = :environment)
+  AND (:task IS NULL OR task = :task)
+  AND (:user IS NULL OR user = :user)
+ORDER BY id;
+
+-- name: records
+SELECT record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
+
+-- name: records_on_edge
+SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
+WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success = 1;
+
+-- name: runs_after
+SELECT seq, id, environment, task, success, sequence FROM trajectory
+WHERE namespace = :namespace AND seq > :seq AND counted = 1 ORDER BY seq;
+
+-- name: delete_trajectory
+DELETE FROM trajectory WHERE seq = :seq;
+
+-- name: add_tool
+INSERT INTO tool (namespace, name, description, parameters, calls, errors)
+VALUES (:namespace, :name, :description, :parameters, :calls, :errors)
+ON CONFLICT (namespace, name) DO UPDATE SET
+    calls = calls + excluded.calls,
+    errors = errors + excluded.errors,
+    description = CASE WHEN length(excluded.description) > length(description)
+                         OR (length(excluded.description) = length(description) AND excluded.description > description)
+                       THEN excluded.description ELSE description END,
+    parameters = CASE WHEN length(excluded.parameters) > length(parameters)
+                        OR (length(excluded.parameters) = length(parameters) AND excluded.parameters > parameters)
+                      THEN excluded.parameters ELSE parameters END;
+
+-- name: describe_tool
+INSERT INTO tool (namespace, name, description, parameters, calls, errors)
+VALUES (:namespace, :name, :description, :parameters, 0, 0)
+ON CONFLICT (namespace, name) DO UPDATE SET description = excluded.description, parameters = excluded.parameters;
+
+-- name: reset_tools
+UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
+
+-- name: delete_empty_tools
+DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}';
+
+-- name: tools
+SELECT name, description, parameters, calls, errors FROM tool WHERE namespace = :namespace ORDER BY name;
+
+-- name: add_edge
+INSERT INTO edge (namespace, source, target, support, inverse_steps, failures, unlabelled)
+VALUES (:namespace, :source, :target, :support, :inverse_steps, :failures, :unlabelled)
+ON CONFLICT (namespace, source, target) DO UPDATE SET
+    support = support + excluded.support,
+    inverse_steps = inverse_steps + excluded.inverse_steps,
+    failures = failures + excluded.failures,
+    unlabelled = unlabelled + excluded.unlabelled;
+
+-- name: delete_empty_edges
+DELETE FROM edge WHERE namespace = :namespace AND source = :source AND support = 0 AND failures = 0 AND unlabelled = 0;
+
+-- name: edges
+SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
+WHERE namespace = :namespace ORDER BY source, target;
+
+-- name: edges_from
+SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
+WHERE namespace = :namespace AND source = :source ORDER BY target;
+
+-- name: add_passage
+INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, :source, :target, :trajectory);
+
+-- name: delete_passages
+DELETE FROM passage WHERE trajectory = :seq;
+
+-- name: runs_of
+SELECT t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
+WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success = 1
+ORDER BY p.trajectory DESC LIMIT :limit;
+
+-- name: add_state
+-- Merge a state into its move. Of two wordings the later one stays, ties by run and step, so that order cannot show.
+INSERT INTO state (namespace, sources, targets, key, count, seen, trajectory, step, summary)
+VALUES (:namespace, :sources, :targets, :key, :count, :seen, :trajectory, :step, :summary)
+ON CONFLICT (namespace, sources, targets, key) DO UPDATE SET
+    count = count + excluded.count,
+    summary = CASE WHEN (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step)
+                   THEN excluded.summary ELSE summary END,
+    step = CASE WHEN (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step)
+                THEN excluded.step ELSE step END,
+    trajectory = CASE WHEN (excluded.seen, excluded.trajectory) > (seen, trajectory)
+                      THEN excluded.trajectory ELSE trajectory END,
+    seen = max(seen, excluded.seen)
+RETURNING id, count, trajectory, step;
+
+-- name: add_state_after
+INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :tool, :state);
+
+-- name: add_vector
+INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
+
+-- name: add_vector_if_state
+INSERT OR REPLACE INTO vector (state, embedding)
+SELECT id, :embedding FROM state WHERE id = :state AND namespace = :namespace AND summary IS NOT NULL;
+
+-- name: kept_states
+SELECT count(*) FROM state
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND summary IS NOT NULL;
+
+-- name: states_over_bound
+-- The least recent of a move, ties by key: a property of the states themselves, not of the order they came in.
+SELECT id FROM state
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND summary IS NOT NULL
+ORDER BY seen, key LIMIT :excess;
+
+-- name: drop_text
+UPDATE state SET summary = NULL WHERE id = :state;
+
+-- name: drop_vector
+DELETE FROM vector WHERE state = :state;
+
+-- name: drop_state_after
+DELETE FROM state_after WHERE state = :state;
+
+-- name: states_of_move
+SELECT id FROM state WHERE namespace = :namespace AND sources = :sources AND targets = :targets;
+
+-- name: delete_state
+DELETE FROM state WHERE id = :state;
+
+-- name: states_after
+SELECT s.id, s.sources, s.targets, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+FROM state_after a JOIN state s ON s.id = a.state JOIN vector v ON v.state = s.id
+WHERE a.namespace = :namespace AND a.tool = :tool AND a.state > :newer_than
+ORDER BY a.state;
+
+-- name: states
+SELECT s.id, s.sources, s.targets, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL
+FROM state s LEFT JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
+
+-- name: summaries_of
+SELECT s.summary FROM state_after a JOIN state s ON s.id = a.state
+WHERE a.namespace = :namespace AND a.tool = :source
+  AND EXISTS (SELECT 1 FROM json_each(s.targets) WHERE value = :target)
+ORDER BY s.count DESC, s.seen DESC, s.summary LIMIT :limit;
+
+-- name: drop_all_vectors
+DELETE FROM vector;
+
+-- name: clear_namespace_vectors
+DELETE FROM vector WHERE state IN (SELECT id FROM state WHERE namespace = :namespace);
+
+-- name: clear_namespace_states
+DELETE FROM state WHERE namespace = :namespace;
+
+-- name: clear_namespace_state_after
+DELETE FROM state_after WHERE namespace = :namespace;
+
+-- name: clear_namespace_edges
+DELETE FROM edge WHERE namespace = :namespace;
+
+-- name: clear_namespace_passages
+DELETE FROM passage WHERE namespace = :namespace;
+
+-- name: counted_records
+SELECT seq, record FROM trajectory WHERE namespace = :namespace AND counted = 1 ORDER BY seq;
+
+-- name: orphan_vectors
+SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id = v.state AND s.summary IS NOT NULL);
+
+-- name: orphan_state_after
+SELECT count(*) FROM state_after a
+WHERE a.namespace = :namespace
+  AND NOT EXISTS (SELECT 1 FROM state s WHERE s.id = a.state AND s.namespace = a.namespace AND s.summary IS NOT NULL);
+
+-- name: orphan_passages
+SELECT count(*) FROM passage p
+WHERE p.namespace = :namespace
+  AND (NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
+       OR NOT EXISTS (SELECT 1 FROM edge e
+                      WHERE e.namespace = p.namespace AND e.source = p.source AND e.target = p.target));
+
+-- name: orphan_states
+SELECT count(*) FROM state s
+WHERE s.namespace = :namespace
+  AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = s.namespace AND t.id = s.trajectory);
+
+-- name: vectors
+SELECT v.state, v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace;

@@ -1,0 +1,353 @@
+"""The tool graph in one SQLite file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from hepm.errors import InputError
+from hepm.graph.delta import Delta, Run
+from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
+from hepm.graph.sqlite.writing import Transaction, to_blob
+from hepm.graph.store import (
+    Added,
+    Change,
+    Counting,
+    FloatArray,
+    Header,
+    Replay,
+    RunRow,
+    Selection,
+    StateBatch,
+    StateRow,
+    ToolRow,
+    Totals,
+)
+from hepm.types import Tool, ToolName
+
+FILE_NAME: Final = "memory.hepm"
+_REBUILD_BATCH: Final = 500
+
+
+class SQLiteStore:
+    """See `hepm.graph.store.Store` for what each method promises.
+
+    Args:
+        path: The file, made when it is not there; or a folder, which then holds `memory.hepm`.
+        counting: Which runs count; None takes what the store was made with ("all" for a new one).
+        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+    """
+
+    def __init__(self, path: Path, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
+        self.path = path / FILE_NAME if path.is_dir() else path
+        self._statements = load_statements()
+        self._connections = Connections(self.path)
+        self._set_up(counting or "all", states_per_move)
+        if counting is not None and self.header.counting != counting:
+            stored = self.header.counting
+            self.close()
+            raise InputError(
+                f"{self.path} counts {stored!r} runs of a task, not {counting!r}. "
+                "Open it without that option, or ingest into a new store."
+            )
+
+    def _set_up(self, counting: Counting, states_per_move: int) -> None:
+        if self._connections.read_only or self._meta():
+            return
+        first = {
+            "embedder": "",
+            "dimensions": "0",
+            "revision": "0",
+            "counting": counting,
+            "states_per_move": str(states_per_move),
+        }
+        with self._connections.writing() as db:
+            if not db.execute(self._statements["meta"]).fetchall():
+                db.executemany(self._statements["set_meta"], [{"key": k, "value": v} for k, v in first.items()])
+
+    def _meta(self) -> dict[str, str]:
+        with self._connections.reading() as db:
+            return dict(db.execute(self._statements["meta"]).fetchall())
+
+    @property
+    def header(self) -> Header:
+        """What the store says of itself, read afresh."""
+        meta = self._meta()
+        return Header(
+            schema_version=SCHEMA_VERSION,
+            embedder=meta["embedder"],
+            dimensions=int(meta["dimensions"]),
+            revision=int(meta["revision"]),
+            counting="shortest" if meta["counting"] == "shortest" else "all",
+            states_per_move=int(meta["states_per_move"]),
+        )
+
+    # Writing
+
+    def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder; vectors of another one are dropped."""
+        with self._connections.writing() as db:
+            before = dict(db.execute(self._statements["meta"]).fetchall())
+            if (before["embedder"], before["dimensions"]) == (name, str(dimensions)):
+                return
+            db.execute(self._statements["drop_all_vectors"])
+            for key, value in (("embedder", name), ("dimensions", str(dimensions))):
+                db.execute(self._statements["set_meta"], {"key": key, "value": value})
+            for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
+                Transaction(db, self._statements, namespace=namespace, states_per_move=0).note_change(everything=True)
+
+    def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:
+        """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            added, new = self._sort_out(write, runs)
+            if new:
+                counted, aside = self._elect(write, new, replay)
+                write.insert_runs(aside, counted=False)
+                write.apply(Delta.of(counted), vectors, write.insert_runs(counted, counted=True))
+                write.note_change()
+        return added
+
+    def _transaction(self, db: object, namespace: str) -> Transaction:
+        return Transaction(
+            db,  # pyright: ignore[reportArgumentType]
+            self._statements,
+            namespace=namespace,
+            states_per_move=self.header.states_per_move,
+        )
+
+    def _sort_out(self, write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run]]:
+        stored: dict[str, Run] = {}
+        duplicates: list[str] = []
+        conflicts: list[str] = []
+        for run in runs:
+            name = run.trajectory.id
+            row = write.run("find_digest", id=name).fetchone()
+            digest = row[0] if row else stored[name].digest if name in stored else None
+            if digest is None:
+                stored[name] = run
+            else:
+                (duplicates if digest == run.digest else conflicts).append(name)
+        return Added(tuple(stored), tuple(duplicates), tuple(conflicts)), list(stored.values())
+
+    def _elect(self, write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
+        """Split new runs into those that count and those set aside; under "shortest" a stored one may step back."""
+        if self.header.counting == "all":
+            return list(new), []
+        counted = [run for run in new if not _competes(run)]
+        aside: list[Run] = []
+        rivals = sorted(filter(_competes, new), key=lambda r: (r.trajectory.environment, r.trajectory.task))
+        for (environment, task), group in groupby(rivals, key=lambda r: (r.trajectory.environment, r.trajectory.task)):
+            first, *rest = sorted(group, key=lambda r: (r.trajectory.steps, r.trajectory.id))
+            aside.extend(rest)
+            stored = write.run("successes_of_task", environment=environment, task=task).fetchone()
+            if stored is not None and (stored[1], stored[0]) < (first.trajectory.steps, first.trajectory.id):
+                aside.append(first)
+                continue
+            counted.append(first)
+            if stored is not None:
+                write.run("set_counted", id=stored[0], counted=0)
+                self._retract(write, [stored[0]], replay)
+        return counted, aside
+
+    def _retract(self, write: Transaction, ids: Sequence[str], replay: Replay) -> None:
+        rows = [
+            row
+            for name in ids
+            for row in write.run(
+                "select_trajectories", trajectory=name, environment=None, task=None, user=None
+            ).fetchall()
+        ]
+        gone, _ = replay([row[6] for row in rows])
+        delta = Delta.of(gone)
+        write.retract(delta, [row[0] for row in rows])
+        staying: dict[str, str] = {}
+        for move in delta.states:
+            staying.update(write.records_on_move(move))
+        runs, vectors = replay(list(staying.values()))
+        states = Delta.of(runs).states
+        write.add_states({move: states[move] for move in delta.states if move in states}, vectors)
+
+    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
+        """Set descriptions and parameters."""
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            for tool in tools:
+                parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+                write.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
+            write.note_change()
+
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+        """Remove runs and all they added."""
+        if selection == Selection():
+            raise InputError("nothing is selected to be forgotten: name a trajectory, a task, an environment or a user.")
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            wanted = dict(
+                trajectory=selection.trajectory,
+                environment=selection.environment,
+                task=selection.task,
+                user=selection.user,
+            )
+            rows = write.run("select_trajectories", **wanted).fetchall()
+            self._retract(write, [row[1] for row in rows if row[5]], replay)
+            for row in rows:
+                write.run("delete_trajectory", seq=row[0])
+            if self.header.counting == "shortest":
+                self._promote(write, {(row[2], row[3]) for row in rows if row[4] and row[5] and row[3]}, replay)
+            if rows:
+                write.note_change()
+        return [row[1] for row in rows]
+
+    def _promote(self, write: Transaction, tasks: set[tuple[str, str]], replay: Replay) -> None:
+        for environment, task in sorted(tasks):
+            best = write.run("successes_of_task", environment=environment, task=task).fetchone()
+            if best is None:
+                continue
+            write.run("set_counted", id=best[0], counted=1)
+            runs, vectors = replay([best[3]])
+            row = write.run("select_trajectories", trajectory=best[0], environment=None, task=None, user=None).fetchone()
+            write.apply(Delta.of(runs), vectors, {best[0]: row[0]})
+
+    def rebuild(self, *, namespace: str, replay: Replay) -> None:
+        """Make everything but the records again from the records."""
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            write.clear()
+            rows: list[tuple[int, str]] = write.run("counted_records").fetchall()
+            for start in range(0, len(rows), _REBUILD_BATCH):
+                batch = rows[start : start + _REBUILD_BATCH]
+                runs, vectors = replay([record for _, record in batch])
+                write.apply(
+                    Delta.of(runs), vectors, {run.trajectory.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
+                )
+            write.run("delete_empty_tools")
+            write.note_change(everything=True)
+
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to states."""
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            for state, vector in vectors.items():
+                write.run("add_vector_if_state", state=state, embedding=to_blob(vector))
+            write.note_change(everything=True)
+
+    # Reading
+
+    def namespaces(self) -> list[str]:
+        """Those that hold anything, by name."""
+        with self._connections.reading() as db:
+            return [row[0] for row in db.execute(self._statements["namespaces"])]
+
+    def totals(self, *, namespace: str) -> Totals:
+        """Counts of everything."""
+        return Totals(*self._rows("totals", namespace=namespace)[0])
+
+    def find_digests(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """Content digests of those of the ids that are stored."""
+        found: dict[str, str] = {}
+        with self._connections.reading() as db:
+            for name in ids:
+                row = db.execute(self._statements["find_digest"], {"namespace": namespace, "id": name}).fetchone()
+                if row:
+                    found[name] = row[0]
+        return found
+
+    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
+        """Every stored trajectory's record in order of arrival, and whether it counts."""
+        with self._connections.reading() as db:
+            for record, counted in db.execute(self._statements["records"], {"namespace": namespace}):
+                yield record, bool(counted)
+
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
+        """Edges by source and target."""
+        if sources is None:
+            return self._rows("edges", namespace=namespace)
+        return [row for source in sorted(sources) for row in self._rows("edges_from", namespace=namespace, source=source)]
+
+    def tools(self, *, namespace: str) -> list[ToolRow]:
+        """All tools by name."""
+        return [ToolRow(*row) for row in self._rows("tools", namespace=namespace)]
+
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States whose sources hold a tool, with their vectors."""
+        rows = self._rows("states_after", namespace=namespace, tool=tool, newer_than=newer_than)
+        dimensions = self.header.dimensions
+        vectors = np.frombuffer(b"".join(row[8] for row in rows), dtype="<f2").astype(np.float32)
+        return StateBatch([_state(row) for row in rows], vectors.reshape(len(rows), dimensions))
+
+    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
+        """All states that kept their text, by id."""
+        with self._connections.reading() as db:
+            for row in db.execute(self._statements["states"], {"namespace": namespace}):
+                if not (without_vector and row[8]):
+                    yield _state(row)
+
+    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """Ids of successful runs that took an edge, the latest stored first."""
+        return [row[0] for row in self._rows("runs_of", namespace=namespace, source=source, target=target, limit=limit)]
+
+    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """What agents knew on an edge."""
+        rows = self._rows("summaries_of", namespace=namespace, source=source, target=target, limit=limit)
+        return [row[0] for row in rows]
+
+    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
+        """Counted runs stored after a row, in order of arrival."""
+        rows = self._rows("runs_after", namespace=namespace, seq=seq)
+        return [RunRow(*row[:4], None if row[4] is None else bool(row[4]), row[5]) for row in rows]
+
+    def changes_since(self, revision: int) -> list[Change] | None:
+        """What later revisions touched, oldest first."""
+        rows = self._rows("changes_since", revision=revision)
+        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+            return None
+        return [
+            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))
+            for number, namespace, sources, rewritten in rows
+        ]
+
+    def orphans(self, *, namespace: str) -> list[str]:
+        """Sentences on rows that point to nothing, and vectors that cannot be right."""
+        found = [
+            f"{count} {what}"
+            for name, what in (
+                ("orphan_vectors", "vectors belong to no state"),
+                ("orphan_state_after", "states are linked from a tool but gone"),
+                ("orphan_passages", "passages lack their run or their edge"),
+                ("orphan_states", "states lack the run they came from"),
+            )
+            if (count := self._rows(name, namespace=namespace)[0][0])
+        ]
+        size = 2 * self.header.dimensions
+        bad = sum(not _plausible(blob, size) for _, blob in self._rows("vectors", namespace=namespace))
+        return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connections.close()
+
+    def _rows(self, name: str, **values: object) -> list[tuple[object, ...]]:  # pyright: ignore
+        with self._connections.reading() as db:
+            return db.execute(self._statements[name], values).fetchall()
+
+
+def _competes(run: Run) -> bool:
+    return bool(run.trajectory.outcome.success and run.trajectory.task)
+
+
+def _plausible(blob: bytes, size: int) -> bool:
+    if len(blob) != size:
+        return False
+    norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f2").astype(np.float32)))
+    return abs(norm - 1.0) < 0.01  # noqa: PLR2004  # NaN compares false
+
+
+def _state(row: Sequence[object]) -> StateRow:
+    number, sources, targets, count, seen, trajectory, step, summary, *_ = row
+    return StateRow(number, tuple(json.loads(sources)), tuple(json.loads(targets)), count, seen, trajectory, step, summary)  # type: ignore

@@ -1,0 +1,197 @@
+"""Applying deltas inside one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
+from hepm.graph.store import FloatArray
+from hepm.types import ToolName
+
+
+class Transaction:
+    """One write transaction on one namespace; remembers what it touched for the journal."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, statements: Mapping[str, str], *, namespace: str, states_per_move: int
+    ) -> None:
+        self._connection = connection
+        self._statements = statements
+        self._namespace = namespace
+        self._states_per_move = states_per_move
+        self._sources: set[ToolName] = set()
+        self._rewritten = False
+
+    def run(self, name: str, **values: object) -> sqlite3.Cursor:
+        """Execute a named statement in this namespace."""
+        return self._connection.execute(self._statements[name], {"namespace": self._namespace, **values})
+
+    def note_change(self, *, everything: bool = False) -> None:
+        """Write the journal entry that tells mirrors what to read again."""
+        revision = int(self.run("next_revision").fetchone()[0])
+        sources = None if everything else sorted(self._sources)
+        self.run(
+            "add_change",
+            revision=revision,
+            sources=json.dumps(sources, ensure_ascii=False),
+            rewritten=int(self._rewritten or everything),
+        )
+        self.run("trim_changes", revision=revision)
+
+    def insert_runs(self, runs: Sequence[Run], *, counted: bool) -> dict[str, int]:
+        """Store records; their row numbers by id."""
+        return {run.trajectory.id: self._insert_run(run, counted) for run in runs}
+
+    def _insert_run(self, run: Run, counted: bool) -> int:
+        t = run.trajectory
+        values = dict(
+            id=t.id,
+            digest=run.digest,
+            environment=t.environment,
+            task=t.task,
+            model=t.model,
+            user=t.user,
+            reward=t.outcome.reward,
+            success=t.outcome.success,
+            steps=t.steps,
+            ended_at=t.ended_at,
+            source=t.source,
+            counted=counted,
+            sequence=sequence_of(run),
+            record=run.record,
+        )
+        return int(self.run("add_trajectory", **values).fetchone()[0])
+
+    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray], rows: Mapping[str, int]) -> None:
+        """Add a delta; `rows` tells the row number of each trajectory in it."""
+        self._add_edges(delta.edges)
+        self._add_tools(delta.tools)
+        self._connection.executemany(
+            self._statements["add_passage"],
+            (
+                {"namespace": self._namespace, "source": a, "target": b, "trajectory": rows[run]}
+                for (a, b), runs in delta.passages.items()
+                for run in runs
+            ),
+        )
+        for move, states in delta.states.items():
+            self._add_states(move, states, vectors)
+
+    def retract(self, delta: Delta, rows: Iterable[int]) -> None:
+        """Take a delta away again. States of its moves are deleted whole: the caller adds those of the runs that stay."""
+        self._rewritten = True
+        self._add_edges(delta.edges, sign=-1)
+        self._add_tools(delta.tools, sign=-1)
+        for source in {a for a, _ in delta.edges}:
+            self.run("delete_empty_edges", source=source)
+        self.run("delete_empty_tools")
+        for row in rows:
+            self.run("delete_passages", seq=row)
+        for sources, targets in delta.states:
+            for (state,) in self.run("states_of_move", sources=_json(sources), targets=_json(targets)).fetchall():
+                self._drop_state(state)
+                self.run("delete_state", state=state)
+
+    def records_on_move(self, move: Move) -> dict[str, str]:
+        """Records of the successful, counted runs that may hold a move, by id."""
+        sources, targets = move
+        # Every run with the move took the edge between its first tools.
+        return dict(self.run("records_on_edge", source=sources[0], target=targets[0]).fetchall())
+
+    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+        """Add states of several moves."""
+        for move, of_move in states.items():
+            self._add_states(move, of_move, vectors)
+
+    def clear(self) -> None:
+        """Drop everything of the namespace that can be made again from the records."""
+        self._rewritten = True
+        for table in ("vectors", "states", "state_after", "edges", "passages"):
+            self.run(f"clear_namespace_{table}")
+        self.run("reset_tools")
+
+    def _add_edges(self, edges: Mapping[Edge, EdgeCounts], sign: int = 1) -> None:
+        self._sources.update(source for source, _ in edges)
+        self._connection.executemany(
+            self._statements["add_edge"],
+            (
+                {
+                    "namespace": self._namespace,
+                    "source": source,
+                    "target": target,
+                    "support": sign * counts.support,
+                    "inverse_steps": sign * counts.inverse_steps,
+                    "failures": sign * counts.failures,
+                    "unlabelled": sign * counts.unlabelled,
+                }
+                for (source, target), counts in sorted(edges.items())
+            ),
+        )
+
+    def _add_tools(self, tools: Mapping[ToolName, ToolCounts], sign: int = 1) -> None:
+        self._connection.executemany(
+            self._statements["add_tool"],
+            (
+                {
+                    "namespace": self._namespace,
+                    "name": name,
+                    "description": tool.description if sign > 0 else "",
+                    "parameters": tool.parameters if sign > 0 else "{}",
+                    "calls": sign * tool.calls,
+                    "errors": sign * tool.errors,
+                }
+                for name, tool in sorted(tools.items())
+            ),
+        )
+
+    def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
+        place = {"sources": _json(move[0]), "targets": _json(move[1])}
+        grown = False
+        for key, state in states.items():
+            values = dict(
+                count=state.count,
+                seen=state.seen,
+                trajectory=state.trajectory,
+                step=state.step,
+                summary=state.summary,
+            )
+            row, count, trajectory, step = self.run("add_state", key=key, **place, **values).fetchone()
+            if (trajectory, step) != (state.trajectory, state.step):
+                continue  # an equal state with a later wording is there already
+            grown = True
+            for tool in move[0]:
+                self.run("add_state_after", tool=tool, state=row)
+            if count > state.count:
+                self._rewritten = True
+                self.run("drop_vector", state=row)
+            vector = vectors.get(state.summary)
+            if vector is not None:
+                self.run("add_vector", state=row, embedding=to_blob(vector))
+        self._sources.update(move[0])
+        if grown:
+            self._keep_bound(place)
+
+    def _keep_bound(self, place: Mapping[str, str]) -> None:
+        excess = int(self.run("kept_states", **place).fetchone()[0]) - self._states_per_move
+        if excess > 0:
+            self._rewritten = True
+            for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
+                self._drop_state(state)
+                self.run("drop_text", state=state)
+
+    def _drop_state(self, state: int) -> None:
+        self.run("drop_vector", state=state)
+        self.run("drop_state_after", state=state)
+
+
+def to_blob(vector: FloatArray) -> bytes:
+    """A vector as stored: float16, little endian."""
+    return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def _json(names: Sequence[ToolName]) -> str:
+    return json.dumps(names, ensure_ascii=False, separators=(",", ":"))

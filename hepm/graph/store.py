@@ -1,0 +1,242 @@
+"""What a store of the tool graph promises. Every store passes the same contract suite (tests/graph/contract.py).
+
+All methods take a namespace and see nothing outside it. Methods are safe to call from several threads; a read never waits
+for a write. Lists come sorted as the docstring says, and are empty where nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.delta import Run
+from hepm.types import Tool, ToolName
+
+FloatArray: TypeAlias = NDArray[np.float32]
+Counting: TypeAlias = Literal["all", "shortest"]
+"""Which runs count: all, or of a task's successful runs the shortest alone (H-EPM, appendix D)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a store says of itself.
+
+    Attributes:
+        embedder: Name of the embedder its vectors come from; "" while it holds none.
+        dimensions: Their size; 0 while it holds none.
+        revision: Grows by one with every write.
+        states_per_move: How many distinct states are kept with text and vector on one move.
+    """
+
+    schema_version: int
+    embedder: str
+    dimensions: int
+    revision: int
+    counting: Counting
+    states_per_move: int
+
+
+class EdgeRow(NamedTuple):
+    """One edge as stored; `inverse_steps` in units of 2^-32 (see `hepm.graph.delta`)."""
+
+    source: ToolName
+    target: ToolName
+    support: int
+    inverse_steps: int
+    failures: int
+    unlabelled: int
+
+
+class ToolRow(NamedTuple):
+    """One tool as stored; `parameters` is JSON text."""
+
+    name: ToolName
+    description: str
+    parameters: str
+    calls: int
+    errors: int
+
+
+class StateRow(NamedTuple):
+    """One remembered state: where it stands, and how many near-identical ones were merged into it."""
+
+    id: int
+    sources: tuple[ToolName, ...]
+    targets: tuple[ToolName, ...]
+    count: int
+    seen: float
+    trajectory: str
+    step: int
+    summary: str
+
+
+class RunRow(NamedTuple):
+    """What rankers look up of a run, without its record; `sequence` as `hepm.graph.delta.sequence_of` writes it."""
+
+    seq: int
+    id: str
+    environment: str
+    task: str
+    success: bool | None
+    sequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateBatch:
+    """States with their vectors, by id.
+
+    Attributes:
+        vectors_ND: Shape (N, dimensions), unit length; a state that has no vector yet is left out of the batch.
+    """
+
+    rows: Sequence[StateRow]
+    vectors_ND: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one revision touched.
+
+    Attributes:
+        sources: Tools whose outgoing edges or states changed; None where anything may have.
+        rewritten: Whether something was taken away or replaced; else it only added.
+    """
+
+    revision: int
+    namespace: str
+    sources: tuple[ToolName, ...] | None
+    rewritten: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of a batch, by trajectory id."""
+
+    stored: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which trajectories to forget: those that match every part that is given."""
+
+    trajectory: str | None = None
+    environment: str | None = None
+    task: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much a namespace holds."""
+
+    trajectories: int
+    successes: int
+    failures: int
+    unlabelled: int
+    tools: int
+    edges: int
+    states: int
+
+
+Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
+"""Reads stored records again: their runs, and a vector for each summary that they hold on a counted transition."""
+
+
+class Store(Protocol):
+    """Where the tool graph lives. `SQLiteStore` is the embedded default."""
+
+    @property
+    def header(self) -> Header:
+        """Read afresh."""
+        ...
+
+    def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
+        ...
+
+    def namespaces(self) -> list[str]:
+        """Those that hold anything, by name."""
+        ...
+
+    def totals(self, *, namespace: str) -> Totals:
+        """Counts of everything."""
+        ...
+
+    def find_digests(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """Content digests of those of the ids that are stored."""
+        ...
+
+    def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:
+        """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
+
+        A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored.
+        `vectors` maps summaries to their vectors; a summary without one is kept and waits for `reembed`.
+        """
+        ...
+
+    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
+        """Set descriptions and parameters, replacing what runs told of these tools."""
+        ...
+
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+        """Remove runs and all they added; every count goes back exactly. Ids of the removed, sorted."""
+        ...
+
+    def rebuild(self, *, namespace: str, replay: Replay) -> None:
+        """Make everything but the records again from the records, in one transaction."""
+        ...
+
+    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
+        """Every stored trajectory's record in order of arrival, and whether it counts; lazy."""
+        ...
+
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
+        """Edges as plain tuples in the order of `EdgeRow`'s fields, by source and target; of `sources` alone where given."""
+        ...
+
+    def tools(self, *, namespace: str) -> list[ToolRow]:
+        """All tools by name."""
+        ...
+
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States whose sources hold `tool` and whose id is above `newer_than`, by id."""
+        ...
+
+    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
+        """All states that kept their text, by id; lazy."""
+        ...
+
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to states by id, replacing earlier ones; ids that are gone are passed over."""
+        ...
+
+    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """Ids of successful runs that took an edge, the latest stored first."""
+        ...
+
+    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """What agents knew on an edge: most often seen first, then latest, ties by text."""
+        ...
+
+    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
+        """Counted runs stored after `seq`, in order of arrival."""
+        ...
+
+    def changes_since(self, revision: int) -> list[Change] | None:
+        """What later revisions touched, oldest first; None where the journal no longer reaches back that far."""
+        ...
+
+    def orphans(self, *, namespace: str) -> list[str]:
+        """Sentences on rows that point to nothing, and vectors that cannot be right; empty when all is well."""
+        ...
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        ...
+
