@@ -1,0 +1,1 @@
+"""Would a memory have helped these agents? Next-tool evaluation on recorded runs."""

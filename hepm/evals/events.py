@@ -1,0 +1,134 @@
+"""What is predicted: each call of a run but the first, with what the agent knew before it.
+
+An event follows design.md, section 8: calls in listed order, parallel ones flattened, repeats kept, the simulated
+user's own calls left out unless asked for. What is known at an event ends before the message that holds the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hepm.ingest.transitions import tool_names
+from hepm.types import START, ToolName, Trajectory, Turn
+
+RESULT_CHARS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A trajectory made ready for evaluation.
+
+    Attributes:
+        domain: What it is measured under, usually its environment.
+        family: Runs of one family are never on both sides of a split.
+        task: Key of the task; equal keys mean the same task, also across files.
+        user_side: Whether the simulated user's calls are part of the chain.
+    """
+
+    trajectory: Trajectory = field(repr=False)
+    domain: str
+    family: str
+    task: str
+    user_side: bool = False
+
+    @property
+    def id(self) -> str:
+        """The trajectory's id."""
+        return self.trajectory.id
+
+    @property
+    def model(self) -> str:
+        """The model that ran it."""
+        return self.trajectory.model
+
+    @property
+    def success(self) -> bool | None:
+        """The label; None where unknown."""
+        return self.trajectory.outcome.success
+
+    @cached_property
+    def moments(self) -> tuple[Event, ...]:
+        """Every call with what was known before it; the first one too, whose last tool is START."""
+        return tuple(_moments(self))
+
+    @property
+    def opening(self) -> Event | None:
+        """The first call, which no baseline is measured on; None in a run without calls."""
+        return self.moments[0] if self.moments else None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Each call but the first: what methods are measured on."""
+        return self.moments[1:]
+
+    @cached_property
+    def calls(self) -> tuple[ToolName, ...]:
+        """Names of all calls, parallel ones in listed order."""
+        return tuple(name for turn in self.trajectory.turns for name in tool_names(turn, user_side=self.user_side))
+
+    @cached_property
+    def goal(self) -> str:
+        """The first user message; where there is none, the whole of the last system message, which then holds the task."""
+        texts = [turn.text for turn in self.trajectory.turns if turn.role == "user" and turn.text]
+        return texts[0] if texts else next((t.text for t in self.trajectory.turns[::-1] if t.role == "system"), "")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Event:
+    """One call, and what was known before the message that holds it.
+
+    Attributes:
+        position: Index of the call in `run.calls`.
+        turn: Index in `run.trajectory.turns` of the message that holds the call.
+        user: Last user message.
+        result: Last tool result, cut; a simulated user's own results count too, since the agent sees what they say.
+    """
+
+    run: Run = field(repr=False)
+    position: int
+    turn: int
+    next: ToolName
+    user: str = field(repr=False)
+    result: str = field(repr=False)
+
+    @property
+    def previous(self) -> tuple[ToolName, ...]:
+        """Tools called before, oldest first; those listed earlier in the same message are among them."""
+        return self.run.calls[: self.position]
+
+    @property
+    def last(self) -> ToolName:
+        """The tool called before, START at the first call."""
+        return self.run.calls[self.position - 1] if self.position else START
+
+    @property
+    def before_last(self) -> ToolName:
+        """The tool before the last one, START where there is none."""
+        return self.run.calls[self.position - 2] if self.position > 1 else START
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The messages known at this point: what a policy may summarise as it likes."""
+        return self.run.trajectory.turns[: self.turn]
+
+    @property
+    def text(self) -> str:
+        """Last user message, last tool result, names of the last three tools: the state that baselines compare."""
+        names = self.run.calls[max(self.position - 3, 0) : self.position]
+        tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(reversed(names), 1))
+        return f"{self.user} \n {self.result} \n {tail}"
+
+
+def _moments(run: Run) -> list[Event]:
+    found: list[Event] = []
+    user = result = ""
+    for index, turn in enumerate(run.trajectory.turns):
+        for name in tool_names(turn, user_side=run.user_side):
+            found.append(Event(run, len(found), index, name, user, result))
+        if turn.role == "user" and turn.text:
+            user = turn.text
+        for call in turn.calls:
+            if call.result is not None:
+                result = call.result[:RESULT_CHARS]
+    return found

@@ -1,0 +1,72 @@
+"""Which runs must stay on one side of a split: families of tasks that resemble each other.
+
+A test task whose sibling is in memory is half known. Airline and retail tasks are siblings when they are about one
+customer, telecom tasks when only the user's persona differs, BFCL tasks when they are variants of one question.
+Everywhere else a family is a task.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import md5
+from typing import TypeAlias
+
+from hepm.types import Trajectory
+
+Record: TypeAlias = tuple[str, Trajectory]
+"""A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""
+
+_CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
+_PERSONA = re.compile(r"\[PERSONA:.*", re.DOTALL)
+_VARIANT = re.compile(r"^.*_(?=\d+$)")
+_ABOUT_CUSTOMERS = ("airline", "retail")
+
+
+def families_of(records: Sequence[Record]) -> list[str]:
+    """The family of each record, in order. Needs all records at once: the customer of a task is voted by its runs."""
+    customers = _customers(records)
+    return [customers.get(task_key(record)) or _by_task(record) for record in records]
+
+
+def task_key(record: Record) -> str:
+    """Equal for two runs of one task. τ-bench and τ²-bench number their tasks differently, so formats are told apart."""
+    name, trajectory = record
+    return "/".join((_numbering(name), trajectory.environment, trajectory.task or trajectory.id))
+
+
+def fold_of(family: str, folds: int) -> int:
+    """The fold a family falls in, the same on every machine. MD5 for its spread, not for secrecy."""
+    return int(md5(f"g{family}".encode(), usedforsecurity=False).hexdigest(), 16) % folds
+
+
+def _by_task(record: Record) -> str:
+    name, trajectory = record
+    task = trajectory.task or trajectory.id
+    if name.startswith("bfcl"):
+        return _VARIANT.sub("", task)
+    return _PERSONA.sub("", task).strip() or task
+
+
+def _numbering(name: str) -> str:
+    return "tau2" if name.startswith("tau2") else name
+
+
+def _customers(records: Sequence[Record]) -> dict[str, str]:
+    """The customer named most often in a task's runs: each run votes for the one that it names most."""
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    # Ties go to whom an earlier file names: by source, since a family must not depend on the order files are given in.
+    for record in sorted(records, key=lambda record: record[1].source):
+        if record[1].environment in _ABOUT_CUSTOMERS:
+            named = Counter(found for text in _heard(record[1]) for found in _CUSTOMER.findall(text))
+            votes[task_key(record)].update(name for name, _ in named.most_common(1))
+    return {task: voted.most_common(1)[0][0] for task, voted in votes.items() if voted}
+
+
+def _heard(trajectory: Trajectory) -> Iterator[str]:
+    """What users and tools said."""
+    for turn in trajectory.turns:
+        if turn.role == "user":
+            yield turn.text
+        yield from (call.result for call in turn.calls if call.result)

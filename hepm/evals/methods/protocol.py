@@ -1,0 +1,71 @@
+"""What a method is: it learns from the runs of a memory, then ranks the next tools of events it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from hepm.evals.events import Event
+from hepm.evals.training import Training
+from hepm.types import ToolName
+
+Ranking: TypeAlias = Sequence[tuple[ToolName, float]]
+"""Tools with their scores, best first. Empty: no opinion. A tool that is missing counts as a miss."""
+
+Scores: TypeAlias = Mapping[ToolName, float]
+
+
+class Predictor(Protocol):
+    """A method that has learned."""
+
+    def rank(self, events: Sequence[Event]) -> Sequence[Ranking]:
+        """A ranking per event, in order. Many at once, so that similarities are one product; no event may tell on another."""
+        ...
+
+
+class Method(Protocol):
+    """A way to rank next tools."""
+
+    @property
+    def name(self) -> str:
+        """Short, without spaces: it is a key of the report and a value of `--method`."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """One line on what it ranks by."""
+        ...
+
+    def fit(self, training: Training) -> Predictor:
+        """Learn from the runs of a memory; the order in which they come must not matter."""
+        ...
+
+
+class ByScore:
+    """Ranks every tool in memory by a score; what scores nothing comes by global frequency, equal ones by name."""
+
+    def __init__(self, training: Training, score: Callable[[Sequence[Event]], Iterable[Scores]]) -> None:
+        # Small beside any score, and large beside rounding: it breaks ties only.
+        self._frequent = {tool: 1e-6 * share for tool, share in training.counts.shares.items()}
+        self._score = score
+
+    def rank(self, events: Sequence[Event]) -> list[Ranking]:
+        """Over all tools that came next in memory, and those that the score names."""
+        return [self._ranked(scores) for scores in self._score(events)]
+
+    def _ranked(self, scores: Scores) -> Ranking:
+        total = dict(self._frequent)
+        for tool, score in scores.items():
+            total[tool] = total.get(tool, 0.0) + score
+        return sorted(total.items(), key=lambda item: (-item[1], item[0]))
+
+
+def by_event(score: Callable[[Event], Scores]) -> Callable[[Sequence[Event]], Iterable[Scores]]:
+    """A score of one event as a score of many."""
+    return lambda events: map(score, events)
+
+
+def normalised(raw: Scores) -> Scores:
+    """Scaled to sum to 1; nothing stays nothing."""
+    total = sum(raw.values())
+    return {key: value / total for key, value in raw.items()} if total else {}
