@@ -332,7 +332,7 @@ class SQLiteStore:
         """Release the file."""
         self._connections.close()
 
-    def _rows(self, name: str, **values: object) -> list[tuple[object, ...]]:  # pyright: ignore
+    def _rows(self, name: str, /, **values: object) -> list[tuple[object, ...]]:  # pyright: ignore
         with self._connections.reading() as db:
             return db.execute(self._statements[name], values).fetchall()
 

@@ -26,7 +26,7 @@ class Transaction:
         self._sources: set[ToolName] = set()
         self._rewritten = False
 
-    def run(self, name: str, **values: object) -> sqlite3.Cursor:
+    def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         """Execute a named statement in this namespace."""
         return self._connection.execute(self._statements[name], {"namespace": self._namespace, **values})
 

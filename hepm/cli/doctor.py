@@ -1,0 +1,47 @@
+"""`hepm doctor`: is the graph what its records say?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
+from hepm.memory import Memory
+
+
+def doctor(
+    store: StoreOption = STORE,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for orphans, bad vectors, weights and counts that differ from a recount; exit 1 if something stays wrong.
+
+    Example: `hepm doctor --repair`
+    """
+    with open_existing(store) as memory:
+        found = _examine(memory)
+        if repair and any(found.values()):
+            for namespace, findings in found.items():
+                if any(finding["repair"] == "rebuild" for finding in findings):
+                    memory.rebuild(namespace=namespace)
+            memory.reembed()
+            found = _examine(memory)
+    if as_json:
+        print(json.dumps({"findings": found}, ensure_ascii=False))
+    else:
+        for namespace, findings in found.items():
+            for finding in findings:
+                print(f"{namespace}: {finding['what']} (repair: {finding['repair'] or 'none'})")
+        if not any(found.values()):
+            print("all is well")
+    if any(found.values()):
+        raise typer.Exit(1)
+
+
+def _examine(memory: Memory) -> dict[str, list[dict[str, str]]]:
+    return {
+        namespace: [{"what": f.what, "repair": f.repair} for f in memory.examine(namespace=namespace)]
+        for namespace in memory.namespaces()
+    }

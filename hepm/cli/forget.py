@@ -1,0 +1,30 @@
+"""`hepm forget`: runs out, and everything they added."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
+
+
+def forget(
+    trajectory: Annotated[str | None, typer.Option(help="Id of a run.")] = None,
+    task: Annotated[str | None, typer.Option(help="All runs of a task.")] = None,
+    user: Annotated[str | None, typer.Option(help="All runs of a user.")] = None,
+    environment: Annotated[str | None, typer.Option(help="All runs of an environment.")] = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget the runs that match every given option; all counts go back exactly.
+
+    Example: `hepm forget --user alice --namespace retail`
+    """
+    with open_existing(store) as memory:
+        gone = memory.forget(trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace)
+    print(json.dumps({"forgotten": gone}, ensure_ascii=False) if as_json else f"{len(gone):,} runs forgotten")
+    if not gone:
+        raise typer.Exit(1)

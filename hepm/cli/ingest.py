@@ -1,0 +1,88 @@
+"""`hepm ingest`: runs in."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+import typer
+
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption
+
+_SHOWN_REJECTIONS = 10
+
+
+def ingest(
+    runs: Annotated[list[str], typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    format: Annotated[str, typer.Option("--format", "-f", help="A reader's name; auto looks at each file.")] = "auto",
+    tools: Annotated[str | None, typer.Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
+    reward_key: Annotated[str, typer.Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")] = "reward",
+    success_key: Annotated[str, typer.Option(help="Key of the success flag in chat JSONL.")] = "success",
+    label_key: Annotated[str, typer.Option(help="Key of a textual label in chat JSONL.")] = "label",
+    ids: Annotated[
+        Literal["own", "content"], typer.Option(help="Tell runs apart by their own id, or by a hash of what they hold.")
+    ] = "own",
+    assume_success: Annotated[bool, typer.Option(help="Take runs without an outcome for successes.")] = False,
+    shortest: Annotated[
+        bool, typer.Option(help="Of a task's successful runs let the shortest alone count (a new store keeps to it).")
+    ] = False,
+    vectors: Annotated[bool, typer.Option(help="Embed state summaries now; else `hepm reembed` does it later.")] = True,
+    embedder: Annotated[str | None, typer.Option(help="What embeds them: hash-512, a model name, a folder.")] = None,
+    redact: Annotated[
+        list[str] | None, typer.Option(help="A further KIND=REGEX to take out of texts; may be given several times.")
+    ] = None,
+    keep_secrets: Annotated[bool, typer.Option(help="Store texts as they are, keys and passwords included.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read recorded runs and remember them. Safe to repeat: a run is stored once.
+
+    Example: `hepm ingest results/*.json --namespace retail`
+    """
+    from hepm.cli.progress import Bar
+    from hepm.ingest import ReadOptions, load_tools
+    from hepm.ingest.pipeline import IngestOptions
+    from hepm.ingest.redact import Redactor, parse_rules
+    from hepm.memory import Memory
+
+    reading = ReadOptions(format, reward_key, success_key, label_key, ids)
+    redactor = None if keep_secrets else Redactor(parse_rules(redact or []))
+    described = load_tools(tools) if tools else []
+    with (
+        Memory.open(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        Bar("runs read") as bar,
+    ):
+        report = memory.ingest(
+            runs,
+            namespace=namespace,
+            reading=reading,
+            options=IngestOptions(redactor, assume_success),
+            tools=described,
+            vectors=vectors,
+            on_batch=lambda so_far: bar.show(so_far.read),
+        )
+    if as_json:
+        print(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
+        print(f"{report.stored:,} runs stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
+        if report.unlabelled:
+            print(
+                f"{report.unlabelled:,} of them have no outcome and count for nothing yet: "
+                "name their key with --success-key or --reward-key, or pass --assume-success"
+            )
+        _tell_rejections(report.to_json()["rejected"])
+    if not report.read:
+        raise typer.Exit(1)
+
+
+def _tell_rejections(rejected: object) -> None:
+    assert isinstance(rejected, list)
+    if rejected:
+        typer.echo(f"{len(rejected):,} records could not be used:", err=True)
+    for one in rejected[:_SHOWN_REJECTIONS]:
+        record = "" if one["record"] is None else f" record {one['record']}"
+        typer.echo(f"  {one['file']}{record}: {one['reason']}", err=True)
+    if len(rejected) > _SHOWN_REJECTIONS:
+        typer.echo(f"  … and {len(rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", err=True)

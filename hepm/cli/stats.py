@@ -1,0 +1,39 @@
+"""`hepm stats`: what a memory holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
+
+
+def stats(
+    store: StoreOption = STORE,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="One partition; left out: all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count what a memory holds, by namespace.
+
+    Example: `hepm stats --store runs.hepm`
+    """
+    with open_existing(store) as memory:
+        names = memory.namespaces() if namespace is None else [namespace]
+        header = asdict(memory.header)
+        totals = {name: asdict(memory.totals(namespace=name)) for name in names}
+    if as_json:
+        print(json.dumps({"store": str(store), **header, "namespaces": totals}, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{store} · {header['embedder'] or 'no vectors'} · revision {header['revision']}")
+    table.add_column("namespace")
+    for column in ("trajectories", "successes", "failures", "unlabelled", "tools", "edges", "states"):
+        table.add_column(column, justify="right")
+    for name, counts in totals.items():
+        table.add_row(name, *(f"{count:,}" for count in counts.values()))
+    Console().print(table)

@@ -1,0 +1,29 @@
+"""`hepm view`: the graph as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, open_existing
+
+
+def view(
+    page: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("graph.html"),
+    tool: Annotated[str | None, typer.Option(help="Only this tool's neighbourhood.")] = None,
+    most: Annotated[int | None, typer.Option(min=2, help="At most so many tools, the busiest first.")] = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Write one self-contained HTML page of the graph; it opens without a network.
+
+    Example: `hepm view retail.html --namespace retail`
+    """
+    from hepm.graph.page import write_page
+
+    with open_existing(store) as memory:
+        graph = memory.graph(namespace=namespace, evidence=True)
+    report = write_page(graph, page, title=f"{store.name} · {namespace}", focus=tool, max_tools=most)
+    print(f"{report.tools} tools and {report.edges} edges drawn in {report.path}")

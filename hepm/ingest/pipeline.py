@@ -1,0 +1,173 @@
+"""From readers to the store: one batch at a time, each atomic, so that a crash costs at most the running batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from hepm.embed import Embedder
+from hepm.graph.delta import Run
+from hepm.graph.store import FloatArray, Store
+from hepm.ingest.digest import content_digest
+from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.redact import Redactor
+from hepm.ingest.rejection import Rejection
+from hepm.ingest.shorten import shorten
+from hepm.ingest.transitions import transitions
+from hepm.types import Outcome, Trajectory
+
+BATCH: Final = 500
+
+Item: TypeAlias = tuple[str, Trajectory | Rejection]
+"""A reader's format name, and what it read."""
+Progress: TypeAlias = Callable[["IngestReport"], None]
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What became of the records read.
+
+    Attributes:
+        duplicates: Runs that were stored before with equal content.
+        rejected: Records that could not be used; they stopped nothing.
+        unlabelled: Stored runs of unknown outcome, which count for nothing until they are labelled.
+        by_format: Runs read, by reader.
+    """
+
+    read: int = 0
+    stored: int = 0
+    duplicates: int = 0
+    unlabelled: int = 0
+    rejected: list[Rejection] = field(default_factory=list[Rejection])
+    by_format: Counter[str] = field(default_factory=Counter[str])
+
+    def to_json(self) -> dict[str, object]:
+        """As `hepm ingest --json` prints it."""
+        return {
+            "read": self.read,
+            "stored": self.stored,
+            "duplicates": self.duplicates,
+            "unlabelled": self.unlabelled,
+            "rejected": [{"file": r.file, "record": r.record, "reason": r.reason} for r in self.rejected],
+            "by_format": dict(sorted(self.by_format.items())),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How runs are prepared before they are stored.
+
+    Attributes:
+        redactor: Takes secrets out of every text; None stores texts as they are.
+        assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
+    """
+
+    redactor: Redactor | None = field(default_factory=Redactor)
+    assume_success: bool = False
+
+
+class Pipeline:
+    """Writes runs into one namespace of a store.
+
+    Args:
+        embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder | None, *, namespace: str, options: IngestOptions) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._namespace = namespace
+        self._options = options
+        self.report = IngestReport()
+
+    def run(self, items: Iterable[Item], *, on_batch: Progress | None = None) -> IngestReport:
+        """Store everything that can be stored; bad records end up in the report."""
+        for batch in _batches(self._sort(items)):
+            self._store_batch(batch)
+            if on_batch is not None:
+                on_batch(self.report)
+        return self.report
+
+    def _sort(self, items: Iterable[Item]) -> Iterator[Trajectory]:
+        for name, item in items:
+            if isinstance(item, Rejection):
+                self.report.rejected.append(item)
+            else:
+                self.report.read += 1
+                self.report.by_format[name] += 1
+                yield item
+
+    def _store_batch(self, batch: Sequence[Trajectory]) -> None:
+        digests = [content_digest(trajectory) for trajectory in batch]
+        known = self._store.find_digests([trajectory.id for trajectory in batch], namespace=self._namespace)
+        runs: list[Run] = []
+        for trajectory, digest in zip(batch, digests, strict=True):
+            if known.get(trajectory.id) == digest:
+                self.report.duplicates += 1
+            else:
+                runs.append(self._prepare(trajectory, digest))
+        added = self._store.add(
+            runs, embed_states(runs, self._embedder), namespace=self._namespace, replay=replay_with(self._embedder)
+        )
+        self.report.stored += len(added.stored)
+        self.report.duplicates += len(added.duplicates)
+        stored = set(added.stored)
+        self.report.unlabelled += sum(
+            run.trajectory.outcome.success is None and run.trajectory.id in stored for run in runs
+        )
+        conflicts = set(added.conflicts)
+        for run in runs:
+            if run.trajectory.id in conflicts:
+                self.report.rejected.append(_conflict(run.trajectory))
+
+    def _prepare(self, trajectory: Trajectory, digest: str) -> Run:
+        if self._options.assume_success and trajectory.outcome.success is None:
+            trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
+        trajectory = shorten(trajectory)
+        if self._options.redactor is not None:
+            trajectory = self._options.redactor(trajectory)
+        return Run(trajectory, transitions(trajectory), digest, write_run(trajectory))
+
+
+def embed_states(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
+    """A vector for each distinct state summary of the successful runs."""
+    if embedder is None:
+        return {}
+    texts = list(
+        dict.fromkeys(t.state.text for run in runs if run.trajectory.outcome.success for t in run.transitions)
+    )
+    return dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
+
+
+def replay_with(
+    embedder: Embedder | None,
+) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
+    """How a store reads its own records again (see `hepm.graph.store.Replay`)."""
+
+    def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        runs = [Run(t := parse_run(record), transitions(t), "", record) for record in records]
+        return runs, embed_states(runs, embedder)
+
+    return replay
+
+
+def _batches(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
+    batch: list[Trajectory] = []
+    for trajectory in trajectories:
+        batch.append(trajectory)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _conflict(trajectory: Trajectory) -> Rejection:
+    return Rejection(
+        trajectory.source,
+        trajectory.id,
+        f"another run is stored under the id {trajectory.id!r} with other content; "
+        "pass --ids content to tell runs apart by what they hold",
+    )

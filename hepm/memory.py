@@ -1,0 +1,289 @@
+"""Memory: the object users hold. It connects the parts and computes nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from hepm.embed import CachedEmbedder, Embedder, open_embedder, resolve_name
+from hepm.errors import EmbedderMismatchError, InputError
+from hepm.graph.doctor import Finding, examine
+from hepm.graph.mirror import Mirror
+from hepm.graph.reembed import reembed
+from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
+from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with
+from hepm.policy import Adaptive, Episodic, Policy, Procedural, Query
+from hepm.types import START, StateSummary, Suggestions, Tool, ToolName, Trajectory
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+DEFAULT_STORE: Final = "memory.hepm"
+DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_EMBEDDER: Final = "hepm/hash-512"
+POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
+
+
+class Memory:
+    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads."""
+
+    def __init__(self, store: Store, embedder: str | Embedder = DEFAULT_EMBEDDER, *, poll_s: float = 1.0) -> None:
+        self._store = store
+        self._embedder_named = embedder
+        self._embedder_opened: Embedder | None = None
+        self._mirror = Mirror(store, poll_s=poll_s)
+        self._policies: dict[tuple[str, float], Policy] = {}
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] = DEFAULT_STORE,
+        *,
+        embedder: str | Embedder | None = None,
+        counting: Counting | None = None,
+        poll_s: float = 1.0,
+    ) -> Self:
+        """Open a memory, making it when it is not there.
+
+        Args:
+            path: A file, or a folder that then holds `memory.hepm`.
+            embedder: Name or object; None takes the store's own ("hepm/hash-512" for a new one).
+            counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None takes
+                what the store was made with.
+            poll_s: How often, in seconds, suggestions look for runs that other processes stored.
+        Raises:
+            StoreError: the file cannot be read.
+            EmbedderMismatchError: the store holds another embedder's vectors.
+        """
+        store = SQLiteStore(Path(path), counting=counting)
+        try:
+            return cls(store, _agree_on_embedder(store, embedder), poll_s=poll_s)
+        except BaseException:
+            store.close()
+            raise
+
+    # Learning
+
+    def ingest(
+        self,
+        source: str | PathLike[str] | Iterable[str | PathLike[str] | Trajectory],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        reading: ReadOptions = ReadOptions(),  # noqa: B008  # frozen
+        options: IngestOptions = IngestOptions(),  # noqa: B008  # frozen
+        tools: Iterable[Tool] = (),
+        vectors: bool = True,
+        on_batch: Progress | None = None,
+    ) -> IngestReport:
+        """Read runs and store them; atomic batch by batch, and safe to repeat.
+
+        Args:
+            source: Files, folders, globs, archives or "-" for standard input; or trajectories.
+            namespace: The partition they go into.
+            tools: Descriptions and parameters that the records lack.
+            vectors: False stores state summaries without vectors, for `reembed` to catch up.
+            on_batch: Called with the report so far after each batch.
+        """
+        if not namespace:
+            raise InputError("a namespace needs a name")
+        embedder = self._writing_embedder() if vectors else None
+        pipeline = Pipeline(self._store, embedder, namespace=namespace, options=options)
+        try:
+            if described := list(tools):
+                self._store.describe(described, namespace=namespace)
+            return pipeline.run(_items(source, reading), on_batch=on_batch)
+        finally:
+            self._mirror.refresh()
+
+    def forget(
+        self,
+        *,
+        trajectory: str | None = None,
+        task: str | None = None,
+        user: str | None = None,
+        environment: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> list[str]:
+        """Remove runs that match every given part, and all they added; ids of the removed."""
+        selection = Selection(trajectory, environment, task, user)
+        try:
+            return self._store.forget(selection, namespace=namespace, replay=replay_with(self._embedder))
+        finally:
+            self._mirror.refresh()
+
+    # Asking
+
+    def suggest(
+        self,
+        after: ToolName | Sequence[ToolName] | None = None,
+        *,
+        history: Sequence[ToolName] = (),
+        state: str | StateSummary | None = None,
+        tools: Iterable[ToolName] | None = None,
+        k: int = 2,
+        policy: str | Policy = "adaptive",
+        c: float = 1.0,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Suggestions:
+        """The tools to try next, best first, each with its reason; none where memory has no opinion.
+
+        Args:
+            after: Tool of the last turn, or several that were called in parallel; None before the first call.
+            history: All calls so far, oldest first; the last one stands for `after` where that is not given.
+            state: What the agent knows now, in a few lines.
+            tools: Tools the agent has; None for all.
+            k: At most so many (H-EPM: 2 is best).
+            policy: "hybrid", "adaptive", "episodic", "procedural", or an object.
+            c: Weight of efficiency in edge weights.
+        """
+        chosen = self._policy(policy, c) if isinstance(policy, str) else policy
+        return chosen.suggest(self._mirror.namespace(namespace), self._query(after, history, state, tools, k))
+
+    def _query(
+        self,
+        after: ToolName | Sequence[ToolName] | None,
+        history: Sequence[ToolName],
+        state: str | StateSummary | None,
+        tools: Iterable[ToolName] | None,
+        k: int,
+    ) -> Query:
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one suggestion")
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        summary = StateSummary(own=state) if isinstance(state, str) else state
+        vector = None
+        if summary is not None and summary.text.strip():
+            vector = self._embedder.embed([summary.text])[0]
+        return Query(
+            after=last,
+            history=tuple(history) or tuple(tool for tool in last if tool != START),
+            state=summary,
+            vector=vector,
+            tools=None if tools is None else frozenset(tools),
+            k=k,
+        )
+
+    def _policy(self, name: str, c: float) -> Policy:
+        found = self._policies.get((name, c))
+        if found is None:
+            if name not in POLICIES:
+                raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
+            found = self._policies[name, c] = POLICIES[name](c=c)
+        return found
+
+    def graph(
+        self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
+    ) -> nx.DiGraph[ToolName]:
+        """The tool graph as a NetworkX graph of its own, to keep and change (see `NamespaceMirror.graph`)."""
+        return self._mirror.namespace(namespace).graph(c=c, evidence=evidence)
+
+    def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
+        """How much a namespace holds."""
+        return self._store.totals(namespace=namespace)
+
+    def namespaces(self) -> list[str]:
+        """Namespaces that hold anything."""
+        return self._store.namespaces()
+
+    def tools(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[ToolRow]:
+        """Tools with their counts, by name."""
+        return self._store.tools(namespace=namespace)
+
+    @property
+    def header(self) -> Header:
+        """What the store says of itself: schema, embedder, revision."""
+        return self._store.header
+
+    def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
+        """Every stored run as a line of hepm's own JSON, in order of arrival; `ingest` reads it back the same."""
+        for record, _ in self._store.iter_records(namespace=namespace):
+            yield record
+
+    # Keeping well
+
+    def refresh(self) -> None:
+        """See at once what other processes stored; otherwise a suggestion sees it within `poll_s` and a moment."""
+        self._mirror.refresh()
+
+    def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
+        """Compare the store with its own records and with the mirror; [] when all is well."""
+        return examine(
+            self._store, self._mirror.namespace(namespace), namespace=namespace, replay=replay_with(self._embedder)
+        )
+
+    def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Make every count, state and vector again from the stored runs, in one transaction."""
+        try:
+            self._store.rebuild(namespace=namespace, replay=replay_with(self._writing_embedder()))
+        finally:
+            self._mirror.refresh()
+
+    def reembed(
+        self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Give every state a vector of this embedder, in all namespaces; only missing ones where it is the same.
+
+        Interrupted, it goes on where it stopped when it is called again. Returns how many vectors were written.
+        """
+        if embedder is not None:
+            self._embedder_named, self._embedder_opened = embedder, None
+        try:
+            return reembed(self._store, self._writing_embedder(), on_progress=on_progress)
+        finally:
+            self._mirror.refresh()
+
+    @property
+    def _embedder(self) -> Embedder:
+        # Opened when first needed: weights alone need no model.
+        if self._embedder_opened is None:
+            named = self._embedder_named
+            self._embedder_opened = CachedEmbedder(open_embedder(named) if isinstance(named, str) else named)
+        return self._embedder_opened
+
+    def _writing_embedder(self) -> Embedder:
+        self._store.set_embedder(self._embedder.name, self._embedder.dimensions)
+        return self._embedder
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        self._mirror.close()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _agree_on_embedder(store: Store, wanted: str | Embedder | None) -> str | Embedder:
+    stored = store.header.embedder
+    if wanted is None:
+        return stored or DEFAULT_EMBEDDER
+    name = resolve_name(wanted) if isinstance(wanted, str) else wanted.name
+    if stored and name != stored:
+        raise EmbedderMismatchError(
+            f"the store holds vectors of {stored!r}, and {name!r} was asked for: the two cannot be compared. "
+            f"Run `hepm reembed --embedder {name}`, or open the store without naming an embedder."
+        )
+    return wanted
+
+
+def _items(
+    source: str | PathLike[str] | Iterable[str | PathLike[str] | Trajectory], reading: ReadOptions
+) -> Iterator[tuple[str, Trajectory | Rejection]]:
+    if isinstance(source, (str, PathLike)):
+        yield from read_runs([source], reading)
+        return
+    for item in source:
+        if isinstance(item, Trajectory):
+            yield "python", item
+        else:
+            yield from read_runs([item], reading)

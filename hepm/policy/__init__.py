@@ -1,0 +1,8 @@
+"""Ranking the next tools. A policy reads the mirror and knows no database."""
+
+from hepm.policy.adaptive import Adaptive
+from hepm.policy.episodic import Episodic
+from hepm.policy.procedural import Procedural
+from hepm.policy.query import Floors, Policy, Query
+
+__all__ = ["Adaptive", "Episodic", "Floors", "Policy", "Procedural", "Query"]

@@ -1,0 +1,73 @@
+"""Episodic memory: the tools that followed when agents knew what this one knows now."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hepm.graph.mirror import NamespaceMirror
+from hepm.policy.procedural import successors
+from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.types import Suggestion, Suggestions, ToolName
+
+
+class Episodic:
+    """Top k by cosine of the present state with the states remembered on the candidate edges; a tool scores its best.
+
+    H-EPM 4.3. Equal similarities are ordered by edge weight, then by name.
+    """
+
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # noqa: B008  # frozen
+        self._c = c
+        self._floors = floors
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, most similar first; abstains without a state, or where nothing similar is remembered."""
+        if query.vector is None:
+            return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
+        candidates = {
+            candidate.tool: candidate
+            for candidate in successors(mirror, query.after, c=self._c)
+            if candidate.support >= self._floors.support and (query.tools is None or candidate.tool in query.tools)
+        }
+        if not candidates:
+            return nothing_known(mirror, query, self._floors)
+        similarity = best_similarities(mirror, query)
+        ranked = sorted(
+            ((score, tool) for tool, score in similarity.items() if tool in candidates),
+            key=lambda pair: (-pair[0], -candidates[pair[1]].weight, pair[1]),
+        )
+        if not ranked or ranked[0][0] < self._floors.similarity:
+            best = f"{ranked[0][0]:.2f}" if ranked else "none"
+            return Suggestions(
+                abstained=f"no remembered state {place_of(query)} is similar enough (best {best}, floor {self._floors.similarity:g})"
+            )
+        found: list[Suggestion] = []
+        for score, tool in ranked[: query.k]:
+            candidate = candidates[tool]
+            found.append(
+                Suggestion(
+                    tool,
+                    max(0.0, score),
+                    candidate.support,
+                    candidate.failure_share,
+                    score,
+                    f"agents that knew something similar {place_of(query)} (cosine {score:.2f}) called it next "
+                    f"and succeeded; {candidate.support} successful runs took this way",
+                    partial(mirror.evidence, query.after, tool),
+                )
+            )
+        return Suggestions(tuple(found))
+
+
+def best_similarities(mirror: NamespaceMirror, query: Query) -> dict[ToolName, float]:
+    """Per tool that followed: cosine with the most similar state remembered after any of the last tools."""
+    best: dict[ToolName, float] = {}
+    if query.vector is None:
+        return best
+    names = mirror.tool_names
+    for source in set(query.after):
+        for target, score, _ in mirror.block(source).best(query.vector):
+            tool = names[target]
+            if score > best.get(tool, -2.0):
+                best[tool] = score
+    return best

@@ -1,0 +1,68 @@
+"""What a policy is asked, and what it must answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.store import FloatArray
+from hepm.types import START, StateSummary, Suggestions, ToolName
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The situation an agent is in.
+
+    Attributes:
+        after: Tools of its last tool-bearing turn; (START,) before the first call.
+        history: All calls so far, oldest first, the last turn's included.
+        state: What it knows; None where it did not say.
+        vector: The state's text as a vector; None where there is no state.
+        tools: Tools it has now; None for all.
+        k: How many suggestions at most (H-EPM table 4(D): 2 is best).
+    """
+
+    after: tuple[ToolName, ...] = (START,)
+    history: tuple[ToolName, ...] = ()
+    state: StateSummary | None = None
+    vector: FloatArray | None = None
+    tools: frozenset[ToolName] | None = None
+    k: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """Below these a policy has no opinion: a wrong hint costs an agent more than none.
+
+    Attributes:
+        support: Successful runs that must stand behind a tool.
+        similarity: Cosine that the best remembered state must reach, where states are compared.
+    """
+
+    support: int = 1
+    similarity: float = 0.1
+
+
+class Policy(Protocol):
+    """Ranks the next tools. Deterministic: equal memory and query give an equal answer, ties by tool name."""
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most `query.k` tools, best first; or none and why."""
+        ...
+
+
+def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
+    """Say why no candidate is left."""
+    place = "before the first call" if query.after == (START,) else "after " + ", ".join(query.after)
+    known = any(tool in mirror for tool in query.after)
+    if not known:
+        return Suggestions(abstained=f"no successful run in namespace {mirror.name!r} has been {place}")
+    if query.tools is not None:
+        return Suggestions(abstained=f"none of the tools at hand followed {place} in at least {floors.support} successful runs")
+    return Suggestions(abstained=f"no tool {place} has the support of {floors.support} successful runs")
+
+
+def place_of(query: Query) -> str:
+    """The place in a run, for a sentence."""
+    return "at the start" if query.after == (START,) else "after " + ", ".join(query.after)

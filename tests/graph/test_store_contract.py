@@ -1,0 +1,228 @@
+"""What every store of the tool graph must answer, whichever it is."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hepm import START, Tool, Trajectory
+from hepm.errors import InputError
+from hepm.graph.delta import INVERSE_STEPS_UNIT
+from hepm.graph.store import Selection, Store
+from tests.runs import Shelf, trajectory
+
+MakeStore = Callable[..., Store]
+NS = "team"
+
+
+def add(store: Store, shelf: Shelf, names: Sequence[str] | None = None, namespace: str = NS) -> None:
+    runs = shelf.runs(names)
+    store.add(runs, shelf.vectors(runs), namespace=namespace, replay=shelf.replay)
+
+
+def everything(store: Store, namespace: str = NS) -> object:
+    """All a namespace holds but row numbers, to compare two stores."""
+    states = sorted(
+        (row.sources, row.targets, row.summary, row.count, row.seen, row.trajectory, row.step)
+        for row in store.iter_states(namespace=namespace)
+    )
+    tools = [row for row in store.tools(namespace=namespace) if row.calls]
+    vectors = sorted(
+        (row.summary, tuple(np.round(vector, 3)))
+        for tool in tools
+        for batch in [store.states_after(tool.name, namespace=namespace)]
+        for row, vector in zip(batch.rows, batch.vectors_ND, strict=True)
+    )
+    return store.edges(namespace=namespace), tools, states, vectors
+
+
+def test_a_transition_counts_once_per_run_however_often_the_run_took_it(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "look", "look", "look", "buy")))
+    counts = {(row[0], row[1]): row[2:] for row in store.edges(namespace=NS)}
+    assert counts["look", "look"] == (1, INVERSE_STEPS_UNIT // 4, 0, 0)
+
+
+def test_parallel_calls_make_every_pair_across_two_turns_and_none_inside_one(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "a+b", "c+d")))
+    pairs = {(row[0], row[1]) for row in store.edges(namespace=NS)}
+    assert pairs == {(START, "a"), (START, "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}
+
+
+def test_failed_and_unlabelled_runs_are_told_apart_and_add_nothing_to_support(store: Store) -> None:
+    add(store, Shelf(trajectory("won", "a"), trajectory("lost", "a", success=False), trajectory("open", "a", success=None)))
+    assert store.edges(namespace=NS) == [(START, "a", 1, INVERSE_STEPS_UNIT, 1, 1)]
+
+
+def test_a_run_stored_twice_is_a_duplicate_and_changes_nothing(store: Store) -> None:
+    shelf = Shelf(trajectory("r", "a", "b"))
+    add(store, shelf)
+    before = everything(store), store.header.revision
+    added = store.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay)
+    assert added.duplicates == ("r",)
+    assert (everything(store), store.header.revision) == before
+
+
+def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "a")))
+    other = Shelf(trajectory("r", "b")).run("r")
+    changed = type(other)(other.trajectory, other.transitions, "other digest", other.record)
+    added = store.add([changed], {}, namespace=NS, replay=Shelf().replay)
+    assert added.conflicts == ("r",)
+    assert [row.name for row in store.tools(namespace=NS)] == ["a"]
+
+
+def test_near_identical_summaries_merge_with_a_count(store: Store) -> None:
+    add(store, Shelf(*(trajectory(f"r{i}", "a", goal=f"Order  #{i} please") for i in range(3))))
+    (state,) = store.iter_states(namespace=NS)
+    assert (state.count, state.trajectory) == (3, "r2")
+
+
+def test_a_move_keeps_no_more_states_than_its_bound_and_the_latest_stay(make_store: MakeStore) -> None:
+    store = make_store(states_per_move=2)
+    goals = ["alpha", "beta", "gamma", "delta"]
+    add(store, Shelf(*(trajectory(g, "a", goal=g, ended_at=float(i)) for i, g in enumerate(goals))))
+    assert [row.trajectory for row in store.iter_states(namespace=NS)] == ["gamma", "delta"]
+
+
+@pytest.mark.parametrize("what", [Selection(trajectory="r1"), Selection(task="t1"), Selection(user="ann")])
+def test_forgetting_leaves_what_a_store_that_never_saw_the_runs_holds(make_store: MakeStore, what: Selection) -> None:
+    runs = (
+        trajectory("r1", "a", "b", task="t1", user="ann"),
+        trajectory("r2", "a", "b", "c", task="t2", user="bob"),
+        trajectory("r3", "a", task="t2", user="bob", success=False),
+    )
+    full, rest = make_store("full"), make_store("rest")
+    shelf = Shelf(*runs)
+    add(full, shelf)
+    add(rest, shelf, ["r2", "r3"])
+    assert full.forget(what, namespace=NS, replay=shelf.replay) == ["r1"]
+    assert everything(full) == everything(rest)
+
+
+def test_forgetting_without_saying_what_is_refused(store: Store) -> None:
+    with pytest.raises(InputError, match="nothing is selected"):
+        store.forget(Selection(), namespace=NS, replay=Shelf().replay)
+
+
+def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_store: MakeStore) -> None:
+    shelf = Shelf(
+        trajectory("long", "a", "b", "c", task="t"),
+        trajectory("short", "a", "c", task="t"),
+        trajectory("lost", "a", task="t", success=False),
+    )
+    store, other = make_store(counting="shortest"), make_store("other", counting="shortest")
+    for name in ("long", "short", "lost"):
+        add(store, shelf, [name])
+    add(other, shelf, ["lost", "short"])
+    assert store.edges(namespace=NS) == other.edges(namespace=NS)
+    store.forget(Selection(trajectory="short"), namespace=NS, replay=shelf.replay)
+    assert ("b", "c") in {(row[0], row[1]) for row in store.edges(namespace=NS)}
+
+
+def test_a_store_does_not_change_which_runs_count_behind_ones_back(make_store: MakeStore) -> None:
+    make_store(counting="all")
+    with pytest.raises(InputError, match="counts 'all' runs"):
+        make_store(counting="shortest")
+
+
+def test_a_namespace_never_sees_another(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "a", "b", task="t", user="u")), namespace="theirs")
+    shelf = Shelf()
+    assert everything(store, "ours") == ([], [], [], [])
+    assert store.totals(namespace="ours").trajectories == 0
+    assert store.forget(Selection(task="t"), namespace="ours", replay=shelf.replay) == []
+    assert store.find_digests(["r"], namespace="ours") == {}
+    assert store.runs_of(START, "a", namespace="ours", limit=9) == []
+    assert store.summaries_of(START, "a", namespace="ours", limit=9) == []
+    assert store.runs_after(0, namespace="ours") == []
+    assert store.namespaces() == ["theirs"]
+
+
+def test_the_journal_names_what_each_revision_touched(store: Store) -> None:
+    start = store.header.revision
+    add(store, Shelf(trajectory("r", "a", "b")))
+    changes = store.changes_since(start)
+    assert changes is not None
+    assert [(change.namespace, change.sources, change.rewritten) for change in changes] == [(NS, (START, "a"), False)]
+    assert store.changes_since(store.header.revision) == []
+
+
+def test_a_description_given_by_hand_replaces_the_records_own(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "a")))
+    store.describe([Tool("a", "does it", {"type": "object"})], namespace=NS)
+    (tool,) = store.tools(namespace=NS)
+    assert (tool.description, tool.parameters, tool.calls) == ("does it", '{"type": "object"}', 1)
+
+
+@pytest.mark.parametrize("name", ["it's", 'quo"te', "new\nline", "日本 🛠", "`tick`) DETACH DELETE n //", "x" * 10_000])
+def test_hostile_names_are_stored_as_they_are(store: Store, name: str) -> None:
+    add(store, Shelf(trajectory(name, name, task=name, user=name, goal=name)), namespace=name)
+    assert [row.name for row in store.tools(namespace=name)] == [name]
+    assert store.runs_of(START, name, namespace=name, limit=1) == [name]
+    assert store.forget(Selection(user=name), namespace=name, replay=Shelf(trajectory(name, name, goal=name)).replay) == [name]
+
+
+def test_writers_on_several_threads_count_every_run_once(store: Store) -> None:
+    shelf = Shelf(*(trajectory(f"r{i}", "a", "b") for i in range(40)))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: add(store, shelf, [f"r{i % 40}"]), range(80)))
+    assert {row[2] for row in store.edges(namespace=NS)} == {40}
+
+
+def test_changing_the_embedder_drops_every_vector_and_keeps_the_states(store: Store) -> None:
+    add(store, Shelf(trajectory("r", "a", "b")))
+    store.set_embedder("other", 4)
+    assert len(list(store.iter_states(namespace=NS, without_vector=True))) == 2
+    assert store.header.dimensions == 4
+
+
+runs = st.lists(
+    st.builds(
+        lambda turns, success, task, goal, ended: (turns, success, task, goal, ended),
+        st.lists(st.sampled_from(["a", "b", "a+b", "c+a", "b+b"]), max_size=4),
+        st.sampled_from([True, True, False, None]),
+        st.sampled_from(["t1", "t2", ""]),
+        st.sampled_from(["alpha 1", "Alpha 2", "beta", "gamma", "delta"]),
+        st.sampled_from([None, 1.0, 2.0]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def shelf_of(drawn: Sequence[tuple[list[str], bool | None, str, str, float | None]]) -> list[Trajectory]:
+    return [
+        trajectory(f"r{i}", *turns, success=success, task=task, goal=goal, ended_at=ended)
+        for i, (turns, success, task, goal, ended) in enumerate(drawn)
+    ]
+
+
+@pytest.mark.parametrize("counting", ["all", "shortest"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=runs, data=st.data())
+def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
+    make_store: MakeStore, counting: str, drawn: list[tuple[list[str], bool | None, str, str, float | None]], data: st.DataObject
+) -> None:
+    trajectories = shelf_of(drawn)
+    shelf = Shelf(*trajectories)
+    order = data.draw(st.permutations([t.id for t in trajectories]))
+    cut = data.draw(st.integers(0, len(order)))
+    namespace = uuid.uuid4().hex  # the stores outlive one example
+    one, other = (make_store(f"{counting}{i}", counting=counting, states_per_move=2) for i in range(2))
+    add(one, shelf, namespace=namespace)
+    for part in (order[:cut], order[cut:]):
+        add(other, shelf, part, namespace=namespace)
+    assert everything(other, namespace) == everything(one, namespace)
+    other.rebuild(namespace=namespace, replay=shelf.replay)
+    assert everything(other, namespace) == everything(one, namespace)
+    gone = data.draw(st.sampled_from(order))
+    other.forget(Selection(trajectory=gone), namespace=namespace, replay=shelf.replay)
+    fresh = f"{namespace}-fresh"
+    add(one, shelf, [name for name in order if name != gone], namespace=fresh)
+    assert everything(other, namespace) == everything(one, fresh)

@@ -1,0 +1,65 @@
+"""Small runs to remember, written as the names of the tools they called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm.embed import HashingEmbedder
+from hepm.graph.delta import Run
+from hepm.graph.store import FloatArray
+from hepm.ingest.transitions import transitions
+
+
+def trajectory(
+    name: str,
+    *turns: str,
+    success: bool | None = True,
+    task: str = "",
+    user: str = "",
+    goal: str = "please help",
+    ended_at: float | None = None,
+    environment: str = "shop",
+) -> Trajectory:
+    """A run that called `turns` in order; "a+b" are two parallel calls of one turn."""
+    said = [Turn("user", goal)]
+    said += [
+        Turn("assistant", "", tuple(ToolCall(tool, result=f"{tool} done") for tool in turn.split("+"))) for turn in turns
+    ]
+    return Trajectory(
+        name,
+        tuple(said),
+        Outcome(None if success is None else float(success), success),
+        environment=environment,
+        task=task,
+        user=user,
+        ended_at=ended_at,
+    )
+
+
+class Shelf:
+    """Runs by id, and the way a store reads them again."""
+
+    def __init__(self, *trajectories: Trajectory) -> None:
+        self._by_id = {t.id: t for t in trajectories}
+        self._embedder = HashingEmbedder()
+
+    def run(self, name: str) -> Run:
+        """One run, as a store takes it."""
+        t = self._by_id[name]
+        return Run(t, transitions(t), digest=f"digest of {name}", record=json.dumps(name))
+
+    def runs(self, names: Sequence[str] | None = None) -> list[Run]:
+        """Several, all by default."""
+        return [self.run(name) for name in (self._by_id if names is None else names)]
+
+    def vectors(self, runs: Sequence[Run]) -> dict[str, FloatArray]:
+        """The vectors of their summaries."""
+        texts = sorted({t.state.text for run in runs for t in run.transitions})
+        return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
+
+    def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        """See `hepm.graph.store.Replay`."""
+        runs = [self.run(json.loads(record)) for record in records]
+        return runs, self.vectors(runs)
