@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hepm.evals.events import Run
-from hepm.evals.families import Record, families_of, task_key
+from hepm.evals.families import Record, families_of, task_of
 from hepm.types import Trajectory
 
 TEN_DOMAINS = (
@@ -33,44 +33,58 @@ class Domain:
     """Runs that share their tools.
 
     Attributes:
+        tested: Runs to predict from `runs`; None where the runs are to be divided among themselves.
         derived: Holds runs of another domain seen otherwise, so that no count over domains may add it.
     """
 
     name: str
     runs: Sequence[Run]
+    tested: Sequence[Run] | None = None
     derived: bool = False
 
 
-def domains_of(records: Iterable[Record]) -> list[Domain]:
+def domains_of(records: Iterable[Record], *, tested: Iterable[Record] | None = None) -> list[Domain]:
     """One domain per environment, by name; one more, NAME+user, where a simulated user called tools too.
 
     Runs under attack and attackers' goals run as tasks are no example of good work and stay out.
+
+    Args:
+        tested: Records to predict from the others, where these are given apart.
     """
-    kept = [record for record in records if not _is_attack(record[1])]
-    families = families_of(kept)
-    by_name: defaultdict[str, list[tuple[Record, str]]] = defaultdict(list)
-    for record, family in zip(kept, families, strict=True):
-        by_name[record[1].environment or NO_ENVIRONMENT].append((record, family))
+    runs = _by_domain([*records], [] if tested is None else [*tested])
     found: list[Domain] = []
-    for name, members in sorted(by_name.items()):
-        found.append(Domain(name, [_run(record, name, family) for record, family in members]))
-        seen = {record[1].source for record, _ in members if _user_called(record[1])}
-        if seen:
-            # Files that show the agent's view alone have no such calls in any run; their chains would be another kind.
-            both = [(record, family) for record, family in members if record[1].source in seen]
-            runs = [_run(record, name + _WITH_USER, family, user_side=True) for record, family in both]
-            found.append(Domain(name + _WITH_USER, runs, derived=True))
+    for name, members in sorted(runs.items()):
+        remembered = [run for run, is_tested in members if not is_tested]
+        others = None if tested is None else [run for run, is_tested in members if is_tested]
+        found.append(Domain(name, remembered, others, derived=any(run.user_side for run, _ in members)))
     return found
+
+
+def _by_domain(records: list[Record], tested: list[Record]) -> dict[str, list[tuple[Run, bool]]]:
+    kept = [(record, False) for record in records] + [(record, True) for record in tested]
+    kept = [(record, is_tested) for record, is_tested in kept if not _is_attack(record[1])]
+    # Files that show the agent's view alone hold no call of a user in any run; their chains would be of another kind.
+    both_sides = {_place(trajectory) for (_, trajectory), _ in kept if _user_called(trajectory)}
+    families = families_of([record for record, _ in kept])
+    found: defaultdict[str, list[tuple[Run, bool]]] = defaultdict(list)
+    for (record, is_tested), family in zip(kept, families, strict=True):
+        name = record[1].environment or NO_ENVIRONMENT
+        task = task_of(record)
+        found[name].append((Run(record[1], name, family, task), is_tested))
+        if _place(record[1]) in both_sides:
+            name += _WITH_USER
+            found[name].append((Run(record[1], name, family, task, user_side=True), is_tested))
+    return found
+
+
+def _place(trajectory: Trajectory) -> tuple[str, str]:
+    return trajectory.source, trajectory.environment
 
 
 def ten_domains(records: Iterable[Record]) -> list[Domain]:
     """The domains of the benchmark that the records hold."""
     found = {domain.name: domain for domain in domains_of(records)}
     return [found[name] for name in TEN_DOMAINS if name in found]
-
-
-def _run(record: Record, domain: str, family: str, *, user_side: bool = False) -> Run:
-    return Run(record[1], domain, family, task_key(record), user_side)
 
 
 def _is_attack(trajectory: Trajectory) -> bool:

@@ -69,7 +69,7 @@ class Run:
 
     @cached_property
     def goal(self) -> str:
-        """The first user message; where there is none, the whole of the last system message, which then holds the task."""
+        """The first user message; where there is none, the last system message, which then holds the task."""
         texts = [turn.text for turn in self.trajectory.turns if turn.role == "user" and turn.text]
         return texts[0] if texts else next((t.text for t in self.trajectory.turns[::-1] if t.role == "system"), "")
 

@@ -26,14 +26,22 @@ _ABOUT_CUSTOMERS = ("airline", "retail")
 
 def families_of(records: Sequence[Record]) -> list[str]:
     """The family of each record, in order. Needs all records at once: the customer of a task is voted by its runs."""
-    customers = _customers(records)
-    return [customers.get(task_key(record)) or _by_task(record) for record in records]
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    # Ties go to whom an earlier file names: by source, since a family must not depend on the order files are given in.
+    for record in sorted(records, key=lambda record: record[1].source):
+        if customer := _customer(record[1]):
+            votes[_numbered(record)][customer] += 1
+    customers = {task: voted.most_common(1)[0][0] for task, voted in votes.items()}
+    return [customers.get(_numbered(record)) or _by_task(record) for record in records]
 
 
-def task_key(record: Record) -> str:
-    """Equal for two runs of one task. τ-bench and τ²-bench number their tasks differently, so formats are told apart."""
-    name, trajectory = record
-    return "/".join((_numbering(name), trajectory.environment, trajectory.task or trajectory.id))
+def task_of(record: Record) -> str:
+    """Equal for two runs of one task, and for those alone.
+
+    A number is no task: τ-bench and τ²-bench number theirs differently, and so do versions of τ²-bench. The customer
+    whom a run is about tells its tasks apart.
+    """
+    return "/".join((_numbered(record), _customer(record[1])))
 
 
 def fold_of(family: str, folds: int) -> int:
@@ -49,19 +57,18 @@ def _by_task(record: Record) -> str:
     return _PERSONA.sub("", task).strip() or task
 
 
-def _numbering(name: str) -> str:
-    return "tau2" if name.startswith("tau2") else name
+def _numbered(record: Record) -> str:
+    name, trajectory = record
+    numbering = "tau2" if name.startswith("tau2") else name
+    return "/".join((numbering, trajectory.environment, trajectory.task or trajectory.id))
 
 
-def _customers(records: Sequence[Record]) -> dict[str, str]:
-    """The customer named most often in a task's runs: each run votes for the one that it names most."""
-    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    # Ties go to whom an earlier file names: by source, since a family must not depend on the order files are given in.
-    for record in sorted(records, key=lambda record: record[1].source):
-        if record[1].environment in _ABOUT_CUSTOMERS:
-            named = Counter(found for text in _heard(record[1]) for found in _CUSTOMER.findall(text))
-            votes[task_key(record)].update(name for name, _ in named.most_common(1))
-    return {task: voted.most_common(1)[0][0] for task, voted in votes.items() if voted}
+def _customer(trajectory: Trajectory) -> str:
+    """Whom a run names most often, the first of several; "" in other environments, or where it names nobody."""
+    if trajectory.environment not in _ABOUT_CUSTOMERS:
+        return ""
+    named = Counter(found for text in _heard(trajectory) for found in _CUSTOMER.findall(text))
+    return named.most_common(1)[0][0] if named else ""
 
 
 def _heard(trajectory: Trajectory) -> Iterator[str]:

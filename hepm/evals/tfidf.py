@@ -64,7 +64,7 @@ class InvertedIndex:
             return np.zeros(self._size)
         texts = np.concatenate([self._texts[start:stop] for start, stop, _ in spans])
         products = np.concatenate([self._weights[start:stop] * weight for start, stop, weight in spans])
-        return np.bincount(texts, products, minlength=self._size)
+        return np.bincount(texts, products, minlength=self._size).astype(np.float64)
 
 
 def _words(text: str) -> list[str]:

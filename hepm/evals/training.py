@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hepm.embed import HashingEmbedder
 from hepm.evals.events import Event, Run
@@ -145,7 +144,7 @@ class States:
         self._groups = {last: _Group(found, vectors) for last, found in by_last.items()}
 
     def best(self, events: Sequence[Event]) -> list[dict[ToolName, float]]:
-        """For each event the similarity of the most similar state per next tool, among states after the same last tool."""
+        """For each event, per next tool, the cosine of the most similar state after the same last tool."""
         found: list[dict[ToolName, float]] = [{} for _ in events]
         by_last: defaultdict[ToolName, list[int]] = defaultdict(list)
         for index, event in enumerate(events):
@@ -163,9 +162,8 @@ class _Group:
 
     def __init__(self, events: Sequence[Event], vectors: Vectors) -> None:
         ordered = sorted(events, key=lambda event: event.next)
-        names = np.array([event.next for event in ordered], dtype=object)
-        self._starts: NDArray[np.intp] = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
-        self._tools: list[ToolName] = [ordered[start].next for start in self._starts]
+        self._tools: list[ToolName] = sorted({event.next for event in events})
+        self._starts = np.searchsorted([event.next for event in ordered], self._tools)
         self._cosines = vectors.remember([event.text for event in ordered])
 
     def best(self, texts: Sequence[str]) -> Iterable[dict[ToolName, float]]:

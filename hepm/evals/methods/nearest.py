@@ -18,8 +18,8 @@ from hepm.types import ToolName
 class NearestRuns:
     """The three successful runs most similar by task text (H-EPM, section 5.1, "Retrieval Top-3"), as a ranking.
 
-    The paper shows the runs to the agent. Here each of them votes, with its similarity, for what followed the last tool in
-    it; where the last tool did not occur, for its tools that this run has not called yet, at a hundredth of the weight.
+    The paper shows the runs to the agent. Here each of them votes, with its similarity, for what followed the last tool
+    in it, and at a hundredth of that weight for its tools that this run has not called yet.
     """
 
     count: int = 3

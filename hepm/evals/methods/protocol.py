@@ -19,7 +19,10 @@ class Predictor(Protocol):
     """A method that has learned."""
 
     def rank(self, events: Sequence[Event]) -> Sequence[Ranking]:
-        """A ranking per event, in order. Many at once, so that similarities are one product; no event may tell on another."""
+        """A ranking per event, in order.
+
+        Many at once, so that similarities are one product; no event may tell anything about another.
+        """
         ...
 
 

@@ -59,9 +59,9 @@ class ToolNetLike:
     """Transition probabilities of all labelled runs, weighted by how runs ended that took the edge.
 
     After ToolNet (Liu et al. 2024, arXiv:2403.00839), whose code is not published: a static graph holds
-    P(b after a) over recorded trajectories, good or bad, and dynamic construction then moves weight from edges that turned
-    out badly. Ours does the second step with the outcomes at hand: w(a, b) = P(b after a) · (s + 1) / (n + 2), where n
-    runs took the edge and s of them succeeded. The score of a tool by an LLM, which ToolNet has too, is left out.
+    P(b after a) over recorded trajectories, good or bad, and dynamic construction then takes weight from what turned
+    out badly. Ours does the second step with the outcomes at hand: w(a, b) = P(b after a) · (s + 1) / (n + 2), where
+    n runs took the edge and s of them succeeded. The score that an LLM gives each tool in ToolNet is left out.
     """
 
     name: str = "toolnet"

@@ -1,0 +1,108 @@
+"""Where a failed run left the way of a successful one.
+
+A *parting* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run of
+the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from hepm.evals.events import Event, Run
+from hepm.evals.metrics import FloatArray
+from hepm.types import ToolName
+
+Tools: TypeAlias = frozenset[ToolName]
+
+POINTINGS: Final = ("rescue", "misled", "both", "neither")
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Two ways that part: tools of the successful one alone, and of the failed one alone; neither is empty."""
+
+    better: Tools
+    chosen: Tools
+
+
+@dataclass(frozen=True, eq=False)
+class Parting:
+    """Where a failed run went another way than the successful runs it had followed until then.
+
+    Attributes:
+        moment: The first call of the failed run's turn, with what was known before it.
+        forks: One per successful run.
+    """
+
+    moment: Event
+    forks: Sequence[Fork]
+
+    def judge(self, hints: Tools) -> FloatArray:
+        """For which share of the forks these hints speak how, in order of POINTINGS; sums to 1."""
+        shares = np.zeros(len(POINTINGS))
+        for fork in self.forks:
+            good, bad = bool(hints & fork.better), bool(hints & fork.chosen)
+            pointing = ("both" if bad else "rescue") if good else ("misled" if bad else "neither")
+            shares[POINTINGS.index(pointing)] += 1 / len(self.forks)
+        return shares
+
+
+@dataclass(frozen=True)
+class Partings:
+    """What was found among the failed runs of a domain.
+
+    Attributes:
+        found: Where a way was left.
+        alone: Failed runs of tasks that no run solved.
+        no_other_way: Failed runs that end where the successful ones go on, go on where they end, or differ in what was
+            called together only: no tool stands against another there.
+    """
+
+    found: Sequence[Parting]
+    alone: int
+    no_other_way: int
+
+
+def find_partings(runs: Sequence[Run]) -> Partings:
+    """The partings of the failed runs in `runs`; runs without a label count as neither."""
+    solved: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.success:
+            solved[run.task].append(run)
+    failed = sorted((run for run in runs if run.success is False), key=lambda run: run.id)
+    paired = [run for run in failed if run.task in solved]
+    found = [parting for run in paired if (parting := _parting(run, solved[run.task]))]
+    return Partings(found, alone=len(failed) - len(paired), no_other_way=len(paired) - len(found))
+
+
+def _parting(failed: Run, solved: Sequence[Run]) -> Parting | None:
+    turns = _turns(failed)
+    taken = [_tools(turn) for turn in turns]
+    ways = [[_tools(turn) for turn in _turns(run)] for run in solved]
+    followed = [_common(taken, way) for way in ways]
+    longest = max(followed)
+    if longest == len(taken):
+        return None
+    onward = [way[longest] for way, common in zip(ways, followed, strict=True) if common == longest < len(way)]
+    forks = [Fork(better - taken[longest], taken[longest] - better) for better in onward]
+    forks = [fork for fork in forks if fork.better and fork.chosen]
+    return Parting(turns[longest][0], forks) if forks else None
+
+
+def _turns(run: Run) -> list[list[Event]]:
+    return [list(moments) for _, moments in groupby(run.moments, key=lambda event: event.turn)]
+
+
+def _tools(turn: Sequence[Event]) -> Tools:
+    return Tools(event.next for event in turn)
+
+
+def _common(one: Sequence[Tools], other: Sequence[Tools]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -1,0 +1,110 @@
+"""One plain sentence: would memory have helped these agents, by how much, on which tools, or not at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hepm.evals.report import Difference
+from hepm.evals.rescue import RescueAndHarm
+from hepm.types import ToolName
+
+FEWEST_EVENTS = 30
+FEWEST_FAMILIES = 5
+FEWEST_PARTINGS = 10
+_NAMED_TOOLS = 3
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the sentence rests on.
+
+    Attributes:
+        method: Whose hints are judged.
+        hit: Share of events whose tool was among its first k.
+        k: How many tools a hint holds.
+        plain: The method it is compared with, and that method's share.
+        ahead: By how much it beats the plain method; None where there is nothing to compare with.
+        rescue: None where partings were not looked for.
+        apart: Whether the tested families were unknown to memory.
+    """
+
+    method: str
+    events: int
+    families: int
+    hit: float
+    k: int
+    plain: tuple[str, float]
+    ahead: Difference | None
+    rescue: RescueAndHarm | None
+    apart: bool = True
+
+
+def verdict(findings: Findings) -> str:
+    """The sentence. It claims what an interval excludes from chance, and says so when there is too little data."""
+    if findings.events < FEWEST_EVENTS or findings.families < FEWEST_FAMILIES:
+        return (
+            f"Too little data to say whether memory would have helped: {_count(findings.events, 'call')} of "
+            f"{_count(findings.families, 'task family', 'task families')} could be predicted, and below "
+            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides."
+        )
+    rescue = findings.rescue
+    if rescue is None or rescue.partings < FEWEST_PARTINGS or rescue.families < FEWEST_FAMILIES:
+        return _by_prediction(findings)
+    gain = rescue.interval["gain"]
+    tools = ""
+    if gain.low > 0:
+        opening, tools = "Memory would have helped these agents", _named(rescue.rescued_by)
+    elif gain.high < 0:
+        opening, tools = "Memory would have misled these agents", _named(rescue.misled_by)
+    else:
+        opening = "Memory would not have helped these agents measurably"
+    return (
+        f"{opening}: at {rescue.partings} points where a failed run left the way of a successful one, the top "
+        f"{rescue.k} of {findings.method} held the better tool and not the chosen one in {rescue.rescue:.0%} "
+        f"and the reverse in {rescue.misled:.0%} ({100 * rescue.gain:+.0f} points, 95 % interval "
+        f"{100 * gain.low:+.0f} to {100 * gain.high:+.0f}){tools}; in successful runs they lacked the tool called next in {rescue.harm:.0%}, "
+        f"where {_prediction(findings)}."
+    )
+
+
+def _by_prediction(findings: Findings) -> str:
+    found = findings.rescue.partings if findings.rescue else 0
+    ahead = findings.ahead
+    if ahead is not None and ahead.interval.low <= 0:
+        return (
+            f"Memory would not have helped these agents as far as can be seen: {_prediction(findings)}, and "
+            f"{_too_few(found)}."
+        )
+    return (
+        f"Memory would have known what comes next, but whether that helps these agents cannot be told: "
+        f"{_prediction(findings)}, and {_too_few(found)}."
+    )
+
+
+def _too_few(partings: int) -> str:
+    if not partings:
+        return "no failed run was found to leave the way of a successful one"
+    return f"only {_count(partings, 'failed run')} left the way of a successful one, which is too few to judge"
+
+
+def _prediction(findings: Findings) -> str:
+    plain, hit = findings.plain
+    tasks = "unseen tasks" if findings.apart else "the tested runs"
+    said = f"on {tasks} its top {findings.k} held the next tool in {findings.hit:.0%}"
+    if findings.ahead is None:
+        return said
+    interval = findings.ahead.interval
+    return (
+        f"{said} against {hit:.0%} for {plain} ({100 * findings.ahead.value:+.0f} points, "
+        f"{100 * interval.low:+.0f} to {100 * interval.high:+.0f})"
+    )
+
+
+def _named(tools: Mapping[ToolName, float]) -> str:
+    names = list(tools)[:_NAMED_TOOLS]
+    return f", mostly on {', '.join(names)}" if names else ""
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
