@@ -81,3 +81,8 @@ def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
             "Nothing was kept; check the model or the endpoint behind this name."
         )
     return (wide_ND / lengths_N[:, None]).astype(np.float32)
+
+
+def diagonal(dimensions: int) -> FloatArray:
+    """The direction that stands for a text with nothing in it: all components equal."""
+    return np.full(dimensions, dimensions**-0.5, dtype=np.float32)

@@ -1,0 +1,52 @@
+"""From the name of an embedder, as the user or the store gives it, to the embedder."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hepm.embed import endpoint, sentence
+from hepm.embed.hashing import HashingEmbedder
+from hepm.embed.protocol import Embedder
+from hepm.errors import InputError
+
+_HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d{0,4})")
+_KNOWN = (
+    "known are: 'hash-512' (any number of dimensions), 'all-MiniLM-L6-v2', 'sentence-transformers/MODEL', "
+    "'openai/MODEL', and the path of a folder that holds a sentence-transformers model"
+)
+
+
+def open_embedder(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    dimensions: int | None = None,
+    device: str | None = None,
+) -> Embedder:
+    """The embedder of that name; loads no model yet.
+
+    Args:
+        name: "hash-512", "all-MiniLM-L6-v2", "sentence-transformers/MODEL" (MODEL may be "owner/model"),
+            "openai/MODEL", a folder's path, or the `name` of any such embedder.
+        base_url: Of an OpenAI-compatible endpoint; OpenAI's own where None.
+        api_key: For that endpoint.
+        dimensions: What the endpoint's vectors must have; learned from its first answer where None.
+        device: For sentence-transformers.
+
+    Raises:
+        InputError: no embedder has this name; the text lists what is known.
+        MissingExtraError: it needs an extra that is not installed.
+    """
+    if match := _HASHING.fullmatch(name):
+        return HashingEmbedder(int(match[1]))
+    if name.startswith(endpoint.PREFIX) and len(name) > len(endpoint.PREFIX):
+        return endpoint.EndpointEmbedder(name, base_url=base_url, api_key=api_key, dimensions=dimensions)
+    if name == sentence.DEFAULT_MODEL or (name.startswith(sentence.PREFIX) and len(name) > len(sentence.PREFIX)):
+        return sentence.SentenceEmbedder(name, device=device)
+    if name and Path(name).expanduser().is_dir():
+        return sentence.SentenceEmbedder(Path(name), device=device)
+    if name.startswith(sentence.FOLDER_PREFIX):
+        raise InputError(f"the embedder {name!r} was opened from a folder: give the path of that folder instead.")
+    raise InputError(f"no embedder is called {name!r}; {_KNOWN}.")

