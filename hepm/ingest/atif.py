@@ -1,0 +1,9 @@
+NAME = "atif"
+
+
+def recognises(document):
+    return False
+
+
+def read(document, options):
+    return iter(())

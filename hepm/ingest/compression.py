@@ -1,0 +1,73 @@
+"""Compressed files read as they are."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Final, cast
+
+from hepm.errors import MissingExtraError
+
+SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+TAR_SHORTHANDS: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+
+STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading a damaged or truncated compressed file raises; a zstd error is turned into an OSError here."""
+
+
+def uncompressed_name(name: str) -> str:
+    """A file's name without the suffix of its compression; ".tgz" and its like become ".tar"."""
+    lower = name.lower()
+    for suffix in SUFFIXES:
+        if lower.endswith(suffix):
+            return name[: -len(suffix)]
+    for short in TAR_SHORTHANDS:
+        if lower.endswith(short):
+            return name[: -len(short)] + ".tar"
+    return name
+
+
+@contextmanager
+def decompressed(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+    """`raw` as the bytes before compression, which the suffix of `name` tells.
+
+    Raises:
+        MissingExtraError: a .zst file without the package that reads it.
+    """
+    suffix = next((s for s in (*SUFFIXES, *TAR_SHORTHANDS) if name.lower().endswith(s)), "")
+    suffix = TAR_SHORTHANDS.get(suffix, suffix)
+    if suffix == ".xz":
+        with lzma.open(raw) as stream:
+            yield cast(IO[bytes], stream)
+    elif suffix == ".gz":
+        with gzip.open(raw) as stream:
+            yield cast(IO[bytes], stream)
+    elif suffix == ".bz2":
+        with bz2.open(raw) as stream:
+            yield cast(IO[bytes], stream)
+    elif suffix == ".zst":
+        yield cast(IO[bytes], _ZstdStream(raw, name))
+    else:
+        yield raw
+
+
+class _ZstdStream:
+    """A Zstandard stream whose errors are those of any damaged file."""
+
+    def __init__(self, raw: IO[bytes], name: str) -> None:
+        try:
+            import zstandard  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise MissingExtraError(f"{name} is compressed with Zstandard: pip install 'hepm[zstd]'") from None
+        self._error = zstandard.ZstdError
+        self._stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._stream.read(size) if size >= 0 else self._stream.readall()
+        except self._error as error:
+            raise OSError(str(error)) from error

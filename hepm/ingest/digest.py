@@ -1,0 +1,107 @@
+"""Which run a record is: its own id, or a hash of its content, so that nothing is counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from json import JSONEncoder
+from typing import Any, Final
+
+from hepm.ingest.records import RecordError
+from hepm.types import Outcome, Tool, Trajectory, Turn
+
+MAX_DEPTH: Final = 100
+"""Arguments nested deeper than this are refused: whoever writes them later recurses, too."""
+
+_HASHED: Final = "sha-"
+_encode = JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
+def identified(
+    own_id: str,
+    turns: tuple[Turn, ...],
+    outcome: Outcome,
+    *,
+    environment: str = "",
+    task: str = "",
+    model: str = "",
+    file_model: str = "",
+    user: str = "",
+    ended_at: float | None = None,
+    tags: Mapping[str, str] | None = None,
+    source: str = "",
+    tools: tuple[Tool, ...] = (),
+) -> Trajectory:
+    """A trajectory with its id: `own_id`, or the hash where that is empty.
+
+    Args:
+        file_model: The model where only the file's name tells it. It stays out of the hash, since a renamed
+            file holds the same runs.
+    Raises:
+        RecordError: the run holds no messages, or arguments nested beyond `MAX_DEPTH`.
+        UnicodeEncodeError: some text holds half a surrogate pair; clean the record and try again.
+    """
+    if not turns:
+        raise RecordError("the run holds no messages")
+    tags = {} if tags is None else tags
+    content = _content(turns, outcome, environment, task, model, tags)
+    if own_id or file_model or user or tools:
+        _encode([own_id, file_model, user, [(tool.name, tool.description, tool.parameters) for tool in tools]]).encode()
+    return Trajectory(
+        own_id or _HASHED + _hex(content),
+        turns, outcome, environment, task, model or file_model, user, ended_at, tags, source, tools,
+    )  # fmt: skip
+
+
+def content_digest(trajectory: Trajectory) -> str:
+    """What tells a run from another one that was stored under the same id.
+
+    An id that is a hash of the content stands for the turns, which may have been cut and redacted since.
+    """
+    t = trajectory
+    if t.id.startswith(_HASHED):
+        return _hex(_encode([t.id, t.environment, t.task, t.outcome.reward, t.outcome.success]).encode())
+    return _hex(_content(t.turns, t.outcome, t.environment, t.task, t.model, t.tags))
+
+
+def _hex(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _content(
+    turns: tuple[Turn, ...], outcome: Outcome, environment: str, task: str, model: str, tags: Mapping[str, str]
+) -> bytes:
+    """Everything that tells one run from another, as bytes that no two different runs share.
+
+    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths
+    stand in the header and keep them apart.
+    """
+    texts: list[str] = []
+    calls: list[Any] = []
+    shape: list[Any] = []
+    for turn in turns:
+        text = turn.text
+        texts.append(text)
+        shape.append((turn.role, len(text), len(turn.calls)))
+        for call in turn.calls:
+            result = call.result
+            if result is None:
+                calls.append((call.name, call.arguments, call.error))
+            else:
+                calls.append((call.name, call.arguments, call.error, len(result)))
+                texts.append(result)
+    called = _encode(calls) if calls else ""
+    if called.count("[") + called.count("{") > MAX_DEPTH + 2 * len(calls):
+        _check_depth(calls)
+    header = _encode([environment, task, model, dict(tags), outcome.reward, outcome.success, shape])
+    return "\n".join((header, called, *texts)).encode()
+
+
+def _check_depth(value: Any, depth: int = 0) -> None:
+    if depth > MAX_DEPTH + 2:  # the list of calls and the tuple of one come on top
+        raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        value = list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, list | tuple):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            _check_depth(item, depth + 1)

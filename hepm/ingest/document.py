@@ -1,0 +1,295 @@
+"""One open file as its reader sees it: a few facts to recognise it by, then its records one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from hepm.ingest.compression import STREAM_ERRORS
+from hepm.ingest.json_stream import DECODER, Path, Piece, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.records import Broken, Item, RecordError, kind_of
+from hepm.ingest.rejection import Rejection
+from hepm.ingest.sources import Source
+from hepm.types import Trajectory
+
+WHOLE: Final = 16 << 20
+"""Documents up to this many bytes are decoded at once; that is fastest, and longer ones are streamed."""
+
+RECORD_LIMIT: Final = 256 << 20
+"""Default limit of one record, in bytes of JSON lines or characters elsewhere."""
+
+_CHUNK: Final = 1 << 18
+_LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
+_NOTHING: Final = object()
+
+Record: TypeAlias = tuple[int, Any]
+
+
+class UnreadableError(RecordError):
+    """The whole file cannot be read as JSON."""
+
+
+class Document:
+    """A source, looked at.
+
+    Attributes:
+        source: Where it comes from.
+        keys: Keys of its outermost object, or of the first object in its list or lines.
+        is_list: Whether it is one JSON list.
+        first: The first record, where it has been decoded already.
+    """
+
+    __slots__ = ("_bytes", "_complete", "_damage", "_limit", "_lines", "_value", "first", "is_list", "keys", "source")
+
+    def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
+        self.source = source
+        self.keys: frozenset[str] = frozenset()
+        self.is_list = False
+        self.first: Any = None
+        self._limit = limit
+        self._damage: str | None = None
+        self._value: Any = _NOTHING
+        self._bytes = self._read_head()
+        self._complete = len(self._bytes) <= WHOLE
+        self._lines = False
+        if self._bytes.startswith(codecs.BOM_UTF8):
+            self._bytes = self._bytes[3:]
+        _refuse_other_encodings(self._bytes)
+        self._look()
+
+    @property
+    def name(self) -> str:
+        """As shown to people."""
+        return self.source.name
+
+    @property
+    def file_name(self) -> str:
+        """Last part of the path, without suffixes of compression."""
+        return self.source.path.name
+
+    def records(self) -> Iterator[Record]:
+        """Each line, each element of the outermost list, or the one object; a RecordError where one cannot be decoded."""
+        if self._lines:
+            yield from self._line_records()
+            return
+        for _, number, value in self.walk(()):
+            yield number or 1, value
+
+    def walk(self, *targets: Path) -> Iterator[Piece]:
+        """The pieces of the document (see `json_stream.walk`); the last one is a Broken where it breaks."""
+        if self._value is not _NOTHING:
+            yield from walk_decoded(self._value, targets)
+            return
+        path: Path = ()
+        number: int | None = None
+        try:
+            for path, number, value in walk(self._window(), targets):
+                yield path, number, value
+        except Broken as error:
+            reason = f"{error} ({self._damage})" if self._damage else str(error)
+            yield path, (number or 0) + 1, Broken(reason)
+
+    def each(self, build: Callable[[Any], Trajectory]) -> Iterator[Item]:
+        """What `build` makes of every record."""
+        for number, value in self.records():
+            yield self.built(number, value, build)
+
+    def built(self, number: int | str | None, value: Any, build: Callable[[Any], Trajectory]) -> Item:
+        """What `build` makes of one record, or why it cannot."""
+        if isinstance(value, RecordError):
+            return self.rejected(number, str(value))
+        try:
+            return build(value)
+        except UnicodeEncodeError:
+            return self._built_again(number, value, build)
+        except RecordError as error:
+            return self.rejected(number, str(error))
+        except RecursionError:
+            return self.rejected(number, "it is nested too deeply")
+        except ValueError as error:  # types.py refuses values that mean nothing
+            return self.rejected(number, str(error))
+
+    def rejected(self, record: int | str | None, reason: str) -> Rejection:
+        """A rejection of one record, or of the file where `record` is None."""
+        return Rejection(self.name, record, reason)
+
+    def _built_again(self, number: int | str | None, value: Any, build: Callable[[Any], Trajectory]) -> Item:
+        try:
+            return build(without_surrogates(value))
+        except (RecordError, ValueError, RecursionError) as error:
+            return self.rejected(number, str(error))
+
+    def _read_head(self) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while size <= WHOLE:
+            piece = self._read(WHOLE + 1 - size)
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _read(self, size: int) -> bytes:
+        """The next bytes; where the file is damaged it ends, and what was read before is kept."""
+        if self._damage is not None:
+            return b""
+        stream = self.source.stream
+        try:
+            # read1 hands out what is there, so that a stream damaged further on still gives its beginning.
+            return stream.read1(size) if hasattr(stream, "read1") else stream.read(size)  # type: ignore[attr-defined]
+        except STREAM_ERRORS as error:
+            self._damage = f"the file is damaged: {error}"
+            return b""
+
+    def _look(self) -> None:
+        if self._complete:
+            self._decode_whole()
+        if self._value is _NOTHING:
+            self._find_lines()
+        if self._value is _NOTHING and not self._lines:
+            opening, self.keys = outline(self._bytes.decode("utf-8", "replace"))
+            self.is_list = opening == "["
+            if opening not in ("[", "{"):
+                raise UnreadableError(self._what_it_looks_like())
+
+    def _decode_whole(self) -> None:
+        try:
+            value = DECODER.decode(self._bytes.decode())
+        except (ValueError, RecursionError):
+            return
+        if type(value) is dict:
+            self.first = value
+            self.keys = value.keys()  # type: ignore[assignment]  # a view answers the same questions
+        elif type(value) is list:
+            self.is_list = True
+            self.first = value[0] if value else None
+            if type(self.first) is dict:
+                self.keys = self.first.keys()  # type: ignore[assignment]
+        else:
+            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
+        self._value = value
+        self._bytes = b""
+
+    def _find_lines(self) -> None:
+        named_so = self.file_name.lower().endswith(_LINE_SUFFIXES)
+        for line in _first_lines(self._bytes, 3):
+            try:
+                value = DECODER.decode(line.decode())
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, dict | list):
+                self._lines = True
+                self.first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
+                if isinstance(self.first, dict):
+                    self.keys = frozenset(self.first)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+                return
+        if named_so and self._bytes.strip():
+            self._lines = True
+
+    def _what_it_looks_like(self) -> str:
+        if self._damage:
+            return self._damage
+        if not self._bytes.strip():
+            return "it is empty"
+        return "it is not JSON: hepm reads runs from JSON and JSON lines"
+
+    def _line_records(self) -> Iterator[Record]:
+        for number, line in enumerate(self._raw_lines(), 1):
+            if isinstance(line, RecordError):
+                yield number, line
+            elif not line.isspace():
+                yield number, _decoded_line(line)
+        if self._damage:
+            yield number + 1, RecordError(self._damage)  # pyright: ignore[reportPossiblyUnbound]
+
+    def _raw_lines(self) -> Iterator[bytes | RecordError]:
+        """Lines with bounded memory: of one that exceeds the limit only the news comes through."""
+        buffer = self._bytes
+        self._bytes = b""
+        at = 0
+        skipping = False
+        while True:
+            end = buffer.find(b"\n", at)
+            if end >= 0:
+                if skipping:
+                    skipping = False
+                else:
+                    yield buffer[at : end + 1]
+                at = end + 1
+                continue
+            buffer = b"" if skipping else buffer[at:]
+            at = 0
+            if len(buffer) > self._limit:
+                yield RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
+                buffer, skipping = b"", True
+            piece = b"" if self._complete and not skipping and self._damage else self._read(max(_CHUNK, len(buffer)))
+            if not piece:
+                break
+            buffer = piece if skipping or not buffer else buffer + piece
+        if buffer and not skipping:
+            yield buffer
+
+    def _window(self) -> TextWindow:
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        waiting = [self._bytes]
+
+        def more() -> str:
+            while True:
+                piece = waiting.pop() if waiting else self._read(_CHUNK)
+                try:
+                    text = decoder.decode(piece, final=not piece)
+                except UnicodeDecodeError as error:
+                    raise Broken(_not_utf8(error)) from None
+                if text or not piece:
+                    return text
+
+        return TextWindow(more(), more, self._limit)
+
+
+def without_surrogates(value: Any) -> Any:
+    """`value` with every half of a surrogate pair replaced, since such text cannot be stored or sent."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        items: list[tuple[Any, Any]] = list(value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        return {without_surrogates(key): without_surrogates(item) for key, item in items}
+    return value
+
+
+def _decoded_line(line: bytes) -> Any:
+    try:
+        return DECODER.decode(line.decode())
+    except UnicodeDecodeError as error:
+        return RecordError(_not_utf8(error))
+    except json.JSONDecodeError as error:
+        return RecordError(f"the JSON is broken: {error.msg}")
+    except RecursionError:
+        return RecordError("it is nested too deeply to be read")
+
+
+def _first_lines(head: bytes, count: int) -> Iterator[bytes]:
+    at = 0
+    while count and (end := head.find(b"\n", at)) >= 0:
+        line = head[at:end]
+        at = end + 1
+        if line.strip():
+            count -= 1
+            yield line
+
+
+def _refuse_other_encodings(head: bytes) -> None:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or (
+        b"\0" in head[:4].replace(b"\0\0\0\0", b"") and (head[:1] in b"[{" or head[1:2] in b"[{")
+    ):
+        raise UnreadableError("it is encoded as UTF-16 or UTF-32: convert it to UTF-8")
+    if b"\0" in head[:1024]:
+        raise UnreadableError("it is a binary file, not JSON")
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    return f"it is not UTF-8 (byte 0x{error.object[error.start]:02x}): convert it"

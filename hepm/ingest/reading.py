@@ -1,0 +1,108 @@
+"""From what a user names to trajectories: each file is recognised by its content and handed to its reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from hepm.errors import FormatError
+from hepm.ingest import agentdojo, atif, bfcl, chat, hepm, tau, tau2, tau2_sft
+from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
+from hepm.ingest.records import Item, ReadOptions
+from hepm.ingest.rejection import Rejection
+from hepm.ingest.sources import Source, open_sources
+
+
+class Reader(Protocol):
+    """A module that reads one format."""
+
+    NAME: str
+
+    def recognises(self, document: Document) -> bool:
+        """Whether the file is of this format, by its keys and its name."""
+        ...
+
+    def read(self, document: Document, options: ReadOptions) -> Iterator[Item]:
+        """Its runs, and why others could not be read; raises nothing because of what the file holds."""
+        ...
+
+
+READERS: Final[tuple[Reader, ...]] = (agentdojo, hepm, tau, tau2, tau2_sft, atif, bfcl, chat)
+"""In the order in which they are asked: the narrower a format is, the earlier."""
+
+UNKNOWN: Final = "unknown"
+"""Stands for the format of a file that no reader knows."""
+
+
+def read_runs(
+    sources: Iterable[str | os.PathLike[str]], options: ReadOptions = ReadOptions(), *, limit: int = RECORD_LIMIT
+) -> Iterator[tuple[str, Item]]:
+    """Every run in the sources, in a fixed order, each with the name of its format.
+
+    Args:
+        sources: Files, folders, globs, archives, "-" for stdin.
+        limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
+    Yields:
+        A trajectory, or a Rejection that says which file or record could not be read, and why.
+    Raises:
+        FormatError: `options.format` is no reader's name.
+        MissingExtraError: a file needs an optional package that is not installed.
+    """
+    readers = _chosen(options.format)
+    return _read_all(sources, readers, options, limit)
+
+
+def _read_all(
+    sources: Iterable[str | os.PathLike[str]], readers: tuple[Reader, ...], options: ReadOptions, limit: int
+) -> Iterator[tuple[str, Item]]:
+    for opened in open_sources(sources):
+        if isinstance(opened, Rejection):
+            yield UNKNOWN, opened
+        else:
+            yield from _read_one(opened, readers, options, limit)
+
+
+def _chosen(name: str) -> tuple[Reader, ...]:
+    if name == "auto":
+        return READERS
+    chosen = tuple(reader for reader in READERS if name == reader.NAME or f"{name}-sft" == reader.NAME)
+    if not chosen:
+        known = ", ".join(sorted(reader.NAME for reader in READERS))
+        raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
+    return chosen
+
+
+def _read_one(
+    source: Source, readers: tuple[Reader, ...], options: ReadOptions, limit: int
+) -> Iterator[tuple[str, Item]]:
+    try:
+        document = Document(source, limit=limit)
+    except UnreadableError as error:
+        yield UNKNOWN, Rejection(source.name, None, str(error))
+        return
+    for reader in readers:
+        if reader.recognises(document):
+            name = reader.NAME
+            for item in reader.read(document, options):
+                yield name, item
+            return
+    if options.format != "auto":
+        yield UNKNOWN, Rejection(source.name, None, f"it is not of the format {options.format!r}: {_looks(document)}")
+    else:
+        yield UNKNOWN, Rejection(source.name, None, _nobody_knows(document))
+
+
+def _looks(document: Document) -> str:
+    shape = "a JSON list" if document.is_list else "JSON"
+    keys = sorted(map(str, document.keys))
+    if not keys:
+        return f"it is {shape} without keys to tell it by"
+    return f"it is {shape} with the keys {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}"
+
+
+def _nobody_knows(document: Document) -> str:
+    return (
+        f"no reader knows it: {_looks(document)}. If it holds runs, name their format, "
+        'or bring them into OpenAI chat messages: one {"messages": [...]} a line'
+    )

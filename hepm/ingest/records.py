@@ -1,0 +1,155 @@
+"""What passes between the reading loop and the readers, and how a reader looks at a record it does not trust."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from hepm.errors import FormatError
+from hepm.ingest.rejection import Rejection
+from hepm.types import Trajectory
+
+Object: TypeAlias = dict[str, Any]
+"""A JSON object as decoded: nothing is known of it yet but that its keys are strings."""
+
+SOLVED = 1 - 1e-6
+"""A reward from here on counts as success: benchmarks write 1.0, some after a sum of floats."""
+
+
+Item: TypeAlias = Trajectory | Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a caller may decide about reading.
+
+    Attributes:
+        format: A reader's name, or "auto" to tell by the content.
+        reward_key: Where a chat record keeps its reward; dots lead inward ("metadata.score").
+        success_key: Where it keeps whether it succeeded.
+        label_key: Where it keeps a verdict in words or numbers.
+        ids: "own" takes a record's id where it has one, "content" always hashes the content.
+    """
+
+    format: str = "auto"
+    reward_key: str = "reward"
+    success_key: str = "success"
+    label_key: str = "label"
+    ids: Literal["own", "content"] = "own"
+
+    def __post_init__(self) -> None:
+        if self.ids not in {"own", "content"}:
+            raise FormatError(f"ids are either 'own' or 'content', not {self.ids!r}")
+
+
+class RecordError(Exception):
+    """A record is not what its reader needs; the text becomes the reason of a Rejection."""
+
+
+class Broken(RecordError):
+    """The JSON itself is broken here, so that nothing after it can be trusted."""
+
+
+def kind_of(value: object) -> str:
+    """How JSON calls the type of a decoded value, with its article."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
+    return names.get(type(value), type(value).__name__)
+
+
+def as_object(value: Any, what: str) -> Object:
+    """`value` where it is an object; RecordError names `what` otherwise."""
+    if type(value) is dict:
+        return value  # pyright: ignore[reportUnknownVariableType]  # decoded JSON, see Object
+    raise RecordError(f"{what} is {kind_of(value)}, not an object")
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """`value` where it is a list; RecordError names `what` otherwise."""
+    if type(value) is list:
+        return value  # pyright: ignore[reportUnknownVariableType]  # decoded JSON
+    raise RecordError(f"{what} is {kind_of(value)}, not a list")
+
+
+def object_at(record: Object, key: str) -> Object:
+    """The object under `key`; empty where it is absent or null."""
+    value = record.get(key)
+    return {} if value is None else as_object(value, repr(key))
+
+
+def list_at(record: Object, key: str) -> list[Any]:
+    """The list under `key`; empty where it is absent or null."""
+    value = record.get(key)
+    return [] if value is None else as_list(value, repr(key))
+
+
+def text_at(record: Object, *keys: str) -> str:
+    """The first text or number among `keys` as text; "" where all are absent, null or empty."""
+    for key in keys:
+        value = record.get(key)
+        if value is None or value == "":
+            continue
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+        return str(value)
+    return ""
+
+
+def number_at(record: Object, key: str) -> float | None:
+    """The number under `key`; None where it is absent or null. A boolean counts as 0 or 1."""
+    value = record.get(key)
+    return None if value is None else as_number(value, repr(key))
+
+
+def as_number(value: Any, what: str) -> float:
+    """`value` as a float where it is a number; RecordError otherwise."""
+    if not isinstance(value, int | float):
+        raise RecordError(
+            f"{what} is {json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)}, not a number"
+        )
+    try:
+        return float(value)
+    except OverflowError:
+        raise RecordError(f"{what} is too large a number") from None
+
+
+def plain_text(content: Any) -> str:
+    """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
+    if type(content) is str:
+        return content
+    if content is None:
+        return ""
+    if type(content) is list:
+        return "\n".join(filter(None, _part_texts(as_list(content, "content"))))
+    if type(content) is dict:
+        return json.dumps(content, ensure_ascii=False)
+    raise RecordError(f"the content of a message is {kind_of(content)}, not text")
+
+
+def _part_texts(parts: list[Any]) -> Iterator[str]:
+    for part in parts:
+        if type(part) is str:
+            yield part
+            continue
+        record = as_object(part, "a part of a message")
+        for key in ("text", "content", "refusal"):
+            if type(value := record.get(key)) is str:
+                yield value
+                break
+
+
+def unix_time(value: Any) -> float | None:
+    """Seconds since 1970 of an ISO time or a number, UTC where it names no zone; None where it cannot be read."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value) if 0 < value < 1e11 else None
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,246 @@
+"""From what a user names (files, folders, globs, archives, stdin) to open documents."""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Final, TypeAlias, cast
+
+from hepm.ingest.compression import STREAM_ERRORS, decompressed, uncompressed_name
+from hepm.ingest.rejection import Rejection
+
+DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+"""What is looked at inside folders and archives; a file that is named is always looked at."""
+
+STDIN: Final = "-"
+ARCHIVE_IN_MEMORY: Final = 64 << 20
+"""A tar archive up to this size is unpacked at once, which is twice as fast as reading on as it comes."""
+
+_COMPANIONS: Final = ("possible_answer", "multi_turn_func_doc", "result.json", "results.json")
+"""Files that readers ask for beside their own; in a tar archive they are all collected in one go."""
+
+
+class Source:
+    """One document that can be read once, as bytes.
+
+    Attributes:
+        name: As shown to people.
+        path: Where it lies in its folder or archive, without the suffixes of compression.
+        stream: The bytes, decompressed.
+    """
+
+    __slots__ = ("_sibling", "name", "path", "stream")
+
+    def __init__(
+        self, name: str, path: PurePosixPath, stream: IO[bytes], sibling: Callable[[str], bytes | None]
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.stream = stream
+        self._sibling = sibling
+
+    def sibling(self, relative: str) -> bytes | None:
+        """Content of another file, by its path from this one's folder ("../result.json"); None where there is none."""
+        parts: list[str] = []
+        for part in (*self.path.parent.parts, *PurePosixPath(relative).parts):
+            if part == ".." and parts:
+                parts.pop()
+            else:
+                parts.append(part)
+        return self._sibling("/".join(parts))
+
+
+Opened: TypeAlias = Source | Rejection
+
+
+def open_sources(sources: Iterable[str | os.PathLike[str]]) -> Iterator[Opened]:
+    """Every document behind the sources, in a fixed order; a name that leads nowhere comes back as a Rejection."""
+    for source in sources:
+        name = os.fspath(source)
+        if name == STDIN:
+            yield Source("<stdin>", PurePosixPath("stdin"), sys.stdin.buffer, lambda _: None)
+        elif os.path.isdir(name):
+            for file in _files_below(Path(name)):
+                yield from _open_file(file)
+        elif os.path.exists(name):
+            yield from _open_file(Path(name))
+        else:
+            yield from _open_glob(name)
+
+
+def _open_glob(pattern: str) -> Iterator[Opened]:
+    if not glob.has_magic(pattern):
+        yield Rejection(pattern, None, "there is no such file or folder")
+        return
+    found = sorted(glob.glob(pattern, recursive=True))
+    if not found:
+        yield Rejection(pattern, None, "no file matches this pattern")
+    for name in found:
+        if not os.path.isdir(name):
+            yield from _open_file(Path(name))
+        elif not pattern.endswith("**"):  # "**" lists what is inside by itself
+            for file in _files_below(Path(name)):
+                yield from _open_file(file)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and (is_data(name) or is_archive(name)):
+                yield Path(parent, name)
+
+
+def is_data(name: str) -> bool:
+    """Whether a name found in a folder or an archive is worth opening."""
+    return uncompressed_name(name).lower().endswith(DATA_SUFFIXES)
+
+
+def is_archive(name: str) -> bool:
+    """Whether a name is that of an archive."""
+    return uncompressed_name(name).lower().endswith((".tar", ".zip", ".whl"))
+
+
+def _open_file(file: Path) -> Iterator[Opened]:
+    name = str(file)
+    bare = uncompressed_name(name).lower()
+    try:
+        if bare.endswith(".tar"):
+            yield from _open_tar(file)
+        elif bare.endswith((".zip", ".whl")):
+            yield from _open_zip(file)
+        else:
+            with file.open("rb") as raw, decompressed(raw, name) as stream:
+                yield Source(name, _as_posix(file), stream, _read_beside)
+    except (*STREAM_ERRORS, tarfile.TarError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        yield Rejection(name, None, _sentence(error))
+
+
+def _as_posix(file: Path) -> PurePosixPath:
+    return PurePosixPath(uncompressed_name(file.absolute().as_posix()))
+
+
+def _read_beside(path: str) -> bytes | None:
+    for suffix in ("", ".xz", ".gz", ".bz2", ".zst"):
+        file = Path("/" + path.lstrip("/") + suffix) if os.name != "nt" else Path(path + suffix)
+        if file.is_file():
+            with file.open("rb") as raw, decompressed(raw, file.name) as stream:
+                return stream.read()
+    return None
+
+
+def _open_zip(file: Path) -> Iterator[Opened]:
+    with zipfile.ZipFile(file) as archive:
+
+        def read(path: str) -> bytes | None:
+            member = members.get(path)
+            if member is None:
+                return None
+            with archive.open(member) as raw, decompressed(raw, member) as stream:
+                return stream.read()
+
+        members = {uncompressed_name(info.filename): info.filename for info in archive.infolist() if not info.is_dir()}
+        for info in sorted(archive.infolist(), key=lambda info: info.filename):
+            if info.is_dir() or not _worth_opening(info.filename):
+                continue
+            name = f"{file}!{info.filename}"
+            if is_archive(info.filename):
+                yield _nested(name)
+                continue
+            try:
+                with archive.open(info) as raw, decompressed(raw, info.filename) as stream:
+                    yield Source(name, PurePosixPath(uncompressed_name(info.filename)), stream, read)
+            except (*STREAM_ERRORS, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+                yield Rejection(name, None, _sentence(error))
+
+
+def _worth_opening(name: str) -> bool:
+    hidden = any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)
+    return not hidden and (is_data(name) or is_archive(name))
+
+
+def _nested(name: str) -> Rejection:
+    return Rejection(name, None, "it is an archive inside an archive, which is not opened: unpack the outer one first")
+
+
+def _open_tar(file: Path) -> Iterator[Opened]:
+    companions = _TarCompanions(file)
+    for member, stream in _tar_members(file):
+        if not _worth_opening(member):
+            continue
+        name = f"{file}!{member}"
+        if is_archive(member):
+            yield _nested(name)
+            continue
+        try:
+            with decompressed(stream, member) as inner:
+                yield Source(name, PurePosixPath(uncompressed_name(member)), inner, companions.read)
+        except STREAM_ERRORS as error:
+            yield Rejection(name, None, _sentence(error))
+
+
+def _tar_members(file: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    with file.open("rb") as raw, decompressed(raw, str(file)) as stream:
+        head = stream.read(ARCHIVE_IN_MEMORY + 1)
+        if len(head) <= ARCHIVE_IN_MEMORY:
+            with tarfile.open(fileobj=io.BytesIO(head), mode="r:") as archive:
+                for info in archive:
+                    if info.isreg() and not info.issparse():
+                        if len(head) < info.offset_data + info.size:
+                            raise tarfile.ReadError("unexpected end of data")
+                        yield info.name, io.BytesIO(head[info.offset_data : info.offset_data + info.size])
+            return
+        with tarfile.open(fileobj=cast(IO[bytes], _Joined(head, stream)), mode="r|", bufsize=1 << 20) as archive:
+            for info in archive:
+                content = archive.extractfile(info) if info.isreg() else None
+                if content is not None:
+                    yield info.name, content
+
+
+class _Joined:
+    """What was read already, then the rest of the stream: all that a tar stream asks of a file."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head: IO[bytes] | None = io.BytesIO(head)
+        self._rest = rest
+
+    def read(self, size: int) -> bytes:
+        if self._head is not None:
+            data = self._head.read(size)
+            if data:
+                return data
+            self._head = None
+        return self._rest.read(size)
+
+
+class _TarCompanions:
+    """Files of a tar archive that readers ask for beside their own; collected when the first one is asked for."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._found: dict[str, bytes] | None = None
+
+    def read(self, path: str) -> bytes | None:
+        if self._found is None:
+            self._found = {}
+            for member, stream in _tar_members(self._file):
+                if any(part in _COMPANIONS for part in PurePosixPath(uncompressed_name(member)).parts):
+                    with decompressed(stream, member) as inner:
+                        self._found[str(PurePosixPath(uncompressed_name(member)))] = inner.read()
+        return self._found.get(path)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return "it may not be read: check its permissions"
+    if isinstance(error, NotImplementedError):
+        return f"the archive uses a compression that Python cannot unpack ({error}): unpack it first"
+    if isinstance(error, RuntimeError):
+        return f"the archive cannot be unpacked: {error}"
+    return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"
