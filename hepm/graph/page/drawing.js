@@ -1,0 +1,233 @@
+// The drawing: vis-network draws dots and arrows, names are written over it at one size and never on each other.
+"use strict";
+
+const plane = document.getElementById("graph");
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const view = { tool: null, edge: null, hovered: null, perTool: readableNext(), weight: 0 };
+
+// Failure share 0, ½, 1: blue to orange, told apart by people who see no red or no green.
+const SCALE = {
+  light: { stops: [[33, 102, 172], [150, 140, 150], [217, 95, 2]], unknown: [130, 130, 130], page: [250, 250, 248] },
+  dark: { stops: [[92, 165, 235], [160, 150, 155], [255, 140, 40]], unknown: [130, 130, 130], page: [22, 25, 29] },
+};
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const scale = () => (dark.matches ? SCALE.dark : SCALE.light);
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+function failureColour(share) {
+  const { stops, unknown } = scale();
+  if (share === null) return unknown;
+  const [from, to, part] = share < 0.5 ? [stops[0], stops[1], 2 * share] : [stops[1], stops[2], 2 * share - 1];
+  return from.map((value, i) => Math.round(value + (to[i] - value) * part));
+}
+const css = (rgb, alpha = 1) => `rgba(${rgb.join(",")},${alpha})`;
+
+const isStart = (id) => id === DATA.start;
+const radiusOf = (id) => (isStart(id) ? 16 : 9 + 15 * Math.sqrt((TOOLS[id].calls ?? 0) / MOST_CALLS));
+
+function isShown(edge) {
+  if (edge.id === view.edge) return true;
+  if (view.tool !== null && (edge.source === view.tool || edge.target === view.tool)) return true;
+  return isStrong(edge, view.perTool) && (edge.weight ?? 0) >= view.weight;
+}
+
+/** Ids of the tools that stand out now: the selected one and its neighbours; null when all do. */
+function standingOut() {
+  if (view.edge !== null) return new Set([EDGES[view.edge].source, EDGES[view.edge].target]);
+  if (view.tool === null) return null;
+  const around = [...nextOf[view.tool].map((e) => e.target), ...beforeOf[view.tool].map((e) => e.source)];
+  return new Set([view.tool, ...around]);
+}
+
+function edgeStyle(edge) {
+  const chosen = view.tool === null && view.edge === null;
+  const mine = edge.id === view.edge || (view.tool !== null && (edge.source === view.tool || edge.target === view.tool));
+  const strong = css(failureColour(edge.failure_share), chosen || mine ? 0.9 : 0.12);
+  return {
+    id: edge.id,
+    hidden: !isShown(edge),
+    width: 1 + 8 * (edge.weight ?? 0) + (edge.id === view.edge ? 3 : 0),
+    color: { color: strong, highlight: strong, hover: strong, inherit: false },
+    dashes: edge.failure_share === null,
+    selfReference: { size: 9 + radiusOf(edge.source) / 2, angle: Math.PI / 4 },
+  };
+}
+
+function nodeStyle(tool, id, out) {
+  const faded = out !== null && !out.has(id);
+  const selected = id === view.tool;
+  const fill = isStart(id) ? colour("start") : selected ? colour("chosen") : colour("node");
+  const border = selected ? colour("text") : colour("page");
+  return {
+    id,
+    opacity: faded ? 0.25 : 1,
+    borderWidth: selected ? 3 : 1.5,
+    color: { background: fill, border, highlight: { background: fill, border }, hover: { background: fill, border } },
+  };
+}
+
+const nodes = new vis.DataSet(
+  TOOLS.map((tool, id) => ({
+    ...nodeStyle(tool, id, null),
+    x: tool.x,
+    y: tool.y,
+    shape: isStart(id) ? "diamond" : "dot",
+    size: radiusOf(id),
+  })),
+);
+const links = new vis.DataSet(EDGES.map((edge) => ({ ...edgeStyle(edge), from: edge.source, to: edge.target })));
+
+const network = new vis.Network(plane, { nodes, edges: links }, {
+  physics: false,
+  layout: { improvedLayout: false },
+  interaction: { selectable: false, hover: false, zoomSpeed: 0.7 },
+  nodes: { borderWidthSelected: 3, chosen: false },
+  edges: {
+    arrows: { to: { enabled: true, scaleFactor: 0.5 } },
+    chosen: false,
+    smooth: { enabled: true, type: "curvedCW", roundness: 0.14 },
+      },
+});
+
+/** Put the view into the picture; only what changed is told to vis-network. */
+const told = { nodes: new Map(), edges: new Map() };
+function redraw() {
+  const out = standingOut();
+  nodes.update(changed(told.nodes, TOOLS.map((tool, id) => nodeStyle(tool, id, out))));
+  links.update(changed(told.edges, EDGES.map(edgeStyle)));
+}
+function changed(known, styles) {
+  return styles.filter((style) => {
+    const text = JSON.stringify(style);
+    const differs = known.get(style.id) !== text;
+    known.set(style.id, text);
+    return differs;
+  });
+}
+
+const moving = () => (still.matches ? false : { duration: 350, easingFunction: "easeInOutQuad" });
+
+/** Bring tools into sight, with room for the names at the rim. */
+function show(ids, { most = 1.2, animated = true } = {}) {
+  const at = [...ids].map((id) => network.getPosition(id));
+  const [left, right] = [Math.min(...at.map((p) => p.x)), Math.max(...at.map((p) => p.x))];
+  const [top, bottom] = [Math.min(...at.map((p) => p.y)), Math.max(...at.map((p) => p.y))];
+  const wide = Math.max(80, plane.clientWidth - Math.min(170, plane.clientWidth / 3)) / (right - left + 1);
+  const high = Math.max(60, plane.clientHeight - 90) / (bottom - top + 1);
+  network.moveTo({
+    position: { x: (left + right) / 2, y: (top + bottom) / 2 },
+    scale: Math.min(wide, high, most),
+    animation: animated && moving(),
+  });
+}
+
+function showAll(animated = true) {
+  nodes.update(TOOLS.map((tool, id) => ({ id, x: tool.x, y: tool.y })));
+  show(byCalls, { most: 1.5, animated });
+}
+
+// Names. The most called come first and take the place they find: below, right, above or left of their dot.
+const LINE = 16;
+const mostNamed = () => (plane.clientWidth * plane.clientHeight) / 30_000;
+const byCalls = TOOLS.map((_, id) => id);
+const font = (id) => `${isStart(id) || id === view.tool ? "600 " : ""}12px system-ui, "Segoe UI", Roboto, sans-serif`;
+const textWidth = new Map();
+let written = [];
+
+function widthOf(context, id) {
+  const key = `${id} ${context.font}`;
+  if (!textWidth.has(key)) textWidth.set(key, context.measureText(TOOLS[id].label).width + 8);
+  return textWidth.get(key);
+}
+
+function places(at, away, width) {
+  const top = at.y - LINE / 2;
+  return [
+    { x: at.x - width / 2, y: at.y + away },
+    { x: at.x + away, y: top },
+    { x: at.x - width / 2, y: at.y - away - LINE },
+    { x: at.x - away - width, y: top },
+  ].map((corner) => ({ ...corner, width, height: LINE }));
+}
+
+const overlap = (a, b) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+
+/** Where each dot lies on the screen, as the square around it. */
+function dots(zoom) {
+  return byCalls.map((id) => {
+    const at = network.canvasToDOM(network.getPosition(id));
+    const half = zoom * radiusOf(id);
+    return { id, at, half, x: at.x - half, y: at.y - half, width: 2 * half, height: 2 * half };
+  });
+}
+
+/** A place no other name has, inside the window. The most called may cover the dots of less called ones. */
+function freePlace(choices, dot, onScreen, important) {
+  const free = choices.filter(
+    (place) =>
+      place.x >= 0 &&
+      place.y >= 0 &&
+      place.x + place.width <= plane.clientWidth &&
+      place.y + place.height <= plane.clientHeight &&
+      !written.some((other) => overlap(place, other)),
+  );
+  const covers = (place, some) => onScreen.some((other) => other !== dot && some(other) && overlap(place, other));
+  const clear = free.find((place) => !covers(place, () => true));
+  return clear ?? (important ? free.find((place) => !covers(place, (other) => other.id < mostNamed())) : undefined);
+}
+
+function placeNames(context, out) {
+  const onScreen = dots(network.getScale()).filter(
+    ({ at }) => at.x > -50 && at.y > -50 && at.x < plane.clientWidth + 50 && at.y < plane.clientHeight + 50,
+  );
+  const urgency = ({ id }) => (id === view.hovered ? 3 : id === view.tool || isStart(id) ? 2 : out?.has(id) ? 1 : 0);
+  onScreen.sort((a, b) => urgency(b) - urgency(a) || a.id - b.id);
+  written = [];
+  for (const dot of onScreen) {
+    context.font = font(dot.id);
+    const choices = places(dot.at, dot.half + 3, widthOf(context, dot.id));
+    const place = freePlace(choices, dot, onScreen, urgency(dot) > 0 || dot.id < mostNamed());
+    if (place) written.push({ ...place, id: dot.id });
+    else if (urgency(dot) > 1) written.push({ ...choices[0], id: dot.id });
+  }
+}
+
+function writeNames(context) {
+  const out = standingOut();
+  placeNames(context, out);
+  const [ink, ground] = [colour("text"), css(scale().page, 0.82)];
+  // Urgent names were placed first; they are drawn last, over what they could not avoid.
+  for (const { id, x, y, width } of [...written].reverse()) {
+    context.globalAlpha = out !== null && !out.has(id) && id !== view.hovered ? 0.35 : 1;
+    context.font = font(id);
+    context.fillStyle = ground;
+    context.fillRect(x, y, width, LINE);
+    context.fillStyle = ink;
+    context.fillText(TOOLS[id].label, x + 4, y + LINE - 4);
+  }
+}
+
+network.on("afterDrawing", (context) => {
+  context.save();
+  const ratio = context.canvas.width / plane.clientWidth;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.textAlign = "left";
+  context.textBaseline = "alphabetic";
+  context.direction = "ltr";
+  writeNames(context);
+  context.restore();
+});
+
+/** What lies under a point of the drawing: a dot, a name, an edge, or nothing. */
+function under(point) {
+  const node = network.getNodeAt(point);
+  if (node !== undefined) return { tool: node };
+  const spot = { ...point, width: 0, height: 0 };
+  const name = written.find((place) => overlap(place, spot));
+  if (name) return { tool: name.id };
+  const edge = network.getEdgeAt(point);
+  return edge === undefined ? {} : { edge };
+}
+
+dark.addEventListener("change", redraw);

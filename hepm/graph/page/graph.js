@@ -1,0 +1,44 @@
+// The graph itself: tools and edges as they were embedded, who follows whom, and how numbers are written.
+"use strict";
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const TOOLS = DATA.tools;
+const EDGES = DATA.edges;
+
+const nextOf = TOOLS.map(() => []);
+const beforeOf = TOOLS.map(() => []);
+EDGES.forEach((edge, id) => {
+  edge.id = id;
+  // Edges come strongest first, so this is the place of the target among the next tools of its source, from 1.
+  edge.rank = nextOf[edge.source].push(edge);
+  beforeOf[edge.target].push(edge);
+});
+for (const edges of beforeOf) {
+  edges.sort((a, b) => (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);
+  // From which number of next tools on something leads here; below it the best supported way in is drawn all the same,
+  // so that no tool hangs in the air.
+  const ways = edges.filter((edge) => edge.source !== edge.target);
+  const reachedFrom = Math.min(...ways.map((edge) => edge.rank));
+  if (ways.length) ways[0].standsInBelow = reachedFrom;
+}
+
+const isStrong = (edge, perTool) => edge.rank <= perTool || perTool < (edge.standsInBelow ?? 0);
+
+const MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
+const MOST_CALLS = Math.max(1, ...TOOLS.map((tool) => tool.calls ?? 0));
+
+/** How many next tools of each tool can be drawn before the picture becomes a tangle. */
+function readableNext() {
+  const room = Math.max(40, 2.2 * TOOLS.length);
+  let next = MOST_NEXT;
+  while (next > 1 && EDGES.filter((edge) => isStrong(edge, next)).length > room) next -= 1;
+  return next;
+}
+
+const counted = new Intl.NumberFormat("en");
+const NOT_KNOWN = "not known";
+
+const asCount = (number) => (number === null ? NOT_KNOWN : counted.format(number));
+const asWeight = (number) => (number === null ? NOT_KNOWN : number.toFixed(2));
+const asPercent = (share) =>
+  share === null ? NOT_KNOWN : `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;

@@ -1,0 +1,143 @@
+// The panel beside the graph and the tip under the pointer. Recorded text enters only through textContent.
+"use strict";
+
+const panel = document.getElementById("panel");
+const tip = document.getElementById("tip");
+
+/** An element with attributes and children; a child that is no element becomes text. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick") element.addEventListener("click", value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const nameOf = (id) => (isStart(id) ? "START" : TOOLS[id].name);
+const toolButton = (id) =>
+  make("button", { type: "button", class: "tool", dir: "auto", onclick: () => selectTool(id) }, nameOf(id));
+
+function facts(rows) {
+  return make("dl", { class: "facts" }, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]));
+}
+
+function bar(edge, share) {
+  const fill = make("i");
+  fill.style.width = `${100 * (share ?? 0)}%`;
+  fill.style.background = css(failureColour(edge.failure_share));
+  return make("span", { class: "bar", "aria-hidden": "true" }, fill);
+}
+
+/** One row of a list of tools: the name goes to the tool, the bar and the numbers to the edge. */
+function row(edge, id) {
+  const numbers = `weight ${asWeight(edge.weight)} · support ${asCount(edge.support)} · failed ${asPercent(edge.failure_share)}`;
+  const why = make(
+    "button",
+    { type: "button", class: "why", title: "Runs and summaries behind this edge", onclick: () => selectEdge(edge.id) },
+    bar(edge, edge.weight),
+    make("span", { class: "numbers" }, numbers),
+  );
+  return make("li", {}, toolButton(id), why);
+}
+
+function list(title, edges, end, none) {
+  const body = edges.length
+    ? make("ol", { class: "ways" }, ...edges.map((edge) => row(edge, edge[end])))
+    : make("p", { class: "none" }, none);
+  return [make("h3", {}, title, " ", make("small", {}, String(edges.length))), body];
+}
+
+function toolPanel(id) {
+  const tool = TOOLS[id];
+  const errors = tool.errors === null || !tool.calls ? "" : ` (${asPercent(tool.errors / tool.calls)})`;
+  const about = isStart(id)
+    ? [make("p", { class: "about" }, "Where every run starts, before its first call.")]
+    : [
+        make("p", { class: "about", dir: "auto" }, tool.description || "No description recorded."),
+        facts([["Calls", asCount(tool.calls)], ["Errors", asCount(tool.errors) + errors]]),
+      ];
+  return [
+    make("h2", { dir: "auto" }, nameOf(id)),
+    ...about,
+    ...list("Next tools", nextOf[id], "target", "No tool followed it in the recorded runs."),
+    ...(isStart(id) ? [] : list("Tools before it", beforeOf[id], "source", "Nothing came before it.")),
+  ];
+}
+
+function texts(title, items, all, tag) {
+  const more = all > items.length ? [make("p", { class: "none" }, `and ${asCount(all - items.length)} more`)] : [];
+  const body = items.length
+    ? make("ul", { class: tag }, ...items.map((text) => make("li", { dir: "auto" }, text)))
+    : make("p", { class: "none" }, "None recorded.");
+  return [make("h3", {}, title, " ", make("small", {}, asCount(all))), body, ...more];
+}
+
+function edgePanel(edge) {
+  return [
+    make("h2", {}, toolButton(edge.source), make("span", { class: "arrow" }, " → "), toolButton(edge.target)),
+    make("p", { class: "about" }, `Number ${edge.rank} of ${nextOf[edge.source].length} next tools.`),
+    bar(edge, edge.weight),
+    facts([
+      ["Weight", asWeight(edge.weight)],
+      ["Support", edge.support === null ? NOT_KNOWN : `${asCount(edge.support)} successful runs`],
+      ["Failed", edge.failures === null ? NOT_KNOWN : `${asCount(edge.failures)} runs`],
+      ["Failure share", asPercent(edge.failure_share)],
+    ]),
+    ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
+    ...texts("Runs", edge.runs, edge.all_runs, "runs"),
+  ];
+}
+
+function overview() {
+  const rows = TOOLS.map((tool, id) =>
+    make("li", {}, toolButton(id), make("span", { class: "numbers" }, isStart(id) ? "" : `${asCount(tool.calls)} calls`)),
+  );
+  return [
+    make("h2", {}, "All tools"),
+    make("p", { class: "about" }, "Click a tool for what comes next, an arrow for the runs behind it."),
+    make("ol", { class: "all" }, ...rows),
+  ];
+}
+
+function fillPanel() {
+  const back =
+    view.tool === null && view.edge === null
+      ? []
+      : [make("button", { type: "button", class: "back", onclick: clearSelection }, "← All tools")];
+  const body = view.edge !== null ? edgePanel(EDGES[view.edge]) : view.tool !== null ? toolPanel(view.tool) : overview();
+  panel.replaceChildren(...back, ...body);
+  panel.scrollTop = 0;
+}
+
+const TIP_CHARACTERS = 300;
+const cut = (text) => (text.length > TIP_CHARACTERS ? `${text.slice(0, TIP_CHARACTERS)}…` : text);
+
+function tipBody(found) {
+  if (found.edge !== undefined) {
+    const edge = EDGES[found.edge];
+    return [
+      make("b", {}, `${TOOLS[edge.source].label} → ${TOOLS[edge.target].label}`),
+      facts([["Weight", asWeight(edge.weight)], ["Support", asCount(edge.support)], ["Failed", asPercent(edge.failure_share)]]),
+      ...(edge.summaries.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
+    ];
+  }
+  const tool = TOOLS[found.tool];
+  const next = nextOf[found.tool].slice(0, 3).map((edge) => `${TOOLS[edge.target].label} (${asWeight(edge.weight)})`);
+  return [
+    make("b", {}, tool.label),
+    ...(tool.description ? [make("p", { dir: "auto" }, cut(tool.description))] : []),
+    ...(isStart(found.tool) ? [] : [facts([["Calls", asCount(tool.calls)], ["Errors", asCount(tool.errors)]])]),
+    make("p", {}, next.length ? `Next: ${next.join(", ")}` : "Nothing followed it."),
+  ];
+}
+
+function showTip(found, point) {
+  tip.hidden = found.tool === undefined && found.edge === undefined;
+  if (tip.hidden) return;
+  tip.replaceChildren(...tipBody(found));
+  const [right, bottom] = [plane.clientWidth - tip.offsetWidth - 8, plane.clientHeight - tip.offsetHeight - 8];
+  tip.style.left = `${Math.max(8, Math.min(point.x + 16, right))}px`;
+  tip.style.top = `${Math.max(8, point.y + 16 > bottom ? point.y - tip.offsetHeight - 12 : point.y + 16)}px`;
+}

@@ -1,0 +1,493 @@
+"""The graph page: what stands in the file, and what a real browser makes of it.
+
+The second half drives Chromium. Without one it is skipped with a reason; where CI=true it has to run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hepm.errors import InputError, MissingExtraError
+from hepm.graph.page import render_page, write_page
+from hepm.types import START
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync")
+HOSTILE = {
+    "quotes": "\"'`\\",
+    "markup": "</script><script>window.executed=1</script><img src=x onerror=window.executed=1>",
+    "comment": "<!--<script>]]>",
+    "emoji": "🧰 tool 👩‍💻",
+    "lines": "first\nsecond\r\n\u2028third\u2029\x00\x1b[31m",
+    "turned": "\u202egnp.exe\u2066",
+    "template": "{{data}} {{title}} ${x} &lt;&amp;",
+    "property": "__proto__",
+    "long": "x" * 10_240,
+    "surrogate": "\ud800",
+}
+
+
+def shop() -> nx.DiGraph:
+    """START → find → order → {return, cancel, order}, and back from return to find, which only failed."""
+    graph = nx.DiGraph()
+    for name, calls in {"find_user": 40, "get_order": 90, "return_items": 20, "cancel_order": 10}.items():
+        graph.add_node(name, calls=calls, errors=calls // 10, description=f"Does {name}.")
+    graph.add_node(START, calls=50)
+    for a, b, support, failures, weight in (
+        (START, "find_user", 38, 2, 1.0),
+        ("find_user", "get_order", 30, 5, 1.0),
+        ("get_order", "get_order", 20, 2, 0.5),
+        ("get_order", "return_items", 12, 4, 0.3),
+        ("get_order", "cancel_order", 8, 0, 0.2),
+        ("return_items", "find_user", 0, 3, 0.0),
+    ):
+        share = failures / (support + failures)
+        seen = {"summaries": [f"what was known before {b}"], "runs": [f"run-{a}-{b}"]}
+        graph.add_edge(a, b, support=support, failures=failures, weight=weight, failure_share=share, **seen)
+    return graph
+
+
+def hostile() -> nx.DiGraph:
+    graph = nx.DiGraph()
+    names = list(HOSTILE.values())
+    for name in names:
+        graph.add_node(name, calls=3, errors=1, description=f"about {name}")
+    for a, b in zip([START, *names], names, strict=False):
+        graph.add_edge(a, b, support=1, failures=1, weight=1.0, summaries=[b, a], runs=[a])
+    return graph
+
+
+def wide(tools: int, next_tools: int = 6) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    for i in range(tools):
+        graph.add_node(f"tool_number_{i}", calls=1 + (i * 37) % 500, errors=0, description="")
+        for k in range(next_tools):
+            target = f"tool_number_{(i * (k + 2) + k + 1) % tools}"
+            graph.add_edge(f"tool_number_{i}", target, support=9 - k, failures=k, weight=(6 - k) / 21)
+    graph.add_edge(START, "tool_number_0", support=9, weight=1.0)
+    return graph
+
+
+def data_of(page: str) -> dict[str, Any]:
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found)
+
+
+def test_the_page_names_every_tool_and_edge_it_was_given():
+    data = data_of(render_page(shop(), title="shop"))
+    names = [tool["name"] for tool in data["tools"]]
+    assert names == [START, "get_order", "find_user", "return_items", "cancel_order"]
+    assert data["start"] == 0
+    assert {(names[e["source"]], names[e["target"]]) for e in data["edges"]} == set(shop().edges)
+
+
+def test_next_tools_come_strongest_first():
+    data = data_of(render_page(shop(), title="shop"))
+    assert [e["weight"] for e in data["edges"] if data["tools"][e["source"]]["name"] == "get_order"] == [0.5, 0.3, 0.2]
+
+
+def test_the_report_counts_tools_without_start_and_the_bytes_on_disk(tmp_path: Path):
+    report = write_page(shop(), tmp_path / "shop.html", title="shop")
+    assert (report.tools, report.edges) == (4, 6)
+    assert report.bytes == (tmp_path / "shop.html").stat().st_size
+    assert report.path == tmp_path / "shop.html"
+
+
+def test_the_order_in_which_a_graph_was_built_does_not_change_a_byte():
+    turned = nx.DiGraph()
+    turned.add_nodes_from(reversed(list(shop().nodes(data=True))))
+    turned.add_edges_from(reversed(list(shop().edges(data=True))))
+    assert render_page(turned, title="shop") == render_page(shop(), title="shop")
+
+
+@pytest.mark.parametrize("graph", [shop(), hostile()], ids=["shop", "hostile"])
+def test_nothing_in_the_page_is_loaded_from_elsewhere(graph: nx.DiGraph):
+    page = render_page(graph, title="a page")
+    markup = re.sub(r"(<script\b[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
+    assert not re.search(
+        r"<(link|iframe|object|embed|img|base|form\b[^>]*action)\b|\bsrc\s*=|\bhref\s*=|@import|url\(", markup
+    )
+    ours = page[page.rindex("</script>\n<script>") :]
+    assert not re.search(r"https?:|\b(fetch|import|XMLHttpRequest|WebSocket|sendBeacon|eval|innerHTML)\b", ours)
+
+
+def test_the_policy_allows_these_scripts_and_styles_and_nothing_else():
+    page = render_page(shop(), title="shop")
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', page)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    texts = {
+        "script-src": re.findall(r"<script>(.*?)</script>", page, re.DOTALL),
+        "style-src": re.findall(r"<style>(.*?)</style>", page, re.DOTALL),
+    }
+    assert rules.keys() == {"default-src", "base-uri", "form-action", *texts}
+    assert {rules[name] for name in ("default-src", "base-uri", "form-action")} == {"'none'"}
+    for name, inline in texts.items():
+        hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in inline]
+        assert rules[name].split() == [f"'sha256-{text}'" for text in hashes]
+
+
+def test_the_licence_of_vis_network_stays_in_the_page():
+    page = render_page(shop(), title="shop")
+    assert "vis-network, used under the MIT license" in page
+    assert "Copyright (c) 2014-2017 Almende B.V." in page
+
+
+def test_hostile_texts_come_back_unchanged_from_the_embedded_json():
+    page = render_page(hostile(), title=HOSTILE["markup"])
+    data = data_of(page)
+    assert {tool["name"] for tool in data["tools"]} == {START, *HOSTILE.values()}
+    assert data["title"] == HOSTILE["markup"]
+    page.encode("utf-8")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(min_size=1, max_size=60), st.text(max_size=60))
+def test_any_text_stays_inside_its_json_string(name: str, text: str):
+    graph = nx.DiGraph()
+    graph.add_node(name, description=text)
+    graph.add_edge(name, "next", summaries=[text], runs=[text])
+    page = render_page(graph, title=text)
+    embedded = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)[0]
+    assert embedded.isascii()
+    assert not set(embedded) & set("<>&")
+    assert name in {tool["name"] for tool in json.loads(embedded)["tools"]}
+    assert json.loads(embedded)["edges"][0]["summaries"] == [text]
+
+
+def test_labels_are_one_short_line_of_visible_characters():
+    labels = [tool["label"] for tool in data_of(render_page(hostile(), title="hostile"))["tools"]]
+    assert all(0 < len(label) <= 36 and label.isprintable() for label in labels)
+    assert "first second third [31m" in labels
+    assert "(no visible name)" in labels
+
+
+def test_a_graph_without_attributes_is_shown_as_not_known():
+    graph = nx.DiGraph([("a", "b")])
+    (edge,) = data_of(render_page(graph, title="bare"))["edges"]
+    unknown = {edge[name] for name in ("support", "failures", "weight", "failure_share")}
+    assert (unknown, edge["runs"], edge["summaries"]) == ({None}, [], [])
+
+
+def test_numbers_that_are_none_become_not_known():
+    graph = nx.DiGraph()
+    graph.add_node("a", calls=float("nan"), errors="many", description=None)
+    graph.add_edge("a", "a", support=-1, weight=float("inf"), failure_share=7, summaries="one", runs=[1, "r"])
+    data = data_of(render_page(graph, title="odd"))
+    assert (data["tools"][0]["calls"], data["tools"][0]["errors"], data["tools"][0]["description"]) == (None, None, "")
+    edge = data["edges"][0]
+    assert (edge["support"], edge["weight"], edge["failure_share"]) == (None, None, 1.0)
+    assert (edge["summaries"], edge["runs"]) == ([], ["r"])
+
+
+def test_long_evidence_is_cut_and_its_number_kept():
+    graph = nx.DiGraph()
+    graph.add_edge("a", "b", summaries=["s" * 5000] * 40, runs=[f"r{i}" for i in range(200)])
+    (edge,) = data_of(render_page(graph, title="much"))["edges"]
+    assert (edge["all_summaries"], edge["all_runs"]) == (40, 200)
+    assert len(edge["summaries"]) < 40
+    assert len(edge["runs"]) < 200
+    assert all(len(text) <= 600 for text in edge["summaries"])
+
+
+def test_a_neighbourhood_holds_the_tools_around_its_focus_and_the_edges_among_them():
+    data = data_of(render_page(shop(), title="shop", focus="cancel_order"))
+    assert {tool["name"] for tool in data["tools"]} == {"get_order", "cancel_order"}
+    assert len(data["edges"]) == 2
+    assert data["tools"][data["focus"]]["name"] == "cancel_order"
+
+
+def test_an_unknown_focus_is_refused_with_close_names():
+    with pytest.raises(InputError, match=r"get_ordr.*Close to it: get_order"):
+        render_page(shop(), title="shop", focus="get_ordr")
+
+
+def test_max_tools_keeps_the_most_called_and_the_page_says_what_it_left_out():
+    page = render_page(shop(), title="shop", max_tools=2)
+    assert [tool["name"] for tool in data_of(page)["tools"]] == [START, "get_order", "find_user"]
+    assert "2 more tools left out" in page
+
+
+def test_max_tools_never_drops_the_focus():
+    data = data_of(render_page(shop(), title="shop", focus="cancel_order", max_tools=1))
+    assert [tool["name"] for tool in data["tools"]] == ["cancel_order"]
+
+
+def test_max_tools_below_one_is_refused():
+    with pytest.raises(InputError, match="max_tools is 0"):
+        render_page(shop(), title="shop", max_tools=0)
+
+
+@pytest.mark.parametrize("nodes", [[], [START]], ids=["nothing", "only START"])
+def test_an_empty_graph_gives_a_small_page_that_says_so(nodes: list[str], tmp_path: Path):
+    graph = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    report = write_page(graph, tmp_path / "empty.html", title="nothing yet")
+    page = report.path.read_text(encoding="utf-8")
+    assert "This graph holds no tools yet" in page
+    assert "<script>" not in page
+    assert (report.tools, report.edges) == (0, 0)
+
+
+def test_two_tools_never_lie_in_one_place():
+    for graph in (shop(), hostile(), wide(200), nx.DiGraph(nx.star_graph(30)), nx.empty_graph(9, nx.DiGraph)):
+        places = [(tool["x"], tool["y"]) for tool in data_of(render_page(graph, title="places"))["tools"]]
+        assert len(set(places)) == len(places)
+
+
+def test_start_lies_left_of_what_comes_after_it():
+    tools = data_of(render_page(shop(), title="shop"))["tools"]
+    assert tools[0]["x"] == min(tool["x"] for tool in tools)
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path):
+    with pytest.raises(InputError, match=r"cannot be written to .*No such file"):
+        write_page(shop(), tmp_path / "missing" / "page.html", title="shop")
+
+
+@pytest.mark.parametrize("installed", [False, True], ids=["no gravis", "gravis without the file"])
+def test_a_missing_graph_library_is_named(installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    spec = ModuleSpec("gravis", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr("hepm.graph.page.vis_network.find_spec", lambda name: spec if installed else None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*gravis==0\.1\.0"):
+        render_page(shop(), title="shop")
+
+
+# From here on in a real browser.
+
+
+class Sheet:
+    """One page open in the browser, and all that it complained about or asked for."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def point_of(self, name: str) -> tuple[float, float]:
+        """Where the dot of a tool lies in the window."""
+        x, y = self.page.evaluate(
+            """name => {
+              const at = network.canvasToDOM(network.getPosition(TOOLS.findIndex((tool) => tool.name === name)));
+              const corner = plane.getBoundingClientRect();
+              return [corner.left + at.x, corner.top + at.y];
+            }""",
+            name,
+        )
+        return x, y
+
+    def colours_drawn(self) -> int:
+        return self.page.evaluate(
+            """() => {
+              const canvas = plane.querySelector("canvas");
+              const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+              return new Set(new Uint32Array(pixels.buffer)).size;
+            }"""
+        )
+
+    def panel(self) -> str:
+        return self.page.inner_text("#panel")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    missing = [
+        what
+        for what, there in (("apt-get install chromium", CHROMIUM), ("pip install playwright", _has_playwright()))
+        if not there
+    ]
+    if missing:
+        sentence = f"no browser to look at the page with: {' and '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is installed
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in QUIET])
+        yield running
+        running.close()
+
+
+def _has_playwright() -> bool:
+    return importlib.util.find_spec("playwright") is not None
+
+
+@pytest.fixture
+def look(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:
+    """Opens a graph's page; at the end none may have complained or asked for anything but itself."""
+    opened: list[Sheet] = []
+
+    def open_page(graph: nx.DiGraph, *, width: int = 1280, height: int = 800, scheme: str = "light", **options: Any):
+        report = write_page(graph, tmp_path / f"{len(opened)}.html", title="a page", **options)
+        page = browser.new_page(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        opened.append(Sheet(page))
+        page.goto(report.path.as_uri())
+        return opened[-1]
+
+    yield open_page
+    for sheet in opened:
+        assert sheet.complaints == []
+        assert [url for url in sheet.requests if not url.startswith("file:")] == []
+        assert len(sheet.requests) == 1
+        sheet.page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("graph", [shop(), wide(200)], ids=["5 tools", "200 tools"])
+def test_the_browser_draws_the_graph_and_complains_of_nothing(
+    graph: nx.DiGraph, scheme: str, look: Callable[..., Sheet]
+):
+    assert look(graph, scheme=scheme).colours_drawn() > 50
+
+
+def test_all_tools_lie_inside_the_window_when_the_page_opens(look: Callable[..., Sheet]):
+    sheet = look(wide(200))
+    width, height = sheet.page.evaluate("[plane.clientWidth, plane.clientHeight]")
+    places = sheet.page.evaluate("dots(network.getScale()).map(({ at }) => [at.x, at.y])")
+    assert all(0 < x < width and 0 < y < height for x, y in places)
+
+
+def test_written_names_never_overlap_and_are_many_at_200_tools(look: Callable[..., Sheet]):
+    sheet = look(wide(200))
+    assert sheet.page.evaluate("written.length") >= 40
+    assert not sheet.page.evaluate("written.some((a) => written.some((b) => a !== b && overlap(a, b)))")
+
+
+def test_every_name_is_written_at_five_tools(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    assert sheet.page.evaluate("written.length") == 5
+
+
+def test_clicking_a_tool_lists_its_next_tools_in_order(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    sheet.page.mouse.click(*sheet.point_of("get_order"))
+    assert sheet.page.locator("#panel ol").first.locator(".tool").all_inner_texts() == [
+        "get_order",
+        "return_items",
+        "cancel_order",
+    ]
+    assert "weight 0.30 · support 12 · failed 25 %" in sheet.panel()
+    assert "Does get_order." in sheet.panel()
+
+
+def test_the_bar_of_a_next_tool_opens_the_runs_behind_it(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    sheet.page.mouse.click(*sheet.point_of("get_order"))
+    sheet.page.locator(".why").nth(1).click()
+    assert "what was known before return_items" in sheet.panel()
+    assert "run-get_order-return_items" in sheet.panel()
+
+
+def test_clicking_an_arrow_shows_its_edge(look: Callable[..., Sheet]):
+    sheet = look(nx.DiGraph([("left", "right")]))
+    (ax, ay), (bx, by) = sheet.point_of("left"), sheet.point_of("right")
+    middle = sheet.page.evaluate(
+        """([x, y, high]) => {
+          const corner = plane.getBoundingClientRect();
+          for (let up = -high; up <= high; up += 1)
+            if (under({ x: x - corner.left, y: y - corner.top + up }).edge === 0) return [x, y + up];
+        }""",
+        [(ax + bx) / 2, (ay + by) / 2, 200],
+    )
+    sheet.page.mouse.click(*middle)
+    assert "Number 1 of 1 next tools." in sheet.panel()
+
+
+def test_hovering_a_tool_shows_a_tip(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    assert sheet.page.is_hidden("#tip")
+    sheet.page.mouse.move(*sheet.point_of("get_order"))
+    sheet.page.wait_for_selector("#tip:not([hidden])")
+    assert "Next: get_order (0.50), return_items (0.30)" in sheet.page.inner_text("#tip")
+
+
+def test_slash_finds_a_tool_and_enter_goes_there(look: Callable[..., Sheet]):
+    sheet = look(wide(200))
+    sheet.page.keyboard.press("/")
+    sheet.page.keyboard.type("number_137")
+    sheet.page.keyboard.press("Enter")
+    assert sheet.page.inner_text("#panel h2") == "tool_number_137"
+    assert sheet.page.evaluate("TOOLS[view.tool].name") == "tool_number_137"
+    x, y = sheet.point_of("tool_number_137")
+    assert 0 < x < 900
+    assert 0 < y < 800
+
+
+def test_a_search_without_a_hit_says_so(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    sheet.page.fill("#search", "zzz")
+    assert sheet.page.inner_text("#found") == "No tool of that name"
+
+
+def test_the_sliders_hide_weak_edges_and_the_button_brings_all_back(look: Callable[..., Sheet]):
+    sheet = look(wide(200))
+    edges = sheet.page.evaluate("EDGES.length")
+    shown = "links.get({ filter: (edge) => !edge.hidden }).length"
+    few = sheet.page.evaluate(shown)
+    assert few < edges / 2
+    sheet.page.click("#all-edges")
+    assert sheet.page.evaluate(shown) == edges
+    sheet.page.fill("#weight", "0.2")
+    assert sheet.page.evaluate(shown) < edges
+    sheet.page.click("#reset")
+    assert sheet.page.evaluate(shown) == few
+
+
+def test_a_focus_opens_with_its_next_tools_beside_it(look: Callable[..., Sheet]):
+    sheet = look(shop(), focus="find_user")
+    assert sheet.page.inner_text("#panel h2") == "find_user"
+    assert "get_order" in sheet.panel()
+
+
+def test_hostile_texts_are_shown_and_never_executed(look: Callable[..., Sheet]):
+    sheet = look(hostile())
+    for i in range(len(HOSTILE) + 1):
+        sheet.page.evaluate("id => { selectTool(id); showTip({ tool: id }, { x: 9, y: 9 }); }", i)
+    for i in range(len(HOSTILE)):
+        sheet.page.evaluate("id => { selectEdge(id); showTip({ edge: id }, { x: 9, y: 9 }); }", i)
+    sheet.page.fill("#search", "script")
+    assert sheet.page.locator("#found li").count() >= 2
+    assert sheet.page.evaluate("window.executed") is None
+    assert sheet.page.locator("img").count() == 0
+
+
+def test_a_script_that_slipped_in_is_stopped_by_the_policy(browser: Any, tmp_path: Path):
+    page = render_page(shop(), title="shop").replace("</body>", "<script>window.executed=1</script></body>")
+    (tmp_path / "broken.html").write_text(page, encoding="utf-8")
+    opened = browser.new_page()
+    opened.goto((tmp_path / "broken.html").as_uri())
+    assert opened.evaluate("window.executed") is None
+    opened.close()
+
+
+def test_an_empty_page_opens_without_a_complaint(look: Callable[..., Sheet]):
+    assert "holds no tools yet" in look(nx.DiGraph()).page.inner_text("body")
+
+
+def test_a_narrow_window_keeps_graph_and_panel_in_sight(look: Callable[..., Sheet]):
+    sheet = look(shop(), width=400, height=800)
+    assert sheet.page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert sheet.page.evaluate("plane.clientHeight") > 150
+    assert sheet.page.locator("#panel").bounding_box()["height"] > 150
