@@ -1,0 +1,191 @@
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.embed import HashingEmbedder
+from hepm.errors import ImplausibleVectorError
+from hepm.graph import nearest
+from hepm.graph.nearest import StateBlock
+
+Targets = list[list[int]]
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def dense(count: int, dimensions: int = 24, seed: int = 0) -> np.ndarray:
+    return unit(np.random.default_rng(seed).normal(size=(count, dimensions)))
+
+
+def sparse(count: int, dimensions: int = 24, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(count, dimensions)) * (rng.random((count, dimensions)) < 0.15)
+    vectors[:, 0] += vectors.any(axis=1) == 0
+    return unit(vectors)
+
+
+def block_of(vectors: np.ndarray, targets: Targets, ids: list[int] | None = None) -> StateBlock:
+    block = StateBlock()
+    block.extend(vectors, targets, list(range(len(vectors))) if ids is None else ids, [1] * len(vectors))
+    return block
+
+
+def by_hand(vectors: np.ndarray, targets: Targets, ids: list[int], query: np.ndarray) -> dict[int, tuple[float, int]]:
+    best: dict[int, tuple[float, int]] = {}
+    for vector, several, state in zip(vectors, targets, ids, strict=True):
+        cosine = float(vector.astype(np.float64) @ query.astype(np.float64))
+        for target in several:
+            if target not in best or (-cosine, state) < (-best[target][0], best[target][1]):
+                best[target] = (cosine, state)
+    return best
+
+
+several_targets = st.lists(st.lists(st.integers(0, 6), max_size=3), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize("made", [dense, sparse])
+@given(targets=several_targets, seed=st.integers(0, 1000))
+def test_the_best_state_of_each_tool_is_the_one_found_by_hand(made, targets: Targets, seed: int):
+    vectors = made(len(targets), seed=seed)
+    ids = np.random.default_rng(seed).permutation(1000)[: len(targets)].tolist()
+    query = made(1, seed=seed + 1)[0]
+    found = block_of(vectors, targets, ids).best(query)
+    expected = by_hand(vectors, targets, ids, query)
+    assert [one.target for one in found] == sorted(expected)
+    cosine_of = {state: float(vector @ query) for state, vector in zip(ids, vectors, strict=True)}
+    for target, cosine, state in found:
+        assert cosine == pytest.approx(expected[target][0], abs=1e-6)
+        # Another state than by hand only where rounding makes the two equally similar.
+        assert cosine_of[state] == pytest.approx(expected[target][0], abs=1e-6)
+
+
+@given(targets=several_targets, cuts=st.lists(st.integers(0, 40), max_size=6), query_seed=st.integers(0, 50))
+def test_states_added_in_any_pieces_give_the_same_answers(targets: Targets, cuts: list[int], query_seed: int):
+    vectors = sparse(len(targets))
+    whole = block_of(vectors, targets)
+    pieces = StateBlock()
+    edges = sorted({0, len(targets), *(min(cut, len(targets)) for cut in cuts)})
+    for start, stop in pairwise(edges):
+        pieces.extend(vectors[start:stop], targets[start:stop], list(range(start, stop)), [1] * (stop - start))
+    query = sparse(1, seed=query_seed)[0]
+    assert np.allclose(pieces.similarities(query), whole.similarities(query), atol=1e-6)
+    found, expected = pieces.best(query), whole.best(query)
+    assert [one.target for one in found] == [one.target for one in expected]
+    assert np.allclose([one.cosine for one in found], [one.cosine for one in expected], atol=1e-6)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 8)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("piece", [1, 3, 8, 50])
+def test_answers_do_not_depend_on_where_chunks_end(piece: int):
+    vectors = dense(50)
+    targets = [[i % 7, i % 3] for i in range(50)]
+    block = StateBlock()
+    for start in range(0, 50, piece):
+        part = slice(start, start + piece)
+        block.extend(vectors[part], targets[part], list(range(50))[part], [1] * len(vectors[part]))
+    query = dense(1, seed=5)[0]
+    assert np.allclose(block.similarities(query), vectors @ query, atol=1e-6)
+    expected = by_hand(vectors, targets, list(range(50)), query)
+    assert {one.target: one.state for one in block.best(query)} == {t: state for t, (_, state) in expected.items()}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("ids", [[4, 9, 2, 7], [9, 7, 4, 2]])
+def test_of_equally_similar_states_the_lowest_id_is_named(ids: list[int]):
+    vector = dense(1)
+    block = StateBlock()
+    for state in ids:
+        block.extend(np.repeat(vector, 5, axis=0), [[0]] * 5, [state * 10 + i for i in range(5)], [1] * 5)
+    assert block.best(vector[0])[0].state == 20
+
+
+def test_a_tool_whose_states_all_point_away_is_still_answered():
+    vector = dense(1)
+    found = block_of(-vector, [[3]]).best(vector[0])
+    assert [(one.target, one.cosine) for one in found] == [(3, pytest.approx(-1))]
+
+
+def test_an_empty_block_has_no_opinion():
+    block = StateBlock()
+    assert block.best(dense(1)[0]) == []
+    assert (len(block), block.nbytes, block.similarities(dense(1)[0]).shape) == (0, 0, (0,))
+    block.extend(np.empty((0, 24), dtype=np.float32), [], [], [])
+    assert block.best(dense(1)[0]) == []
+
+
+def test_a_state_that_nothing_followed_is_compared_and_votes_for_nothing():
+    block = block_of(dense(2), [[], [1]])
+    assert len(block.similarities(dense(1)[0])) == 2
+    assert [one.target for one in block.best(dense(1)[0])] == [1]
+
+
+def test_a_query_of_zeros_is_equally_far_from_all():
+    assert block_of(dense(3), [[0], [1], [0]]).best(np.zeros(24, dtype=np.float32)) == [(0, 0, 0), (1, 0, 1)]
+
+
+def test_ids_and_counts_come_back_in_the_order_they_were_added():
+    block = StateBlock()
+    block.extend(dense(2), [[0], [0]], [7, 3], [2, 5])
+    block.extend(dense(1), [[0]], [1], [4])
+    assert (block.ids.tolist(), block.counts.tolist()) == ([7, 3, 1], [2, 5, 4])
+
+
+def test_vectors_of_another_size_are_refused_and_change_nothing():
+    block = block_of(dense(3), [[0], [1], [2]])
+    with pytest.raises(ImplausibleVectorError, match="7 dimensions came to states of 24"):
+        block.extend(dense(1, 7), [[0]], [9], [1])
+    with pytest.raises(ImplausibleVectorError, match="7 dimensions came to states of 24"):
+        block.best(dense(1, 7)[0])
+    assert len(block) == 3
+
+
+def test_a_vector_without_its_targets_is_refused():
+    with pytest.raises(ValueError, match="2 vectors, 1 targets"):
+        StateBlock().extend(dense(2), [[0]], [1, 2], [1, 1])
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_memory_stays_within_a_third_more_than_the_vectors(piece: int):
+    vectors = HashingEmbedder().embed([f"order {i}" for i in range(1000)])
+    block = StateBlock()
+    for start in range(0, 1000, piece):
+        ids = list(range(start, min(start + piece, 1000)))
+        block.extend(vectors[ids], [[i % 9] for i in ids], ids, [1] * len(ids))
+        assert block.nbytes <= 1.3 * len(block) * 512 * 4
+
+
+def test_readers_beside_a_writer_see_whole_moments_only():
+    vectors = sparse(3000)
+    targets = [[i % 5] for i in range(3000)]
+    query = sparse(1, seed=9)[0]
+    block = StateBlock()
+    torn: list[int] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            found = block.best(query)
+            wrong = [one for one in found if abs(float(vectors[one.state] @ query) - one.cosine) > 1e-5]
+            torn.extend(one.state for one in wrong)
+            torn.extend(one.state for one in found if one.state % 5 != one.target)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for start in range(0, 3000, 25):
+        part = slice(start, start + 25)
+        block.extend(vectors[part], targets[part], list(range(start, start + 25)), [1] * 25)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert torn == []
