@@ -63,8 +63,8 @@ def verdict(findings: Findings) -> str:
         f"{opening}: at {rescue.partings} points where a failed run left the way of a successful one, the top "
         f"{rescue.k} of {findings.method} held the better tool and not the chosen one in {rescue.rescue:.0%} "
         f"and the reverse in {rescue.misled:.0%} ({100 * rescue.gain:+.0f} points, 95 % interval "
-        f"{100 * gain.low:+.0f} to {100 * gain.high:+.0f}){tools}; in successful runs they lacked the tool called next in {rescue.harm:.0%}, "
-        f"where {_prediction(findings)}."
+        f"{100 * gain.low:+.0f} to {100 * gain.high:+.0f}){tools}; in successful runs they lacked the tool called next "
+        f"in {rescue.harm:.0%}, where {_prediction(findings)}."
     )
 
 

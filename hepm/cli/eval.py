@@ -1,0 +1,136 @@
+"""`hepm eval`: would a memory have helped these agents?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hepm.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from hepm.cli.progress import Bar
+    from hepm.evals.families import Record
+    from hepm.evals.report import SplitName
+
+
+def eval_runs(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
+    ] = None,
+    train: Annotated[list[str] | None, typer.Option(help="Runs to remember; may be given several times.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Runs to predict from those of --train.")] = None,
+    unseen_families: Annotated[
+        bool, typer.Option("--unseen-families", help="Take the task families of --test out of memory, fold by fold.")
+    ] = False,
+    folds: Annotated[int, typer.Option(min=2, help="Parts that task families are divided into.")] = 5,
+    leave_model_out: Annotated[
+        bool, typer.Option("--leave-model-out", help="Predict each model's runs from those of the others.")
+    ] = False,
+    method: Annotated[list[str] | None, typer.Option(help="Measure this one; several may be given. None: all.")] = None,
+    ablation: Annotated[
+        list[str] | None,
+        typer.Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
+    ] = None,
+    environment: Annotated[list[str] | None, typer.Option(help="Only this environment; several may be given.")] = None,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, max=3, help="Tools in a hint, for rescue and harm.")] = 2,
+    rescue: Annotated[bool, typer.Option("--rescue/--no-rescue", help="Look at where failed runs went wrong.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture (.png, .svg, .pdf).")] = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="A reader's name; auto looks at each file.")] = "auto",
+    assume_success: Annotated[
+        bool, typer.Option("--assume-success", help="Take runs without an outcome for successes.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the intervals' random draws.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how well memory predicts the next tool on tasks it has not seen, and whether that would have helped.
+
+    Runs of one task are never both remembered and tested, unless --leave-model-out or --test without --unseen-families
+    asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
+    """
+    from hepm.cli.progress import Bar
+    from hepm.errors import InputError
+    from hepm.evals.ablations import KS, methods_without
+    from hepm.evals.domains import domains_of
+    from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import all_methods, find_methods
+    from hepm.evals.plot import check_plot
+    from hepm.evals.plot import plot as write_plot
+
+    split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
+    methods = find_methods(method or [])
+    extra = methods_without(ablation or [], [known.name for known in all_methods()])
+    methods += [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
+    if plot is not None:
+        check_plot(plot)
+    with Bar("runs read") as bar:
+        remembered = _read(train or runs or [], format, bar)
+        tested = _read(test, format, bar) if test else None
+    domains = domains_of(remembered, tested=tested)
+    if environment:
+        known = [domain.name for domain in domains]
+        if missing := [name for name in environment if name not in known]:
+            raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known) or 'no runs at all'}")
+        domains = [domain for domain in domains if domain.name in environment]
+    options = EvalOptions(
+        split=split,
+        folds=folds,
+        k=k,
+        ks=tuple(other for other in KS if other != k) if "k" in (ablation or []) else (),
+        seed=seed,
+        rescue=rescue,
+        assume_success=assume_success,
+    )
+    with Bar("domains measured") as bar:
+        done = iter(range(1, len(domains) + 1))
+        report = evaluate(domains, methods, options, on_progress=lambda _: bar.show(next(done), len(domains)))
+    if plot is not None:
+        write_plot(report, plot)
+    if as_json:
+        print(json.dumps(report.to_json(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from hepm.evals.table import tables
+
+    Console().print(tables(report))
+
+
+def _split(
+    runs: Sequence[str] | None,
+    train: Sequence[str] | None,
+    test: Sequence[str] | None,
+    *,
+    unseen_families: bool,
+    leave_model_out: bool,
+) -> SplitName:
+    if bool(train) != bool(test):
+        raise typer.BadParameter("--train and --test belong together")
+    if bool(runs) == bool(train):
+        raise typer.BadParameter("give either RUNS, or --train and --test")
+    if train and leave_model_out:
+        raise typer.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
+    if unseen_families and not train:
+        raise typer.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
+    if train:
+        return "files, unseen families" if unseen_families else "files"
+    return "models" if leave_model_out else "families"
+
+
+def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
+    from hepm.ingest import ReadOptions, Rejection, read_runs
+
+    records: list[Record] = []
+    rejected = 0
+    for name, item in read_runs(sources, ReadOptions(format=format)):
+        if isinstance(item, Rejection):
+            rejected += 1
+        else:
+            records.append((name, item))
+            bar.show(len(records))
+    if rejected:
+        typer.echo(f"{rejected:,} records could not be read; `hepm ingest --json` lists them with reasons", err=True)
+    return records

@@ -1,0 +1,103 @@
+"""A report for people: tables in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hepm.evals.metrics import METRICS, Interval
+from hepm.evals.report import DomainReport, EvalReport, MethodScores
+from hepm.evals.rescue import RescueAndHarm
+
+_TOOLS = 2
+
+
+def tables(report: EvalReport) -> RenderableType:
+    """Each domain, the mean over them, rescue and harm, and the verdict below all."""
+    return Group(*_parts(report))
+
+
+def _parts(report: EvalReport) -> Iterator[RenderableType]:
+    for name, domain in report.domains.items():
+        title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
+        yield _scores(title, domain.methods, report.settings.reference)
+        if domain.failures:
+            yield Text(_failures(domain))
+    if len(report.domains) > 1:
+        yield _scores(f"mean over {len(report.domains)} domains", report.macro, report.settings.reference)
+    found = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
+    for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
+        if next(iter(by_method.values())).partings:
+            yield _rescue(by_method)
+    for name, reason in report.skipped.items():
+        yield Text(f"{name} was left out: {reason}.")
+    if report.settings.unlabelled:
+        yield Text(
+            f"{report.settings.unlabelled:,} of {report.settings.runs:,} runs have no outcome and were left out."
+        )
+    yield Text(f"\n{report.verdict}", style="bold")
+
+
+def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
+    table = _table(title)
+    for heading in ("hit@1", "hit@2", "hit@3", "MRR", "hit@2, 95 %", f"hit@2 against {reference}"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, scores in methods.items():
+        table.add_row(
+            name,
+            *(f"{scores.values[metric]:.3f}" for metric in METRICS),
+            _range(scores.interval["hit@2"]),
+            _against(scores),
+        )
+    return table
+
+
+def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
+    first = next(iter(found.values()))
+    table = _table(
+        f"rescue and harm of the top {first.k}, at {first.partings:,} points of {first.families:,} task families "
+        "where a failed run left the way of a successful one"
+    )
+    for heading in ("rescue", "misled", "gain", "95 %", "harm"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("rescued by")
+    for name, method in found.items():
+        table.add_row(
+            name,
+            f"{method.rescue:.3f}",
+            f"{method.misled:.3f}",
+            f"{method.gain:+.3f}",
+            _range(method.interval["gain"], sign="+"),
+            f"{method.harm:.3f}",
+            ", ".join([*method.rescued_by][:_TOOLS]),
+        )
+    return table
+
+
+def _failures(domain: DomainReport) -> str:
+    failures = domain.failures
+    if failures is None or not failures.runs:
+        return "no failed run"
+    return (
+        f"{failures.runs:,} failed runs: {failures.parted:,} left the way of a successful run for another tool, "
+        f"{failures.same_way:,} took the same tools as far as they went, "
+        f"{failures.unsolved:,} ran tasks that no run solved"
+    )
+
+
+def _against(scores: MethodScores) -> str:
+    found = scores.difference.get("hit@2")
+    return f"{found.value:+.3f} [{_range(found.interval, sign='+')}]" if found else ""
+
+
+def _range(found: Interval, *, sign: str = "") -> str:
+    return f"{found.low:{sign}.3f} … {found.high:{sign}.3f}"
+
+
+def _table(title: str) -> Table:
+    table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table.add_column("method", no_wrap=True)
+    return table
