@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from hepm.embed import CachedEmbedder, Embedder, open_embedder, resolve_name
+from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
@@ -267,7 +267,7 @@ def _agree_on_embedder(store: Store, wanted: str | Embedder | None) -> str | Emb
     stored = store.header.embedder
     if wanted is None:
         return stored or DEFAULT_EMBEDDER
-    name = resolve_name(wanted) if isinstance(wanted, str) else wanted.name
+    name = open_embedder(wanted).name if isinstance(wanted, str) else wanted.name
     if stored and name != stored:
         raise EmbedderMismatchError(
             f"the store holds vectors of {stored!r}, and {name!r} was asked for: the two cannot be compared. "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray
+from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.transitions import transitions
 
 
@@ -47,8 +47,7 @@ class Shelf:
 
     def run(self, name: str) -> Run:
         """One run, as a store takes it."""
-        t = self._by_id[name]
-        return Run(t, transitions(t), digest=f"digest of {name}", record=json.dumps(name))
+        return self._run(self._by_id[name])
 
     def runs(self, names: Sequence[str] | None = None) -> list[Run]:
         """Several, all by default."""
@@ -61,5 +60,8 @@ class Shelf:
 
     def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         """See `hepm.graph.store.Replay`."""
-        runs = [self.run(json.loads(record)) for record in records]
+        runs = [self._run(parse_run(record)) for record in records]
         return runs, self.vectors(runs)
+
+    def _run(self, t: Trajectory) -> Run:
+        return Run(t, transitions(t), digest=f"digest of {t.id}", record=write_run(t))

@@ -43,11 +43,11 @@ def ingest(
     from hepm.cli.progress import Bar
     from hepm.ingest import ReadOptions, load_tools
     from hepm.ingest.pipeline import IngestOptions
-    from hepm.ingest.redact import Redactor, parse_rules
+    from hepm.ingest.redact import DEFAULT_RULES, Redactor
     from hepm.memory import Memory
 
     reading = ReadOptions(format, reward_key, success_key, label_key, ids)
-    redactor = None if keep_secrets else Redactor(parse_rules(redact or []))
+    redactor = None if keep_secrets else Redactor((*DEFAULT_RULES, *map(_rule, redact or ())))
     described = load_tools(tools) if tools else []
     with (
         Memory.open(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
@@ -75,6 +75,13 @@ def ingest(
         _tell_rejections(report.to_json()["rejected"])
     if not report.read:
         raise typer.Exit(1)
+
+
+def _rule(option: str) -> tuple[str, str]:
+    kind, equals, expression = option.partition("=")
+    if not (kind and equals and expression):
+        raise typer.BadParameter(f"{option!r} is not KIND=REGEX, such as 'ssn=\\d{{3}}-\\d{{2}}-\\d{{4}}'", param_hint="--redact")
+    return kind, expression
 
 
 def _tell_rejections(rejected: object) -> None:

@@ -473,6 +473,12 @@ def test_hostile_texts_are_shown_and_never_executed(look: Callable[..., Sheet]):
     assert sheet.page.locator("img").count() == 0
 
 
+def test_a_name_cannot_pose_as_another_by_turning_the_writing_direction(look: Callable[..., Sheet]):
+    listed = look(hostile()).page.locator("#panel .all .tool").all_inner_texts()
+    assert "\\u202egnp.exe\\u2066" in listed
+    assert "\\ud800" in listed
+
+
 def test_a_script_that_slipped_in_is_stopped_by_the_policy(browser: Any, tmp_path: Path):
     page = render_page(shop(), title="shop").replace("</body>", "<script>window.executed=1</script></body>")
     (tmp_path / "broken.html").write_text(page, encoding="utf-8")

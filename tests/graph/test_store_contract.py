@@ -77,6 +77,15 @@ def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) 
     assert [row.name for row in store.tools(namespace=NS)] == ["a"]
 
 
+def test_a_run_whose_outcome_becomes_known_is_counted_with_it_and_only_once(make_store: MakeStore) -> None:
+    late, known = make_store("late"), make_store("known")
+    add(late, Shelf(trajectory("r", "a", "b", success=None)))
+    labelled = Shelf(trajectory("r", "a", "b"))
+    for store in (late, known):
+        add(store, labelled)
+    assert everything(late) == everything(known)
+
+
 def test_near_identical_summaries_merge_with_a_count(store: Store) -> None:
     add(store, Shelf(*(trajectory(f"r{i}", "a", goal=f"Order  #{i} please") for i in range(3))))
     (state,) = store.iter_states(namespace=NS)

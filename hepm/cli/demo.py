@@ -1,0 +1,5 @@
+"""`hepm demo`."""
+
+
+def demo() -> None:
+    """Show it."""
