@@ -23,7 +23,6 @@ function failureColour(share) {
 const css = (rgb, alpha = 1) => `rgba(${rgb.join(",")},${alpha})`;
 
 const isStart = (id) => id === DATA.start;
-const radiusOf = (id) => (isStart(id) ? 16 : 9 + 15 * Math.sqrt((TOOLS[id].calls ?? 0) / MOST_CALLS));
 
 function isShown(edge) {
   if (edge.id === view.edge) return true;
@@ -49,7 +48,7 @@ function edgeStyle(edge) {
     width: 1 + 8 * (edge.weight ?? 0) + (edge.id === view.edge ? 3 : 0),
     color: { color: strong, highlight: strong, hover: strong, inherit: false },
     dashes: edge.failure_share === null,
-    selfReference: { size: 9 + radiusOf(edge.source) / 2, angle: Math.PI / 4 },
+    selfReference: { size: 9 + TOOLS[edge.source].radius / 2, angle: Math.PI / 4 },
   };
 }
 
@@ -72,7 +71,7 @@ const nodes = new vis.DataSet(
     x: tool.x,
     y: tool.y,
     shape: isStart(id) ? "diamond" : "dot",
-    size: radiusOf(id),
+    size: tool.radius,
   })),
 );
 const links = new vis.DataSet(EDGES.map((edge) => ({ ...edgeStyle(edge), from: edge.source, to: edge.target })));
@@ -126,7 +125,7 @@ function showAll(animated = true) {
   show(byCalls, { most: 1.5, animated });
 }
 
-// Names. The most called come first and take the place they find: below, right, above or left of their dot.
+// Names. The most called come first and take the best place that is free around their dot.
 const LINE = 16;
 const mostNamed = () => (plane.clientWidth * plane.clientHeight) / 30_000;
 const byCalls = TOOLS.map((_, id) => id);
@@ -141,12 +140,17 @@ function widthOf(context, id) {
 }
 
 function places(at, away, width) {
-  const top = at.y - LINE / 2;
+  const [above, level, below] = [at.y - away - LINE, at.y - LINE / 2, at.y + away];
+  const [left, middle, right] = [at.x - width, at.x - width / 2, at.x];
   return [
-    { x: at.x - width / 2, y: at.y + away },
-    { x: at.x + away, y: top },
-    { x: at.x - width / 2, y: at.y - away - LINE },
-    { x: at.x - away - width, y: top },
+    { x: middle, y: below },
+    { x: right + away, y: level },
+    { x: middle, y: above },
+    { x: left - away, y: level },
+    { x: right, y: below },
+    { x: left, y: below },
+    { x: right, y: above },
+    { x: left, y: above },
   ].map((corner) => ({ ...corner, width, height: LINE }));
 }
 
@@ -157,7 +161,7 @@ const overlap = (a, b) =>
 function dots(zoom) {
   return byCalls.map((id) => {
     const at = network.canvasToDOM(network.getPosition(id));
-    const half = zoom * radiusOf(id);
+    const half = zoom * TOOLS[id].radius;
     return { id, at, half, x: at.x - half, y: at.y - half, width: 2 * half, height: 2 * half };
   });
 }

@@ -25,7 +25,6 @@ for (const edges of beforeOf) {
 const isStrong = (edge, perTool) => edge.rank <= perTool || perTool < (edge.standsInBelow ?? 0);
 
 const MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
-const MOST_CALLS = Math.max(1, ...TOOLS.map((tool) => tool.calls ?? 0));
 
 /** How many next tools of each tool can be drawn before the picture becomes a tangle. */
 function readableNext() {

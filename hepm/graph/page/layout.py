@@ -14,11 +14,18 @@ FloatArray = NDArray[np.float64]
 
 _WIDE = 1.35
 """Windows and names are wider than high, so the plane is stretched."""
-_BOX_HEIGHT = 54.0
 _CHARACTER = 4.2
-"""A node and some of its name, in the page's own units. Names keep one size on the screen: zooming in makes room."""
+"""Room for a part of each name, in the page's own units. Names keep one size on the screen: zooming in makes room."""
+_GAP = 36.0
+"""Room for an arrow between two dots."""
 _FILLED = 0.34
 """Share of the plane that boxes cover: denser and arrows vanish, sparser and a window shows only dots."""
+
+
+def radii(content: PageContent) -> list[int]:
+    """Size of each dot: its area grows with the calls, START stands apart."""
+    most = max([1, *(tool.calls or 0 for tool in content.tools if tool.name != START)])
+    return [16 if t.name == START else round(9 + 15 * math.sqrt((t.calls or 0) / most)) for t in content.tools]
 
 
 def positions(content: PageContent) -> list[tuple[int, int]]:
@@ -32,10 +39,16 @@ def positions(content: PageContent) -> list[tuple[int, int]]:
         return [(0, 0)] * n
     xy = _turned(_majorised(_distances(content)), content)
     xy[:, 0] *= _WIDE
-    widths = np.array([_CHARACTER * len(tool.label) + 40 for tool in content.tools])
-    xy = _pushed_apart(xy * _scale(xy, widths), widths)
+    boxes = np.array(
+        [_box(len(tool.label), radius) for tool, radius in zip(content.tools, radii(content), strict=True)]
+    )
+    xy = _pushed_apart(xy * _scale(xy, boxes), boxes)
     middle = (xy.max(axis=0) + xy.min(axis=0)) / 2
     return [(round(float(row[0])), round(float(row[1]))) for row in xy - middle]
+
+
+def _box(characters: int, radius: int) -> tuple[float, float]:
+    return max(_CHARACTER * characters, 2 * radius) + _GAP, 2 * radius + _GAP
 
 
 def _distances(content: PageContent) -> FloatArray:
@@ -87,27 +100,27 @@ def _turned(xy: FloatArray, content: PageContent) -> FloatArray:
     return xy * np.array([1.0, -1.0]) if (xy[:, 1] ** 3).sum() < 0 else xy
 
 
-def _scale(xy: FloatArray, widths: FloatArray) -> float:
+def _scale(xy: FloatArray, boxes: FloatArray) -> float:
     """The factor at which boxes cover their share of the plane."""
     across: FloatArray = np.ptp(xy, axis=0)
     longest = max(float(across[0]), float(across[1])) or 1.0
     area = float(np.prod(np.maximum(across, 0.25 * longest)))
-    return math.sqrt(float(widths.sum()) * _BOX_HEIGHT / _FILLED / area)
+    return math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area)
 
 
-def _pushed_apart(xy: FloatArray, widths: FloatArray) -> FloatArray:
+def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:
     """Boxes that overlap move apart along the shorter way until none does or the rounds are over."""
-    need_x = (widths[:, None] + widths[None, :]) / 2
+    need = (boxes[:, None, :] + boxes[None, :, :]) / 2
     for _ in range(_rounds(len(xy), 150)):
         gap = xy[:, None, :] - xy[None, :, :]
-        over_x, over_y = need_x - abs(gap[..., 0]), _BOX_HEIGHT - abs(gap[..., 1])
-        hit = (over_x > 0) & (over_y > 0)
+        over = need - abs(gap)
+        hit: NDArray[np.bool_] = np.all(over > 0, axis=-1)
         np.fill_diagonal(hit, False)
         if not hit.any():
             break
-        sideways = hit & (over_x < over_y)
-        xy[:, 0] += np.where(sideways, np.sign(gap[..., 0]) * over_x, 0.0).sum(axis=1) * 0.3
-        xy[:, 1] += np.where(hit & ~sideways, np.sign(gap[..., 1]) * over_y, 0.0).sum(axis=1) * 0.3
+        sideways = hit & (over[..., 0] < over[..., 1])
+        xy[:, 0] += np.where(sideways, np.sign(gap[..., 0]) * over[..., 0], 0.0).sum(axis=1) * 0.3
+        xy[:, 1] += np.where(hit & ~sideways, np.sign(gap[..., 1]) * over[..., 1], 0.0).sum(axis=1) * 0.3
     return xy
 
 

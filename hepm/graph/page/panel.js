@@ -4,6 +4,13 @@
 const panel = document.getElementById("panel");
 const tip = document.getElementById("tip");
 
+/** Characters without a shape, or that turn the writing direction so that one name can pose as another, are spelled out. */
+const visible = (text) =>
+  text.replace(
+    /[\p{Cs}\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
 /** An element with attributes and children; a child that is no element becomes text. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -11,7 +18,7 @@ function make(tag, attributes = {}, ...children) {
     if (name === "onclick") element.addEventListener("click", value);
     else element.setAttribute(name, value);
   }
-  element.append(...children);
+  element.append(...children.map((child) => (typeof child === "string" ? visible(child) : child)));
   return element;
 }
 

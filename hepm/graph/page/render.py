@@ -16,7 +16,7 @@ import networkx as nx
 
 from hepm.errors import InputError
 from hepm.graph.page.content import PageContent, PageReport, read_content
-from hepm.graph.page.layout import positions
+from hepm.graph.page.layout import positions, radii
 from hepm.graph.page.vis_network import vis_network_script
 from hepm.types import START, ToolName
 
@@ -110,13 +110,12 @@ def _plural(count: int, noun: str) -> str:
 
 def _embedded(content: PageContent, title: str) -> str:
     """The content as JSON in pure ASCII that no HTML parser can take for markup."""
+    placed = zip(content.tools, positions(content), radii(content), strict=True)
     data = {
         "title": title,
         "start": 0 if content.tools and content.tools[0].name == START else None,
         "focus": content.focus,
-        "tools": [
-            {**asdict(tool), "x": x, "y": y} for tool, (x, y) in zip(content.tools, positions(content), strict=True)
-        ],
+        "tools": [{**asdict(tool), "x": x, "y": y, "radius": radius} for tool, (x, y), radius in placed],
         "edges": [asdict(edge) for edge in content.edges],
     }
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
