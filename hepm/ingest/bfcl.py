@@ -53,7 +53,9 @@ def recognises(document: Document) -> bool:
     """Whether it is a BFCL file: questions, their answers, or descriptions of tools."""
     keys = document.keys
     if "question" in keys and "id" in keys:
-        return "involved_classes" in keys or document.file_name.startswith("BFCL_")
+        # ACEBench's definitions have the same keys, but one text for a question.
+        turns = document.first.get("question") if isinstance(document.first, dict) else None  # pyright: ignore
+        return isinstance(turns, list) or document.file_name.startswith("BFCL_")
     return _is_companion(document)
 
 

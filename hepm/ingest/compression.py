@@ -14,6 +14,7 @@ from hepm.errors import MissingExtraError
 
 SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 TAR_SHORTHANDS: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+_ALL: Final = (*SUFFIXES, *TAR_SHORTHANDS)
 
 STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading a damaged or truncated compressed file raises; a zstd error is turned into an OSError here."""
@@ -22,13 +23,10 @@ STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
 def uncompressed_name(name: str) -> str:
     """A file's name without the suffix of its compression; ".tgz" and its like become ".tar"."""
     lower = name.lower()
-    for suffix in SUFFIXES:
-        if lower.endswith(suffix):
-            return name[: -len(suffix)]
-    for short in TAR_SHORTHANDS:
-        if lower.endswith(short):
-            return name[: -len(short)] + ".tar"
-    return name
+    if not lower.endswith(_ALL):
+        return name
+    suffix = next(suffix for suffix in _ALL if lower.endswith(suffix))
+    return name[: -len(suffix)] + (".tar" if suffix in TAR_SHORTHANDS else "")
 
 
 @contextmanager
@@ -38,7 +36,11 @@ def decompressed(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     Raises:
         MissingExtraError: a .zst file without the package that reads it.
     """
-    suffix = next((s for s in (*SUFFIXES, *TAR_SHORTHANDS) if name.lower().endswith(s)), "")
+    lower = name.lower()
+    if not lower.endswith(_ALL):
+        yield raw
+        return
+    suffix = next(suffix for suffix in _ALL if lower.endswith(suffix))
     suffix = TAR_SHORTHANDS.get(suffix, suffix)
     if suffix == ".xz":
         with lzma.open(raw) as stream:
@@ -49,10 +51,8 @@ def decompressed(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     elif suffix == ".bz2":
         with bz2.open(raw) as stream:
             yield cast(IO[bytes], stream)
-    elif suffix == ".zst":
-        yield cast(IO[bytes], _ZstdStream(raw, name))
     else:
-        yield raw
+        yield cast(IO[bytes], _ZstdStream(raw, name))
 
 
 class _ZstdStream:

@@ -76,29 +76,26 @@ def _content(
     Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths
     stand in the header and keep them apart.
     """
-    texts: list[str] = []
+    texts = [turn.text for turn in turns]
+    roles = "".join([turn.role[0] for turn in turns])
+    counts = [len(turn.calls) for turn in turns]
     calls: list[Any] = []
-    shape: list[Any] = []
     for turn in turns:
-        text = turn.text
-        texts.append(text)
-        shape.append((turn.role, len(text), len(turn.calls)))
         for call in turn.calls:
             result = call.result
-            if result is None:
-                calls.append((call.name, call.arguments, call.error))
-            else:
-                calls.append((call.name, call.arguments, call.error, len(result)))
+            calls.append((call.name, call.arguments, call.error, result is None))
+            if result is not None:
                 texts.append(result)
-    called = _encode(calls) if calls else ""
-    if called.count("[") + called.count("{") > MAX_DEPTH + 2 * len(calls):
+    lengths = list(map(len, texts))
+    header = _encode((environment, task, model, dict(tags), outcome.reward, outcome.success, roles, counts, lengths, calls))
+    if header.count("{") + header.count("[") > MAX_DEPTH + 2 * len(calls):
         _check_depth(calls)
-    header = _encode([environment, task, model, dict(tags), outcome.reward, outcome.success, shape])
-    return "\n".join((header, called, *texts)).encode()
+    texts.append(header)
+    return "\n".join(texts).encode()
 
 
 def _check_depth(value: Any, depth: int = 0) -> None:
-    if depth > MAX_DEPTH + 2:  # the list of calls and the tuple of one come on top
+    if depth > MAX_DEPTH + 1:  # the list of calls and the tuple of one come on top
         raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
         value = list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -26,56 +26,56 @@ class Rule:
     Attributes:
         kind: Stands in what replaces it.
         pattern: Where it has a group named "secret", only that group is replaced.
-        literals: One of them is in every text that the pattern matches; () where there is none to look for.
-            They are compared in lower case where the pattern ignores case.
+        literals: In lower case; every text that the pattern matches holds one of them, whatever its case. () where
+            there is none to look for.
     """
 
     kind: str
     pattern: re.Pattern[str]
     literals: tuple[str, ...] = ()
 
-    @property
-    def ignores_case(self) -> bool:
-        """Whether upper and lower case are the same to it."""
-        return bool(self.pattern.flags & re.IGNORECASE)
-
 
 # A text may have been cut before it comes here: "…" then ends a key that is shorter than a whole one.
 _KEY: Final = r"(?:(?=[\w-]*\d)[\w-]{16,}|[\w-]*…)"
-_VALUE: Final = r"""(?P<secret>\\?"[^"\\\n]{3,}|'[^'\n]{3,}|[^\s"',;}\])>\\\[]{3,})"""
-_NO_VALUE: Final = r"""(?!\\?["']?(?:null|none|nil|true|false|undefined|str|string|text|\[redacted|\*{3}|<|\$?\{))"""
+_VALUE: Final = r"""(?P<secret>\\?"[^"\\\n]{3,}|'[^'\n]{3,}|[^\s"'`,;}\])>\\\[]{3,})"""
+# What stands there in documentation, in prose and in code that reads the secret from elsewhere; and links.
+_NO_VALUE: Final = (
+    r"""(?!\\?["'`]?(?:(?:null|none|nil|true|false|undefined|str|string|text|required|optional"""
+    r"""|the|this|that|a|an|your|must|should|is)\b|https?:|\[redacted|\*{3}|<|\$?\{))"""
+)
+_IS: Final = r"""\\?["']?[ \t]*[:=][ \t]*"""
 
 DEFAULT_RULES: Final = (
     Rule(
         "private-key",
         re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)"),
-        ("-----BEGIN",),
+        ("-----begin",),
     ),
     Rule("anthropic-key", re.compile(r"(?<![A-Za-z0-9])sk-ant-" + _KEY), ("sk-ant-",)),
     Rule("openai-key", re.compile(r"(?<![A-Za-z0-9])sk-" + _KEY), ("sk-",)),
     Rule("github-token", re.compile(r"\bgh[pousr]_" + _KEY), ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
     Rule("github-token", re.compile(r"\bgithub_pat_" + _KEY), ("github_pat_",)),
-    Rule("aws-key", re.compile(r"\b(?:AKIA|ASIA)(?:[A-Z0-9]{16}|[A-Z0-9]*…)"), ("AKIA", "ASIA")),
-    Rule("google-key", re.compile(r"\bAIza" + _KEY), ("AIza",)),
+    Rule("aws-key", re.compile(r"\b(?:AKIA|ASIA)(?:[A-Z0-9]{16}|[A-Z0-9]*…)"), ("akia", "asia")),
+    Rule("google-key", re.compile(r"\bAIza" + _KEY), ("aiza",)),
     Rule("slack-token", re.compile(r"\bxox[a-z]-(?:[A-Za-z0-9-]{10,}|[A-Za-z0-9-]*…)"), ("xox",)),
     Rule("huggingface-token", re.compile(r"\bhf_(?:[A-Za-z0-9]{20,}|[A-Za-z0-9]*…)"), ("hf_",)),
-    Rule("jwt", re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyJ",)),
+    Rule("jwt", re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyj",)),
     Rule("password", re.compile(r"://(?P<secret>[^\s/:@\"'<>]{1,256}:[^\s/@\"'<>]{1,256})@"), ("://",)),
     Rule("token", re.compile(r"\bbearer\s+(?P<secret>(?=[\w.~+/=-]*\d)[\w.~+/=-]{16,})", re.IGNORECASE), ("bearer",)),
     Rule(
         "password",
-        re.compile(r"(?:passw(?:or)?d|passphrase|pwd)\\?[\"']?\s*[:=]\s*" + _NO_VALUE + _VALUE, re.IGNORECASE),
+        re.compile(r"(?:passw(?:or)?d|passphrase|pwd)" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE),
         ("passw", "passphrase", "pwd"),
     ),
-    Rule("secret", re.compile(r"secret\\?[\"']?\s*[:=]\s*" + _NO_VALUE + _VALUE, re.IGNORECASE), ("secret",)),
+    Rule("secret", re.compile(r"secret" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE), ("secret",)),
     Rule(
         "api-key",
-        re.compile(r"(?:api|access|private|secret)[_ -]?key\\?[\"']?\s*[:=]\s*" + _NO_VALUE + _VALUE, re.IGNORECASE),
-        ("apikey", "api_key", "api-key", "api key", "access", "private", "secret"),
+        re.compile(r"(?:api[ _-]?|(?:access|private|secret)[_-]?)key" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE),
+        ("key",),
     ),
     Rule(
         "token",
-        re.compile(r"token\\?[\"']?\s*[:=]\s*(?!\\?[\"']?\d+\b)" + _NO_VALUE + _VALUE.replace("{3,}", "{8,}"), re.IGNORECASE),
+        re.compile(r"token" + _IS + r"(?!\\?[\"']?\d+\b)" + _NO_VALUE + _VALUE.replace("{3,}", "{8,}"), re.IGNORECASE),
         ("token",),
     ),
 )
@@ -88,8 +88,15 @@ _SECRET_KEY: Final = re.compile(
 _KINDS: Final = ("password", "secret", "token")
 
 
+_REMEMBERED: Final = 16_000_000
+"""Characters of text that a Redactor remembers before it starts afresh."""
+
+
 class Redactor:
     """Takes secrets out of the texts of a trajectory; names of tools and of arguments stay.
+
+    The texts of runs repeat: what one environment says, it says to every agent. So what was found in a text is
+    remembered for a while, and most texts are only looked up. Not safe to share between threads.
 
     Args:
         rules: `Rule`s, or pairs of a kind and a regular expression. They replace the default ones: give
@@ -101,24 +108,54 @@ class Redactor:
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
+        self._literals = {literal: literal.encode() for rule in self._rules for literal in rule.literals}
         self._hook = hook
         self._secret_keys: dict[str, str | None] = {}
+        self._clean: set[str] = set()
+        self._cleaned: dict[str, str] = {}
+        self._remembered = 0
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory without secrets; itself where there were none."""
-        texts, secret_argument = self._texts(trajectory)
-        rules = self._suspected("\n".join(texts))
-        if not rules and not secret_argument and self._hook is None:
-            return trajectory
-        return self._redacted(trajectory, rules)
+        texts, found = self._texts(trajectory)
+        if self._remembered > _REMEMBERED:
+            self._clean.clear()
+            self._cleaned.clear()
+            self._remembered = 0
+        clean = self._clean
+        new = [text for text in texts if text not in clean]
+        if new and self._look_at(new):
+            found = True
+        return self._rebuilt(trajectory) if found else trajectory
 
     def text(self, text: str) -> str:
         """One text without secrets."""
-        return self._clean(text, self._suspected(text))
+        for rule in self._suspected(text):
+            text = rule.pattern.sub(lambda match, kind=rule.kind: _replaced(match, kind), text)
+        return text if self._hook is None else self._hook(text)
+
+    def _look_at(self, texts: list[str]) -> bool:
+        """Remember which of these texts hold secrets, and what they are without; True where one does."""
+        found = False
+        # One look at all of them is enough for nearly every run.
+        all_clean = self._hook is None and not self._suspected("\n".join(texts))
+        for text in texts:
+            if text not in self._cleaned:
+                cleaned = text if all_clean else self.text(text)
+                if cleaned == text:
+                    self._clean.add(text)
+                else:
+                    self._cleaned[text] = cleaned
+                    found = True
+                self._remembered += len(text)
+            else:
+                found = True
+        return found
 
     def _texts(self, trajectory: Trajectory) -> tuple[list[str], bool]:
         """Every text of the run, and whether some argument is secret by its name."""
         texts: list[str] = list(trajectory.tags.values())
+        known = self._secret_keys
         secret = False
         for turn in trajectory.turns:
             texts.append(turn.text)
@@ -130,63 +167,55 @@ class Redactor:
                         texts.append(value)
                     elif type(value) is dict or type(value) is list:
                         secret = _collect(value, texts, self._kind_of_key) or secret
-                    if self._kind_of_key(key):
+                    if known[key] if key in known else self._kind_of_key(key):
                         secret = True
         return texts, secret
 
     def _kind_of_key(self, key: str) -> str | None:
         """What a value is by its key's name; None where it is no secret. Remembered, since keys are few."""
-        try:
-            return self._secret_keys[key]
-        except KeyError:
+        if key not in self._secret_keys:
             if len(self._secret_keys) > 10_000:
                 self._secret_keys.clear()
-            kind = self._secret_keys[key] = _kind_of_key(key) if self._rules else None
-            return kind
+            self._secret_keys[key] = _kind_of_key(key) if self._rules else None
+        return self._secret_keys[key]
 
-    def _suspected(self, text: str) -> tuple[Rule, ...]:
-        lower = text.lower()
-        return tuple([
-            rule
-            for rule in self._rules
-            if not rule.literals or any(literal in (lower if rule.ignores_case else text) for literal in rule.literals)
-        ])
+    def _suspected(self, text: str) -> list[Rule]:
+        """The rules that may find something in a text."""
+        searched = text.encode("utf-8", "replace").lower()
+        present = {literal for literal, encoded in self._literals.items() if encoded in searched}
+        return [rule for rule in self._rules if not rule.literals or not present.isdisjoint(rule.literals)]
 
-    def _clean(self, text: str, rules: tuple[Rule, ...]) -> str:
-        for rule in rules:
-            text = rule.pattern.sub(lambda match, kind=rule.kind: _replaced(match, kind), text)
-        return text if self._hook is None else self._hook(text)
-
-    def _redacted(self, trajectory: Trajectory, rules: tuple[Rule, ...]) -> Trajectory:
+    def _rebuilt(self, trajectory: Trajectory) -> Trajectory:
         t = trajectory
+        cleaned = self._cleaned
         turns = tuple([
-            Turn(turn.role, self._clean(turn.text, rules), tuple([self._call(call, rules) for call in turn.calls]))
+            Turn(turn.role, cleaned.get(turn.text, turn.text), tuple([self._call(call) for call in turn.calls]))
             for turn in t.turns
         ])
-        tags = {key: self._clean(value, rules) for key, value in t.tags.items()}
+        tags = {key: cleaned.get(value, value) for key, value in t.tags.items()}
         return Trajectory(
             t.id, turns, t.outcome, t.environment, t.task, t.model, t.user, t.ended_at, tags, t.source, t.tools
         )
 
-    def _call(self, call: ToolCall, rules: tuple[Rule, ...]) -> ToolCall:
-        result = None if call.result is None else self._clean(call.result, rules)
-        return ToolCall(call.name, self._value(call.arguments, rules), result, call.error, call.latency_s)
+    def _call(self, call: ToolCall) -> ToolCall:
+        result = None if call.result is None else self._cleaned.get(call.result, call.result)
+        return ToolCall(call.name, self._value(call.arguments), result, call.error, call.latency_s)
 
-    def _value(self, value: Any, rules: tuple[Rule, ...]) -> Any:
+    def _value(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._clean(value, rules)
+            return self._cleaned.get(value, value)
         if isinstance(value, Mapping):
             members: Mapping[str, Any] = value
-            return {key: self._member(key, member, rules) for key, member in members.items()}
+            return {key: self._member(key, member) for key, member in members.items()}
         if isinstance(value, list | tuple):
             elements: Sequence[Any] = value
-            return [self._value(element, rules) for element in elements]
+            return [self._value(element) for element in elements]
         return value
 
-    def _member(self, key: str, value: Any, rules: tuple[Rule, ...]) -> Any:
+    def _member(self, key: str, value: Any) -> Any:
         kind = self._kind_of_key(key)
         if kind is None or value is None or value == "" or isinstance(value, bool):
-            return self._value(value, rules)
+            return self._value(value)
         return f"[redacted:{kind}]"
 
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import glob
-import io
 import os
 import sys
-import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, TypeAlias, cast
+from typing import IO, Final, TypeAlias
 
 from hepm.ingest.compression import STREAM_ERRORS, decompressed, uncompressed_name
 from hepm.ingest.rejection import Rejection
+from hepm.ingest.tar_stream import tar_members
 
 DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 """What is looked at inside folders and archives; a file that is named is always looked at."""
 
-STDIN: Final = "-"
-ARCHIVE_IN_MEMORY: Final = 64 << 20
-"""A tar archive up to this size is unpacked at once, which is twice as fast as reading on as it comes."""
+_ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 
+STDIN: Final = "-"
 _COMPANIONS: Final = ("possible_answer", "multi_turn_func_doc", "result.json", "results.json")
 """Files that readers ask for beside their own; in a tar archive they are all collected in one go."""
 
@@ -31,19 +29,21 @@ class Source:
 
     Attributes:
         name: As shown to people.
-        path: Where it lies in its folder or archive, without the suffixes of compression.
         stream: The bytes, decompressed.
     """
 
-    __slots__ = ("_sibling", "name", "path", "stream")
+    __slots__ = ("_path", "_sibling", "name", "stream")
 
-    def __init__(
-        self, name: str, path: PurePosixPath, stream: IO[bytes], sibling: Callable[[str], bytes | None]
-    ) -> None:
+    def __init__(self, name: str, path: str, stream: IO[bytes], sibling: Callable[[str], bytes | None]) -> None:
         self.name = name
-        self.path = path
         self.stream = stream
+        self._path = path
         self._sibling = sibling
+
+    @property
+    def path(self) -> PurePosixPath:
+        """Where it lies in its folder or archive, without the suffixes of compression."""
+        return PurePosixPath(uncompressed_name(self._path))
 
     def sibling(self, relative: str) -> bytes | None:
         """Content of another file, by its path from this one's folder ("../result.json"); None where there is none."""
@@ -64,7 +64,7 @@ def open_sources(sources: Iterable[str | os.PathLike[str]]) -> Iterator[Opened]:
     for source in sources:
         name = os.fspath(source)
         if name == STDIN:
-            yield Source("<stdin>", PurePosixPath("stdin"), sys.stdin.buffer, lambda _: None)
+            yield Source("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
         elif os.path.isdir(name):
             for file in _files_below(Path(name)):
                 yield from _open_file(file)
@@ -104,7 +104,7 @@ def is_data(name: str) -> bool:
 
 def is_archive(name: str) -> bool:
     """Whether a name is that of an archive."""
-    return uncompressed_name(name).lower().endswith((".tar", ".zip", ".whl"))
+    return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
 
 
 def _open_file(file: Path) -> Iterator[Opened]:
@@ -117,13 +117,9 @@ def _open_file(file: Path) -> Iterator[Opened]:
             yield from _open_zip(file)
         else:
             with file.open("rb") as raw, decompressed(raw, name) as stream:
-                yield Source(name, _as_posix(file), stream, _read_beside)
-    except (*STREAM_ERRORS, tarfile.TarError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+                yield Source(name, file.absolute().as_posix(), stream, _read_beside)
+    except (*STREAM_ERRORS, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         yield Rejection(name, None, _sentence(error))
-
-
-def _as_posix(file: Path) -> PurePosixPath:
-    return PurePosixPath(uncompressed_name(file.absolute().as_posix()))
 
 
 def _read_beside(path: str) -> bytes | None:
@@ -155,14 +151,15 @@ def _open_zip(file: Path) -> Iterator[Opened]:
                 continue
             try:
                 with archive.open(info) as raw, decompressed(raw, info.filename) as stream:
-                    yield Source(name, PurePosixPath(uncompressed_name(info.filename)), stream, read)
+                    yield Source(name, info.filename, stream, read)
             except (*STREAM_ERRORS, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
                 yield Rejection(name, None, _sentence(error))
 
 
 def _worth_opening(name: str) -> bool:
-    hidden = any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)
-    return not hidden and (is_data(name) or is_archive(name))
+    bare = uncompressed_name(name).lower()
+    hidden = bare.startswith((".", "__macosx")) or "/." in bare
+    return not hidden and bare.endswith((*DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
 
 
 def _nested(name: str) -> Rejection:
@@ -180,43 +177,14 @@ def _open_tar(file: Path) -> Iterator[Opened]:
             continue
         try:
             with decompressed(stream, member) as inner:
-                yield Source(name, PurePosixPath(uncompressed_name(member)), inner, companions.read)
+                yield Source(name, member, inner, companions.read)
         except STREAM_ERRORS as error:
             yield Rejection(name, None, _sentence(error))
 
 
 def _tar_members(file: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with file.open("rb") as raw, decompressed(raw, str(file)) as stream:
-        head = stream.read(ARCHIVE_IN_MEMORY + 1)
-        if len(head) <= ARCHIVE_IN_MEMORY:
-            with tarfile.open(fileobj=io.BytesIO(head), mode="r:") as archive:
-                for info in archive:
-                    if info.isreg() and not info.issparse():
-                        if len(head) < info.offset_data + info.size:
-                            raise tarfile.ReadError("unexpected end of data")
-                        yield info.name, io.BytesIO(head[info.offset_data : info.offset_data + info.size])
-            return
-        with tarfile.open(fileobj=cast(IO[bytes], _Joined(head, stream)), mode="r|", bufsize=1 << 20) as archive:
-            for info in archive:
-                content = archive.extractfile(info) if info.isreg() else None
-                if content is not None:
-                    yield info.name, content
-
-
-class _Joined:
-    """What was read already, then the rest of the stream: all that a tar stream asks of a file."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head: IO[bytes] | None = io.BytesIO(head)
-        self._rest = rest
-
-    def read(self, size: int) -> bytes:
-        if self._head is not None:
-            data = self._head.read(size)
-            if data:
-                return data
-            self._head = None
-        return self._rest.read(size)
+        yield from tar_members(stream)
 
 
 class _TarCompanions:
