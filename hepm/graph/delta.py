@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -130,8 +130,13 @@ class Delta:
     def of(cls, runs: Iterable[Run]) -> Delta:
         """Count runs. O(calls); no text is embedded here."""
         delta = cls()
+        told: tuple[Tool, ...] | None = None
         for run in runs:
             delta._count(run)
+            # Runs of one file share one list of tools.
+            if run.trajectory.tools is not told:
+                told = run.trajectory.tools
+                delta._add_tools(describe(told))
         return delta
 
     def merge(self, other: Delta) -> Delta:
@@ -144,13 +149,16 @@ class Delta:
     def _add(self, part: Delta) -> None:
         for edge, counts in part.edges.items():
             self.edges.setdefault(edge, EdgeCounts()).add(counts)
-        for name, tool in part.tools.items():
-            self.tools.setdefault(name, ToolCounts()).add(tool)
+        self._add_tools(part.tools)
         for edge, runs in part.passages.items():
             self.passages.setdefault(edge, set()).update(runs)
         for move, states in part.states.items():
             for key, state in states.items():
                 self._see(move, key, StateSeen(state.summary, state.trajectory, state.step, state.seen, state.count))
+
+    def _add_tools(self, tools: Mapping[ToolName, ToolCounts]) -> None:
+        for name, tool in tools.items():
+            self.tools.setdefault(name, ToolCounts()).add(tool)
 
     def _count(self, run: Run) -> None:
         trajectory = run.trajectory
@@ -164,8 +172,6 @@ class Delta:
         for edge in run.edges:
             self.edges.setdefault(edge, EdgeCounts()).add(one)
             self.passages.setdefault(edge, set()).add(trajectory.id)
-        for name, described in describe(trajectory.tools).items():
-            self.tools.setdefault(name, ToolCounts()).add(described)
         for call in trajectory.calls():
             tool = self.tools.setdefault(call.name, ToolCounts())
             tool.calls += 1
