@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import pytest
+
+from hepm.errors import InputError
+from hepm.evals.domains import domains_of
+from hepm.evals.evaluate import EvalOptions, evaluate
+from hepm.evals.methods import find_methods
+from hepm.types import Trajectory
+from tests.evals.logs import domain, run
+from tests.runs import trajectory
+
+PLAIN = find_methods(["global", "first-order"])
+# Each run is predicted from the other.
+TWO = domain(run("r1", "a", "b", "c"), run("r2", "a", "b", "d"))
+
+
+def test_hits_and_mrr_of_a_tiny_log_by_hand() -> None:
+    report = evaluate([TWO], PLAIN)
+    # r1 from r2: b is first of b, d; c was never seen. r2 from r1: b first of b, c; d never seen. So 1, 0, 1, 0.
+    found = report.domains["shop"]
+    assert (found.events, found.families, found.untested) == (4, 2, 0)
+    assert found.methods["first-order"].values == {"hit@1": 0.5, "hit@2": 0.5, "hit@3": 0.5, "mrr": 0.5}
+    # b and d (or c) are equally frequent, and b comes first by name: the same four ranks.
+    assert found.methods["global"].values["mrr"] == 0.5
+
+
+def test_a_second_place_counts_half_in_mrr() -> None:
+    report = evaluate([domain(run("r1", "a", "b", "a", "c"), run("r2", "a", "c"))], PLAIN)
+    # r1 from r2, where only c came next: b never seen, a never seen, c first. r2 from r1, where after a came b and c:
+    # c is second by name. Ranks 0, 0, 1, 2.
+    values = report.domains["shop"].methods["first-order"].values
+    assert values == {"hit@1": 0.25, "hit@2": 0.5, "hit@3": 0.5, "mrr": 0.375}
+
+
+def test_the_macro_mean_weighs_domains_alike() -> None:
+    other = domains_of(
+        [("chat", trajectory(f"{i}", "a", "b", "b", "b", task=f"t{i}", environment="bank")) for i in range(2)]
+    )
+    report = evaluate([TWO, *other], PLAIN)
+    assert report.domains["bank"].methods["first-order"].values["hit@1"] == 1.0
+    assert report.macro["first-order"].values["hit@1"] == 0.75
+
+
+def test_a_method_is_no_different_from_itself() -> None:
+    report = evaluate([TWO], [*PLAIN, *find_methods(["h-epm-c0"])])
+    assert "first-order" in report.settings.reference
+    assert not report.macro["first-order"].difference
+    # In these runs no edge is taken twice, so that counts of runs and of calls are equal.
+    found = report.macro["h-epm-c0"].difference["hit@2"]
+    assert (found.value, found.interval.low, found.interval.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_same_evaluation_twice_gives_the_same_json() -> None:
+    assert evaluate([TWO], find_methods([])).to_json() == evaluate([TWO], find_methods([])).to_json()
+
+
+def test_the_json_has_the_promised_shape() -> None:
+    found = evaluate([TWO], PLAIN).to_json()
+    assert {"domains", "macro", "verdict"} <= set(found)
+    assert {"events", "families", "methods"} <= set(found["domains"]["shop"])
+    for scores in (found["domains"]["shop"]["methods"]["global"], found["macro"]["global"]):
+        assert {"hit@1", "hit@2", "hit@3", "mrr", "interval"} <= set(scores)
+        assert set(scores["interval"]) == {"hit@1", "hit@2", "hit@3", "mrr"}
+
+
+def test_a_failed_run_is_rescued_by_what_others_do() -> None:
+    runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
+    report = evaluate([domain(*runs, run("bad", "a", "x", task="r0", success=False))], PLAIN)
+    found = report.rescue["first-order"]
+    assert (found.partings, found.rescue, found.rescued_by) == (1, 1.0, {"b": 1.0})
+    failures = report.domains["shop"].failures
+    assert failures is not None
+    assert (failures.runs, failures.parted, failures.unsolved, failures.same_way) == (1, 1, 0, 0)
+
+
+def test_rescue_is_judged_without_the_family_in_memory() -> None:
+    # Only the sibling knows b; from the others memory knows y.
+    runs = [run("good", "a", "b", task="t"), run("bad", "a", "x", task="t", success=False)]
+    others = [run(f"r{i}", "a", "y") for i in range(6)]
+    found = evaluate([domain(*runs, *others)], PLAIN).rescue["first-order"]
+    assert (found.partings, found.rescue) == (1, 0.0)
+
+
+def test_other_lengths_of_a_hint_are_judged_where_asked_for() -> None:
+    runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
+    report = evaluate([domain(*runs)], PLAIN, EvalOptions(ks=(1, 3)))
+    assert [found["global"].k for found in report.rescue_by_k] == [1, 3]
+
+
+def test_rescue_can_be_left_out() -> None:
+    assert not evaluate([TWO], PLAIN, EvalOptions(rescue=False)).rescue
+
+
+def test_leaving_a_model_out_tests_known_tasks() -> None:
+    runs = [run(f"{model}{i}", "a", f"tool{i}", task=f"t{i}", model=model) for model in "xy" for i in range(3)]
+    report = evaluate([domain(*runs)], PLAIN, EvalOptions(split="models"))
+    assert report.domains["shop"].events == 6
+    assert not report.rescue
+
+
+def test_given_files_are_predicted_from_given_files() -> None:
+    train = [("chat", run("r1", "a", "b").trajectory)]
+    test = [("chat", run("r2", "a", "b", task="r1").trajectory), ("chat", run("r3", "a", "z").trajectory)]
+    seen = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files"))
+    assert (seen.domains["shop"].events, seen.macro["first-order"].values["hit@1"]) == (2, 0.5)
+    unseen = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files, unseen families"))
+    # r2 is of the one family in memory, so that nothing is left to predict it from.
+    assert (unseen.domains["shop"].events, unseen.domains["shop"].untested) == (1, 1)
+
+
+def test_runs_without_labels_cannot_be_evaluated() -> None:
+    log = domain(run("r1", "a", "b", success=None), run("r2", "a", "b", success=None))
+    with pytest.raises(InputError, match=r"none of the 2 runs says whether it succeeded.*--assume-success"):
+        evaluate([log], PLAIN)
+    assert evaluate([log], PLAIN, EvalOptions(assume_success=True)).domains["shop"].events == 2
+
+
+def test_unlabelled_runs_beside_labelled_ones_are_counted_and_left_out() -> None:
+    report = evaluate([domain(*(run(f"r{i}", "a", "b") for i in range(3)), run("u", "a", "c", success=None))], PLAIN)
+    assert report.settings.unlabelled == 1
+    assert report.domains["shop"].events == 3
+
+
+def test_failures_alone_cannot_be_evaluated() -> None:
+    with pytest.raises(InputError, match="none of the 1 runs succeeded"):
+        evaluate([domain(run("r1", "a", "b", success=False))], PLAIN)
+
+
+def test_one_family_is_not_enough() -> None:
+    with pytest.raises(InputError, match=r"of one task family \(t\), and at least two are needed"):
+        evaluate([domain(run("r1", "a", "b", task="t"), run("r2", "a", "b", task="t"))], PLAIN)
+
+
+def test_runs_of_one_call_hold_nothing_to_predict() -> None:
+    with pytest.raises(InputError, match="no successful run calls two tools"):
+        evaluate([domain(run("r1", "a"), run("r2", "a"))], PLAIN)
+
+
+def test_no_runs_at_all() -> None:
+    with pytest.raises(InputError, match="there are no runs to evaluate"):
+        evaluate([], PLAIN)
+
+
+def test_a_domain_that_cannot_be_measured_does_not_stop_the_others() -> None:
+    lonely = domains_of([("chat", trajectory("x", "a", "b", environment="bank"))])
+    report = evaluate([*lonely, TWO], PLAIN)
+    assert list(report.domains) == ["shop"]
+    assert "one task family" in report.skipped["bank"]
+
+
+def test_a_tiny_log_is_too_little_to_judge() -> None:
+    assert evaluate([TWO], PLAIN).verdict.startswith("Too little data")
+
+
+def test_attacks_and_goals_of_attackers_stay_out() -> None:
+    kept = trajectory("r1", "a", "b", task="user_task_1")
+    attacked = Trajectory(
+        "r2", kept.turns, kept.outcome, "shop", "user_task_2", tags={"attack": "important_instructions"}
+    )
+    injected = trajectory("r3", "a", "b", task="injection_task_1")
+    unharmed = Trajectory("r4", kept.turns, kept.outcome, "shop", "user_task_4", tags={"attack": "none"})
+    (found,) = domains_of([("agentdojo", t) for t in (kept, attacked, injected, unharmed)])
+    assert [r.id for r in found.runs] == ["r1", "r4"]

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from hepm.evals.events import Event, Run
+from hepm.types import START, Role, ToolCall, Trajectory, Turn
+
+
+def said(role: Role, text: str, *calls: tuple[str, str | None]) -> Turn:
+    return Turn(role, text, tuple(ToolCall(name, result=result) for name, result in calls))
+
+
+def events(*turns: Turn, user_side: bool = False) -> list[Event]:
+    return list(Run(Trajectory("r", turns), "shop", "f", "t", user_side).moments)
+
+
+def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> None:
+    found = events(said("assistant", "", ("b", None), ("a", None)), said("assistant", "", ("a", None)))
+    assert [(e.last, e.next) for e in found] == [(START, "b"), ("b", "a"), ("a", "a")]
+    assert found[2].previous == ("b", "a")
+
+
+def test_the_first_call_is_no_event_but_a_moment() -> None:
+    run = Run(Trajectory("r", (said("assistant", "", ("a", None), ("b", None)),)), "shop", "f", "t")
+    assert [e.next for e in run.events] == ["b"]
+    assert run.opening is not None
+    assert run.opening.last == START
+
+
+def test_an_event_knows_nothing_of_the_message_that_holds_its_call() -> None:
+    found = events(
+        said("user", "first"),
+        said("assistant", "", ("a", "old")),
+        said("user", "second"),
+        said("assistant", "", ("b", "new"), ("c", "newer")),
+    )
+    assert [(e.user, e.result) for e in found] == [("first", ""), ("second", "old"), ("second", "old")]
+    assert found[2].turns[-1].text == "second"
+
+
+def test_the_state_text_names_the_last_three_tools_latest_first() -> None:
+    found = events(
+        said("user", "hello"), *(said("assistant", "", (name, "x" * 500)) for name in ("a", "b", "c:d", "e"))
+    )
+    assert found[3].text == "hello \n " + "x" * 400 + " \n prev1_c_d prev2_b prev3_a"
+
+
+def test_calls_of_the_user_stay_out_but_what_they_returned_is_known() -> None:
+    turns = (
+        said("assistant", "", ("a", "one")),
+        said("user", "done", ("reboot", "ok")),
+        said("assistant", "", ("b", None)),
+    )
+    found = events(*turns)
+    assert [e.next for e in found] == ["a", "b"]
+    assert found[1].result == "ok"
+
+
+def test_calls_of_the_user_are_events_where_they_are_asked_for() -> None:
+    turns = (
+        said("assistant", "", ("a", "one")),
+        said("user", "done", ("reboot", "ok")),
+        said("assistant", "", ("b", None)),
+    )
+    found = events(*turns, user_side=True)
+    assert [e.next for e in found] == ["a", "user:reboot", "b"]
+    # What the user says with a call is not known before the call.
+    assert [e.user for e in found] == ["", "", "done"]
+
+
+def test_a_missing_result_leaves_the_last_one_standing() -> None:
+    found = events(
+        said("assistant", "", ("a", "one")), said("assistant", "", ("b", None)), said("assistant", "", ("c", None))
+    )
+    assert found[2].result == "one"

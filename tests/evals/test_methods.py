@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.errors import InputError
+from hepm.evals.ablations import methods_without
+from hepm.evals.events import Event, Run
+from hepm.evals.methods import Method, Ranking, all_methods, baselines, find_methods
+from hepm.evals.methods.counts import FirstOrder, GlobalFrequency
+from hepm.evals.methods.nearest import NearestRuns
+from hepm.evals.methods.similarity import Similarity
+from hepm.evals.methods.weights import HEpmWeights, ToolNetLike, h_epm_weights
+from hepm.evals.training import Training
+from hepm.types import ToolName
+from tests.evals.logs import run
+from tests.runs import trajectory
+
+# Events: a→b three times less one: after a come b, b, c; after b come c, d; in all b 2, c 2, d 1.
+LOG = [run("r1", "a", "b", "c"), run("r2", "a", "b", "d"), run("r3", "a", "c")]
+
+
+def event(*turns: str, goal: str = "please help") -> Event:
+    t = trajectory("asked", *turns, goal=goal)
+    return Run(t, "shop", "asked", "asked").events[-1]
+
+
+def rank(method: Method, log: list[Run], asked: Event) -> Ranking:
+    return method.fit(Training(log)).rank([asked])[0]
+
+
+def tools(ranking: Ranking) -> list[ToolName]:
+    return [tool for tool, _ in ranking]
+
+
+def test_global_frequency_ranks_by_count_and_equal_counts_by_name() -> None:
+    assert tools(rank(GlobalFrequency(), LOG, event("x", "y"))) == ["b", "c", "d"]
+
+
+def test_first_order_ranks_what_followed_the_last_tool_and_the_rest_by_frequency() -> None:
+    assert tools(rank(FirstOrder(), LOG, event("x", "b", "y"))) == ["c", "d", "b"]
+
+
+def test_witten_bell_by_hand() -> None:
+    # p0 = .4 .4 .2. After a: λ = 3/(3+2) = .6: b .6·2/3 + .4·.4 = .56, c .6/3 + .4·.4 = .36, d .4·.2 = .08.
+    # After START a the counts are the same: b .6·2/3 + .4·.56 = .624, c .2 + .4·.36 = .344, d .4·.08 = .032.
+    found = Training(LOG).counts.back_off(event("a", "y"))
+    assert found == pytest.approx({"b": 0.624, "c": 0.344, "d": 0.032})
+    # After b: λ = 2/(2+2) = .5: c .25 + .2 = .45, d .25 + .1 = .35, b .2. After a b once more halved towards c, d.
+    found = Training(LOG).counts.back_off(event("a", "b", "y"))
+    assert found == pytest.approx({"c": 0.475, "d": 0.425, "b": 0.1})
+
+
+def test_an_unseen_history_falls_back_to_global_frequency() -> None:
+    assert Training(LOG).counts.back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
+
+
+def test_h_epm_weights_by_hand() -> None:
+    # a→b in two runs of 3 steps, a→c in one of 2: with c = 1 that is 2 + 2/3 and 1 + 1/2.
+    weights = h_epm_weights(Training(LOG), 1)["a"]
+    assert weights == pytest.approx({"b": 2.666667 / 4.166667, "c": 1.5 / 4.166667}, abs=1e-6)
+
+
+def test_a_run_counts_once_per_edge_unless_calls_are_counted() -> None:
+    log = [run("r1", "a", "b", "a", "b", "a", "c")]
+    assert h_epm_weights(Training(log), 0)["a"] == {"b": 0.5, "c": 0.5}
+    assert h_epm_weights(Training(log), 0, unit="call")["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
+
+
+def test_efficiency_prefers_the_tool_of_short_runs() -> None:
+    log = [run("r1", "a", "b", "x", "x", "x"), run("r2", "a", "c")]
+    assert tools(rank(HEpmWeights(1), log, event("a", "y")))[0] == "c"
+
+
+def test_failed_runs_teach_a_baseline_nothing() -> None:
+    log = [*LOG, *(run(f"bad{i}", "a", "d", success=False) for i in range(9))]
+    assert tools(rank(FirstOrder(), log, event("a", "y")))[:2] == ["b", "c"]
+
+
+def test_the_toolnet_like_graph_takes_weight_from_edges_of_failed_runs() -> None:
+    log = [run("r1", "a", "b"), *(run(f"bad{i}", "a", "c", success=False) for i in range(2)), run("r2", "x", "c")]
+    # b: 1/3 · (1+1)/(1+2) = .222; c: 2/3 · (0+1)/(2+2) = .167
+    found = dict(rank(ToolNetLike(), log, event("a", "y")))
+    assert found["b"] == pytest.approx(0.2222, abs=1e-4)
+    assert found["c"] == pytest.approx(0.1667, abs=1e-4)
+
+
+@pytest.mark.parametrize("vectors", ["tfidf", "hashed"])
+def test_similarity_prefers_the_tool_of_the_state_that_reads_alike(vectors: str) -> None:
+    def told(name: str, goal: str, tool: str) -> Run:
+        return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
+
+    log = [
+        told("r1", "please cancel the order", "cancel"),
+        *(told(f"r{i}", "exchange my shoes", "swap") for i in (2, 3)),
+    ]
+    asked = event("look", "y", goal="cancel it, I do not want the order")
+    assert tools(rank(Similarity("tfidf" if vectors == "tfidf" else "hashed"), log, asked))[0] == "cancel"
+
+
+def test_the_nearest_runs_vote_for_what_followed_the_last_tool_in_them() -> None:
+    def told(name: str, goal: str, tool: str) -> Run:
+        return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
+
+    log = [told("r1", "cancel order", "cancel"), *(told(f"r{i}", "exchange shoes", "swap") for i in range(2, 9))]
+    assert tools(rank(NearestRuns(), log, event("look", "y", goal="cancel order now")))[0] == "cancel"
+
+
+def test_a_first_tool_can_be_ranked_though_it_is_not_measured() -> None:
+    opening = run("r9", "y").opening
+    assert opening is not None
+    assert tools(rank(FirstOrder(), LOG, opening))[0] == "a"
+
+
+CALLS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5)
+RUNS = st.lists(st.tuples(CALLS, st.sampled_from([True, True, False, None])), min_size=1, max_size=6)
+
+
+@given(RUNS, CALLS, st.randoms(use_true_random=False))
+def test_no_ranking_depends_on_the_order_of_runs(
+    drawn: list[tuple[list[str], bool | None]], asked: list[str], chance: Random
+) -> None:
+    log = [run(f"r{i}", *calls, success=success) for i, (calls, success) in enumerate(drawn)]
+    shuffled = log[:]
+    chance.shuffle(shuffled)
+    question = event("a", *asked)
+    for method in baselines():
+        assert rank(method, log, question) == rank(method, shuffled, question), method.name
+
+
+@given(RUNS, CALLS)
+def test_every_ranking_is_sorted_and_names_each_tool_once(
+    drawn: list[tuple[list[str], bool | None]], asked: list[str]
+) -> None:
+    training = Training([run(f"r{i}", *calls, success=success) for i, (calls, success) in enumerate(drawn)])
+    for method in baselines():
+        (ranking,) = method.fit(training).rank([event("a", *asked)])
+        assert [*ranking] == sorted(ranking, key=lambda item: (-item[1], item[0])), method.name
+        assert len(set(tools(ranking))) == len(ranking)
+
+
+@given(RUNS, st.lists(CALLS, max_size=3))
+def test_events_ranked_together_are_ranked_as_alone(
+    drawn: list[tuple[list[str], bool | None]], asked: list[list[str]]
+) -> None:
+    training = Training([run(f"r{i}", *calls, success=success) for i, (calls, success) in enumerate(drawn)])
+    questions = [event("a", *calls) for calls in asked]
+    for method in baselines():
+        predictor = method.fit(training)
+        alone = [tools(predictor.rank([question])[0]) for question in questions]
+        assert [tools(ranking) for ranking in predictor.rank(questions)] == alone, method.name
+
+
+def test_no_two_methods_share_a_name() -> None:
+    names = [method.name for method in all_methods()]
+    assert len(names) == len(set(names))
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"no method is called magic\. Known: global, first-order"):
+        find_methods(["magic"])
+
+
+def test_an_ablation_names_the_method_that_is_left() -> None:
+    known = [method.name for method in baselines()]
+    assert methods_without(["state", "efficiency", "k"], known) == ["h-epm-c1", "h-epm-c0"]
+    with pytest.raises(InputError, match="no ablation is called hope"):
+        methods_without(["hope"], known)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
+from tests.evals.logs import run
+
+EVENT = run("r", "a", "b").events[0]
+
+
+def test_hits_and_reciprocal_ranks_by_hand() -> None:
+    values = values_of(np.array([1, 2, 4, 0]))
+    assert values.mean(axis=0).tolist() == [0.25, 0.5, 0.5, pytest.approx((1 + 1 / 2 + 1 / 4) / 4)]
+
+
+def test_the_rank_is_the_place_of_the_tool_that_was_called() -> None:
+    assert rank_of(EVENT, [("a", 3.0), ("b", 2.0), ("c", 1.0)]) == 2
+
+
+def test_a_tool_never_seen_is_a_miss() -> None:
+    assert rank_of(EVENT, [("a", 3.0), ("c", 1.0)]) == 0
+    assert rank_of(EVENT, []) == 0
+
+
+def test_equal_seeds_give_equal_draws() -> None:
+    families, values = ["f", "f", "g", "h"], np.array([1.0, 0.0, 1.0, 0.0])
+    one, other = (Bootstrap(families, seed=7).means(values) for _ in range(2))
+    assert one.tolist() == other.tolist()
+    assert one.tolist() != Bootstrap(families, seed=8).means(values).tolist()
+
+
+def test_one_family_leaves_nothing_to_resample() -> None:
+    found = interval(Bootstrap(["f", "f", "f"]).means(np.array([1.0, 0.0, 0.0])))
+    assert (found.low, found.high) == pytest.approx((1 / 3, 1 / 3))
+
+
+def test_events_of_one_family_are_drawn_together() -> None:
+    # Two families of ten: a draw is all hits, all misses, or half; single events would spread.
+    draws = Bootstrap(["f"] * 10 + ["g"] * 10).means(np.array([1.0] * 10 + [0.0] * 10))
+    assert set(draws.tolist()) == {0.0, 0.5, 1.0}
+
+
+def test_the_interval_covers_the_mean_of_many_families() -> None:
+    values = np.array([1.0, 0.0] * 100)
+    found = interval(Bootstrap([f"f{i}" for i in range(200)]).means(values))
+    # Standard error of a mean of 200 fair coins is .035, so that 95 % reach about .07 to each side.
+    assert found.low == pytest.approx(0.43, abs=0.02)
+    assert found.high == pytest.approx(0.57, abs=0.02)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from hepm.cli.eval import eval_runs
+from hepm.errors import InputError, MissingExtraError
+from hepm.evals.evaluate import EvalOptions, evaluate
+from hepm.evals.methods import find_methods
+from hepm.evals.plot import check_plot, plot
+from hepm.evals.report import EvalReport
+from hepm.evals.table import tables
+from hepm.ingest import write_run
+from tests.evals.logs import domain, run
+from tests.runs import trajectory
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(eval_runs)
+
+
+@pytest.fixture
+def report() -> EvalReport:
+    runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
+    log = domain(*runs, run("bad", "a", "x", task="r0", success=False), run("open", "a", success=None))
+    return evaluate([log], find_methods([]), EvalOptions(ks=(1,)))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Nine runs of eight tasks: four at the bank, and at the shop one that failed."""
+    runs = [trajectory(f"r{i}", "a", "b", "c", task=f"t{i}", environment="bank" if i < 4 else "shop") for i in range(8)]
+    runs.append(trajectory("bad", "a", "x", task="t5", success=False))
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(write_run(t) + "\n" for t in runs), encoding="utf-8")
+    return path
+
+
+def invoke(*arguments: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output if result.exit_code else result.stdout
+
+
+def test_the_table_shows_methods_rescue_and_the_verdict_last(report: EvalReport) -> None:
+    console = Console(width=160, record=True, file=StringIO())
+    console.print(tables(report))
+    text = console.export_text()
+    assert "shop: 12 calls of 6 task families" in text
+    assert "similarity-hashed" in text
+    assert "1 failed runs: 1 left the way" in text
+    assert "1 of 8 runs have no outcome" in text
+    assert text.strip().splitlines()[-1].endswith(report.verdict[-30:])
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_a_plot_is_written(report: EvalReport, tmp_path: Path, kind: str, start: bytes) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"hits.{kind}"
+    plot(report, path)
+    assert path.read_bytes().startswith(start)
+
+
+def test_a_plot_is_refused_before_the_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"'hits\.txt' is none of these"):
+        check_plot(tmp_path / "hits.txt")
+    with pytest.raises(InputError, match="there is no folder"):
+        check_plot(tmp_path / "missing" / "hits.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hepm\[plot\]'"):
+        check_plot(tmp_path / "hits.png")
+
+
+def test_the_command_prints_json(log: Path) -> None:
+    code, output = invoke(log, "--json", "--method", "global", "--method", "first-order")
+    found = json.loads(output)
+    assert code == 0
+    assert list(found["domains"]) == ["bank", "shop"]
+    assert list(found["macro"]) == ["global", "first-order"]
+    assert found["domains"]["shop"]["methods"]["first-order"]["hit@1"] == 1.0
+    assert found["verdict"].startswith("Too little data")
+
+
+def test_the_command_prints_a_table(log: Path) -> None:
+    code, output = invoke(log)
+    assert code == 0
+    assert "mean over 2 domains" in output
+
+
+def test_one_environment_can_be_asked_for(log: Path) -> None:
+    _, output = invoke(log, "--json", "--environment", "bank")
+    assert list(json.loads(output)["domains"]) == ["bank"]
+    with pytest.raises(InputError, match="no run is of moon; there are bank, shop"):
+        invoke(log, "--environment", "moon")
+
+
+def test_files_can_be_predicted_from_files(log: Path) -> None:
+    _, output = invoke("--train", log, "--test", log, "--json", "--method", "first-order")
+    assert json.loads(output)["settings"]["split"] == "files"
+    _, output = invoke("--train", log, "--test", log, "--unseen-families", "--json", "--method", "first-order")
+    assert json.loads(output)["settings"]["split"] == "files, unseen families"
+
+
+def test_an_ablation_adds_its_method(log: Path) -> None:
+    _, output = invoke(log, "--json", "--method", "global", "--ablation", "efficiency", "--ablation", "k")
+    found = json.loads(output)
+    assert len(found["macro"]) == 2
+    assert [next(iter(by_method.values()))["k"] for by_method in found["rescue_by_k"]] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--train", "a"),
+        ("a", "--train", "a", "--test", "b"),
+        ("a", "--unseen-families"),
+        ("--train", "a", "--test", "b", "--leave-model-out"),
+    ],
+)
+def test_options_that_do_not_go_together_are_misuse(arguments: tuple[str, ...]) -> None:
+    assert invoke(*arguments)[0] == 2

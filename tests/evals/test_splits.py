@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.evals.events import Run
+from hepm.evals.splits import across, as_given, by_family, by_model
+from tests.evals.logs import run
+
+LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(
+    lambda drawn: [run(f"r{i}", "a", "b", task=f"t{task}", model=model) for i, (task, model) in enumerate(drawn)]
+)
+
+
+@given(LOGS, st.integers(2, 7))
+def test_no_tested_family_is_ever_in_memory(runs: list[Run], folds: int) -> None:
+    for split in by_family(runs, folds):
+        assert split.apart
+        assert not {r.family for r in split.train} & {r.family for r in split.test}
+
+
+@given(LOGS, LOGS)
+def test_no_tested_family_is_in_memory_across_files(train: list[Run], test: list[Run]) -> None:
+    for split in across(train, test):
+        assert not {r.family for r in split.train} & {r.family for r in split.test}
+        assert set(split.train) <= set(train)
+        assert set(split.test) <= set(test)
+
+
+@given(LOGS)
+def test_no_run_is_tested_twice(runs: list[Run]) -> None:
+    tested = [r for split in by_family(runs) for r in split.test]
+    assert len(tested) == len(set(tested))
+
+
+def test_few_families_are_a_fold_each() -> None:
+    runs = [run("r1", "a"), run("r2", "a"), run("r3", "a")]
+    assert [[r.id for r in split.test] for split in by_family(runs)] == [["r1"], ["r2"], ["r3"]]
+
+
+def test_one_family_cannot_be_divided() -> None:
+    assert not list(by_family([run("r1", "a", task="t"), run("r2", "a", task="t")]))
+
+
+@given(LOGS)
+def test_a_tested_model_is_not_in_memory(runs: list[Run]) -> None:
+    for split in by_model(runs):
+        assert len({r.model for r in split.test}) == 1
+        assert not {r.model for r in split.train} & {r.model for r in split.test}
+
+
+def test_given_files_say_whether_they_share_families() -> None:
+    one, other, again = run("r1", "a", task="t"), run("r2", "a", task="u"), run("r3", "a", task="t")
+    assert [split.apart for split in as_given([one], [other])] == [True]
+    assert [split.apart for split in as_given([one], [again])] == [False]

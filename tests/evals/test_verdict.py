@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hepm.evals.metrics import Interval
+from hepm.evals.report import Difference
+from hepm.evals.rescue import RescueAndHarm
+from hepm.evals.verdict import Findings, verdict
+
+RESCUE = RescueAndHarm(
+    k=2,
+    partings=40,
+    families=12,
+    rescue=0.5,
+    misled=0.2,
+    both=0.1,
+    neither=0.2,
+    gain=0.3,
+    harm=0.25,
+    silent=0.0,
+    interval={"gain": Interval(0.1, 0.5)},
+    rescued_by={"cancel": 9.0, "refund": 4.0, "swap": 2.0, "look": 1.0},
+    misled_by={"wait": 5.0},
+    harmed={},
+)
+FINDINGS = Findings(
+    method="hybrid",
+    events=500,
+    families=30,
+    hit=0.7,
+    k=2,
+    plain=("the most frequent tools", 0.4),
+    ahead=Difference(0.3, Interval(0.25, 0.35)),
+    rescue=RESCUE,
+)
+
+
+def test_memory_would_have_helped() -> None:
+    assert verdict(FINDINGS) == (
+        "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
+        "the top 2 of hybrid held the better tool and not the chosen one in 50% and the reverse in 20% (+30 points, "
+        "95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they lacked the tool called "
+        "next in 25%, where on unseen tasks its top 2 held the next tool in 70% against 40% for the most frequent tools "
+        "(+30 points, +25 to +35)."
+    )
+
+
+def test_memory_would_have_misled() -> None:
+    worse = replace(RESCUE, rescue=0.1, misled=0.5, gain=-0.4, interval={"gain": Interval(-0.6, -0.2)})
+    found = verdict(replace(FINDINGS, rescue=worse))
+    assert found.startswith("Memory would have misled these agents: ")
+    assert "mostly on wait" in found
+
+
+def test_an_interval_that_holds_zero_is_no_help() -> None:
+    unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
+    assert verdict(replace(FINDINGS, rescue=unsure)).startswith(
+        "Memory would not have helped these agents measurably: "
+    )
+
+
+def test_too_little_data_is_said() -> None:
+    assert verdict(replace(FINDINGS, events=12, families=3)) == (
+        "Too little data to say whether memory would have helped: 12 calls of 3 task families could be predicted, and "
+        "below 30 calls of 5 families chance decides."
+    )
+    assert "1 call of 1 task family could" in verdict(replace(FINDINGS, events=1, families=1))
+
+
+def test_without_partings_only_prediction_is_claimed() -> None:
+    found = verdict(replace(FINDINGS, rescue=None))
+    assert found.startswith(
+        "Memory would have known what comes next, but whether that helps these agents cannot be told"
+    )
+    assert found.endswith("and no failed run was found to leave the way of a successful one.")
+
+
+def test_few_partings_are_named_and_not_judged() -> None:
+    found = verdict(replace(FINDINGS, rescue=replace(RESCUE, partings=1, families=1)))
+    assert "only 1 failed run left the way of a successful one, which is too few to judge" in found
+    assert "helped" not in found
+
+
+def test_no_better_than_the_most_frequent_tools_is_no_help() -> None:
+    chance = Difference(0.01, Interval(-0.02, 0.04))
+    found = verdict(replace(FINDINGS, rescue=None, hit=0.41, ahead=chance))
+    assert found.startswith("Memory would not have helped these agents as far as can be seen: ")
+
+
+def test_seen_tasks_are_not_called_unseen() -> None:
+    assert "unseen" not in verdict(replace(FINDINGS, apart=False))
