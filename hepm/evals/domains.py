@@ -43,15 +43,18 @@ class Domain:
     derived: bool = False
 
 
-def domains_of(records: Iterable[Record], *, tested: Iterable[Record] | None = None) -> list[Domain]:
+def domains_of(
+    records: Iterable[Record], *, tested: Iterable[Record] | None = None, families_by_task: bool = False
+) -> list[Domain]:
     """One domain per environment, by name; one more, NAME+user, where a simulated user called tools too.
 
     Runs under attack and attackers' goals run as tasks are no example of good work and stay out.
 
     Args:
         tested: Records to predict from the others, where these are given apart.
+        families_by_task: See `families_of`.
     """
-    runs = _by_domain([*records], [] if tested is None else [*tested])
+    runs = _by_domain([*records], [] if tested is None else [*tested], families_by_task)
     found: list[Domain] = []
     for name, members in sorted(runs.items()):
         remembered = [run for run, is_tested in members if not is_tested]
@@ -60,12 +63,14 @@ def domains_of(records: Iterable[Record], *, tested: Iterable[Record] | None = N
     return found
 
 
-def _by_domain(records: list[Record], tested: list[Record]) -> dict[str, list[tuple[Run, bool]]]:
+def _by_domain(
+    records: list[Record], tested: list[Record], families_by_task: bool
+) -> dict[str, list[tuple[Run, bool]]]:
     kept = [(record, False) for record in records] + [(record, True) for record in tested]
     kept = [(record, is_tested) for record, is_tested in kept if not _is_attack(record[1])]
     # Files that show the agent's view alone hold no call of a user in any run; their chains would be of another kind.
     both_sides = {_place(trajectory) for (_, trajectory), _ in kept if _user_called(trajectory)}
-    families = families_of([record for record, _ in kept])
+    families = families_of([record for record, _ in kept], by_task=families_by_task)
     found: defaultdict[str, list[tuple[Run, bool]]] = defaultdict(list)
     for (record, is_tested), family in zip(kept, families, strict=True):
         name = record[1].environment or NO_ENVIRONMENT
@@ -81,9 +86,9 @@ def _place(trajectory: Trajectory) -> tuple[str, str]:
     return trajectory.source, trajectory.environment
 
 
-def ten_domains(records: Iterable[Record]) -> list[Domain]:
-    """The domains of the benchmark that the records hold."""
-    found = {domain.name: domain for domain in domains_of(records)}
+def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> list[Domain]:
+    """The domains of the benchmark that the records hold, with families as its reference numbers have them."""
+    found = {domain.name: domain for domain in domains_of(records, families_by_task=families_by_task)}
     return [found[name] for name in TEN_DOMAINS if name in found]
 
 

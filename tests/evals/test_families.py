@@ -12,7 +12,7 @@ def record(
     return name, Trajectory(id, tuple(turns), environment=environment, task=task, source=source)
 
 
-def test_a_retail_task_belongs_to_the_customer_that_most_of_its_runs_name() -> None:
+def test_a_retail_run_belongs_to_the_customer_that_it_names_most() -> None:
     runs = [
         record("tau", "retail", "7", "I am mia_li_0001", result="mia_li_0001"),
         record("tau", "retail", "7", "it is mia_li_0001"),
@@ -20,7 +20,9 @@ def test_a_retail_task_belongs_to_the_customer_that_most_of_its_runs_name() -> N
         record("tau", "retail", "7", "no name"),
         record("tau", "retail", "8", "mia_li_0001 again"),
     ]
-    assert families_of(runs) == ["mia_li_0001"] * 5
+    assert families_of(runs) == ["mia_li_0001", "mia_li_0001", "yusuf_ito_0002", "mia_li_0001", "mia_li_0001"]
+    # By task the third run, which is in truth another task, goes where the others of its number are.
+    assert families_of(runs, by_task=True) == ["mia_li_0001"] * 5
 
 
 def test_a_retail_task_without_a_customer_is_its_own_family() -> None:
@@ -41,7 +43,7 @@ def test_runs_of_one_number_about_two_customers_are_two_tasks() -> None:
 def test_a_family_does_not_depend_on_the_order_of_files() -> None:
     one = record("tau", "retail", "7", "mia_li_0001", source="a.json")
     two = record("tau", "retail", "7", "yusuf_ito_0002", source="b.json")
-    assert families_of([one, two]) == families_of([two, one]) == ["mia_li_0001"] * 2
+    assert families_of([one, two], by_task=True) == families_of([two, one], by_task=True) == ["mia_li_0001"] * 2
 
 
 def test_personas_of_one_telecom_task_are_one_family() -> None:

@@ -40,8 +40,8 @@ def test_memory_would_have_helped() -> None:
         "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
         "the top 2 of hybrid held the better tool and not the chosen one in 50% and the reverse in 20% (+30 points, "
         "95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they lacked the tool called "
-        "next in 25%, where on unseen tasks its top 2 held the next tool in 70% against 40% for the most frequent tools "
-        "(+30 points, +25 to +35)."
+        "next in 25%, where on unseen tasks its top 2 held the next tool in 70% against 40% for the most frequent "
+        "tools (+30 points, +25 to +35)."
     )
 
 
