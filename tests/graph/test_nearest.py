@@ -189,3 +189,59 @@ def test_readers_beside_a_writer_see_whole_moments_only():
     for reader in readers:
         reader.join()
     assert torn == []
+
+
+@pytest.fixture
+def clustered(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, Targets, np.ndarray]:
+    """Dense vectors, enough for projections, their targets, and queries near them."""
+    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 500)
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 300)
+    rng = np.random.default_rng(3)
+    fading = np.arange(1, 97) ** -0.5
+    centres = unit(rng.normal(size=(60, 96)) * fading)
+    of_state = rng.integers(0, 60, 2000)
+    vectors = unit(centres[of_state] + 0.5 * unit(rng.normal(size=(2000, 96)) * fading))
+    queries = unit(centres[rng.integers(0, 60, 100)] + 0.5 * unit(rng.normal(size=(100, 96)) * fading))
+    return vectors, [[int(i) % 12, int(i) % 5] for i in of_state], queries
+
+
+@pytest.mark.parametrize("piece", [2000, 130])
+def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_cosine(clustered, piece: int):
+    vectors, targets, queries = clustered
+    block = StateBlock()
+    for start in range(0, 2000, piece):
+        ids = list(range(start, min(start + piece, 2000)))
+        block.extend(vectors[ids], targets[start : start + piece], ids, [1] * len(ids))
+    hits: list[bool] = []
+    for query in queries:
+        expected = by_hand(vectors, targets, list(range(2000)), query)
+        found = block.best(query)
+        assert [one.target for one in found] == sorted(expected)
+        assert all(one.cosine == pytest.approx(float(vectors[one.state] @ query), abs=1e-5) for one in found)
+        assert all(one.target in targets[one.state] for one in found)
+        hits += [one.state == expected[one.target][1] for one in found]
+    assert np.mean(hits) >= 0.99
+    assert np.allclose(block.similarities(queries[0]), vectors @ queries[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("piece", [2000, 130])
+def test_projections_of_dense_vectors_stay_within_the_same_memory(monkeypatch: pytest.MonkeyPatch, piece: int):
+    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 500)
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 300)
+    block = StateBlock()
+    for start in range(0, 2000, piece):
+        count = min(piece, 2000 - start)
+        block.extend(
+            dense(count, 384, start), [[i % 9] for i in range(count)], [*range(start, start + count)], [1] * count
+        )
+    assert block.nbytes <= 1.3 * 2000 * 384 * 4
+
+
+def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 100)
+    vectors = sparse(1000, 64)
+    targets = [[i % 9] for i in range(1000)]
+    block = block_of(vectors, targets)
+    for query in (sparse(1, 64, seed=4)[0], dense(1, 64, seed=4)[0]):
+        expected = by_hand(vectors, targets, list(range(1000)), query)
+        assert {one.target: one.state for one in block.best(query)} == {t: s for t, (_, s) in expected.items()}

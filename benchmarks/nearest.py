@@ -1,0 +1,177 @@
+"""Best state per tool against plain numpy (matrix times vector, then the maximum of each tool).
+
+python benchmarks/nearest.py [RUNS…] [--kind lexical|dense] [--sizes 200 2000 20000 100000]
+
+Prints one JSON line per size. Lexical: the state texts of recorded runs, embedded by the default embedder, and varied
+until there are enough (numbers changed, words dropped and exchanged); queries are varied texts of which none is in the
+block. Dense: texts varied likewise in the space of a sentence model (see `dense`). Both searches run in turns, so that
+what else the machine does meets both; each takes one BLAS thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two threads on a busy machine wait for each other, up to 8 ms
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import platform
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hepm.embed import FloatArray, HashingEmbedder
+from hepm.graph.nearest import Nearest, StateBlock
+from hepm.ingest import read_runs
+from hepm.ingest.transitions import transitions
+from hepm.types import Trajectory
+
+QUERIES = 200
+RUNS = "../shared/data"
+
+
+def recorded_states(sources: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+    """Which tools followed each distinct state text."""
+    followed: dict[str, list[tuple[str, ...]]] = {}
+    for _, run in read_runs(sources):
+        if isinstance(run, Trajectory):
+            for transition in transitions(run):
+                followed.setdefault(transition.state.text, []).append(transition.targets)
+    return followed
+
+
+def varied(text: str, words: Sequence[str], rng: random.Random) -> str:
+    parts = re.split(r"(\W+)", text)
+    for i, part in enumerate(parts):
+        if any(letter.isdigit() for letter in part):
+            parts[i] = "".join(rng.choice("0123456789") if c.isdigit() and rng.random() < 0.5 else c for c in part)
+        elif len(part) > 1 and (chance := rng.random()) < 0.16:
+            parts[i] = rng.choice(words) if chance < 0.08 else ""
+    return "".join(parts)
+
+
+def lexical(size: int, sources: Sequence[str]) -> tuple[FloatArray, list[list[int]], FloatArray]:
+    """Vectors, targets, queries."""
+    rng = random.Random(7)
+    followed = recorded_states(sources)
+    texts = sorted(followed)
+    rng.shuffle(texts)
+    words = [word for text in texts for word in re.findall(r"\w\w+", text)]
+    numbers: dict[str, int] = {}
+    held_out, kept = texts[: len(texts) // 10], texts[len(texts) // 10 :]
+    bases = [rng.choice(kept) for _ in range(size)]
+    targets = [
+        sorted({numbers.setdefault(tool, len(numbers)) for tool in rng.choice(followed[text])}) for text in bases
+    ]
+    embedder = HashingEmbedder()
+    vectors = embedder.embed([varied(text, words, rng) for text in bases])
+    return vectors, targets, embedder.embed([varied(rng.choice(held_out), words, rng) for _ in range(QUERIES)])
+
+
+def dense(size: int, dimensions: int = 384, tools: int = 30) -> tuple[FloatArray, list[list[int]], FloatArray]:
+    """Vectors, targets, queries: clusters within clusters, coordinates that fade like those of all-MiniLM-L6-v2."""
+    rng = np.random.default_rng(7)
+    spread_D = np.arange(1, dimensions + 1) ** -0.5
+
+    def around(centres_ND: FloatArray, share: float) -> FloatArray:
+        moved = np.sqrt(1 - share) * centres_ND + np.sqrt(share) * unit(rng.normal(size=centres_ND.shape) * spread_D)
+        return unit(moved)
+
+    topics = unit(rng.normal(size=(40, dimensions)) * spread_D)
+    situations = around(topics[rng.integers(0, len(topics), 4000)], 0.5)
+    of_state = rng.integers(0, len(situations) - 400, size)  # the last 400 situations are for queries only
+    vectors = around(situations[of_state], 0.3)
+    usual = rng.zipf(1.3, len(situations)) % tools
+    targets = [[int(usual[i])] for i in of_state]
+    return vectors, targets, around(situations[-rng.integers(1, 400, QUERIES)], 0.3)
+
+
+def unit(vectors_ND: np.ndarray) -> FloatArray:
+    return (vectors_ND / np.linalg.norm(vectors_ND, axis=1, keepdims=True)).astype(np.float32)
+
+
+def plain(vectors_ND: FloatArray, targets: Sequence[Sequence[int]]) -> Callable[[FloatArray], list[Nearest]]:
+    """What one would write without hepm: states by tool, one product, the maximum of each tool's part."""
+    pairs = sorted((target, row) for row, several in enumerate(targets) for target in several)
+    rows_P = np.array([row for _, row in pairs])
+    present, starts = np.unique([target for target, _ in pairs], return_index=True)
+    edges = [*starts.tolist(), len(pairs)]
+
+    def best(query_D: FloatArray) -> list[Nearest]:
+        cosines_P = (vectors_ND @ query_D)[rows_P]
+        found: list[Nearest] = []
+        for target, start, stop in zip(present.tolist(), edges[:-1], edges[1:], strict=True):
+            at = start + int(cosines_P[start:stop].argmax())
+            found.append(Nearest(target, float(cosines_P[at]), int(rows_P[at])))
+        return found
+
+    return best
+
+
+def measure(kind: str, vectors_ND: FloatArray, targets: list[list[int]], queries: FloatArray) -> dict[str, object]:
+    size = len(vectors_ND)
+    block = StateBlock()
+    started = time.perf_counter()
+    block.extend(vectors_ND, targets, range(size), [1] * size)
+    build_s = time.perf_counter() - started
+    baseline = plain(vectors_ND, targets)
+    times: dict[str, list[float]] = {"hepm": [], "numpy": []}
+    hits = {"every tool": [0, 0], "best two": [0, 0]}
+    for query in queries:
+        answers: dict[str, list[Nearest]] = {}
+        for name, search in (("numpy", baseline), ("hepm", block.best)):
+            started = time.perf_counter()
+            answers[name] = search(query)
+            times[name].append(time.perf_counter() - started)
+        # Equal but for rounding counts as found.
+        right = [
+            (b.cosine, a.target == b.target and a.cosine >= b.cosine - 1e-5)
+            for a, b in zip(answers["hepm"], answers["numpy"], strict=True)
+        ]
+        for name, judged in (("every tool", right), ("best two", sorted(right, reverse=True)[:2])):
+            hits[name][0] += sum(found for _, found in judged)
+            hits[name][1] += len(judged)
+    milliseconds = {name: np.percentile(np.array(found) * 1000, [50, 95]).round(4) for name, found in times.items()}
+    return {
+        "benchmark": "nearest",
+        "kind": kind,
+        "states": size,
+        "dimensions": vectors_ND.shape[1],
+        "tools": len({target for several in targets for target in several}),
+        "coordinates_of_a_query": int(np.median((queries != 0).sum(axis=1))),
+        "median_ms": milliseconds["hepm"][0],
+        "p95_ms": milliseconds["hepm"][1],
+        "numpy_median_ms": milliseconds["numpy"][0],
+        "numpy_p95_ms": milliseconds["numpy"][1],
+        "times_faster": round(float(milliseconds["numpy"][0] / milliseconds["hepm"][0]), 2),
+        "recall_best_per_tool": round(hits["every tool"][0] / hits["every tool"][1], 5),
+        "recall_of_the_best_two_tools": round(hits["best two"][0] / hits["best two"][1], 5),
+        "bytes_over_vectors": round(block.nbytes / vectors_ND.nbytes, 3),
+        "build_s": round(build_s, 3),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", default=[RUNS], help=f"recorded runs, default {RUNS}")
+    parser.add_argument("--kind", choices=["lexical", "dense"], action="append")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 2000, 20_000, 100_000])
+    asked = parser.parse_args()
+    for kind in asked.kind or ["lexical", "dense"]:
+        most = max(asked.sizes)
+        vectors, targets, queries = lexical(most, asked.runs) if kind == "lexical" else dense(most)
+        for size in asked.sizes:
+            print(json.dumps(measure(kind, vectors[:size], targets[:size], queries)), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
