@@ -133,30 +133,36 @@ class StateSummary:
     """What the agent knew at one point of a run, in a few lines.
 
     Attributes:
-        own: The agent's own summary, where it wrote one; it then stands for everything else.
-        goal: First user message, cut.
-        user: Last user message, cut.
+        own: The agent's own summary, where it wrote one; it then stands for everything else in `text`.
+        said: The user's messages so far, oldest first, each cut.
         assistant: Last text of the agent itself, cut.
         result: Last tool result, cut.
         tools: Names of the last calls, oldest first.
+        user_spoke, agent_spoke: Whether a message of theirs came since the last call.
+        failed: Whether the last result was an error.
     """
 
     own: str = ""
-    goal: str = ""
-    user: str = ""
+    said: tuple[str, ...] = ()
     assistant: str = ""
     result: str = ""
     tools: tuple[ToolName, ...] = ()
+    user_spoke: bool = False
+    agent_spoke: bool = False
+    failed: bool = False
 
     @property
     def text(self) -> str:
-        """The summary as one text, to be read and to be embedded."""
+        """The summary as one text, to be read and to be embedded.
+
+        The labels are single letters, which lexical embedders pass over.
+        """
         if self.own:
             return self.own
-        parts = (("user", self.user or self.goal), ("agent", self.assistant), ("result", self.result))
+        parts = (("U", self.said[-1] if self.said else ""), ("A", self.assistant), ("R", self.result))
         lines = [f"{name}: {part}" for name, part in parts if part]
         if self.tools:
-            lines.append("after: " + ", ".join(self.tools))
+            lines.append("T: " + ", ".join(self.tools))
         return "\n".join(lines)
 
 

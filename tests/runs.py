@@ -55,7 +55,7 @@ class Shelf:
 
     def vectors(self, runs: Sequence[Run]) -> dict[str, FloatArray]:
         """The vectors of their summaries."""
-        texts = sorted({t.state.text for run in runs for t in run.transitions})
+        texts = sorted({t.state.text for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
     def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:

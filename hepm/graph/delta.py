@@ -12,17 +12,27 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import Final, NamedTuple, TypeAlias
 
-from hepm.types import Tool, ToolName, Trajectory, Transition
+from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
-Move: TypeAlias = tuple[tuple[ToolName, ...], tuple[ToolName, ...]]
-"""The set of tools before and the set after, each sorted: the place where equal states merge."""
+
+class Move(NamedTuple):
+    """The place where equal states merge: the set of tools before and the set after, each sorted, and how the run ended."""
+
+    sources: tuple[ToolName, ...]
+    targets: tuple[ToolName, ...]
+    success: bool
+
 
 INVERSE_STEPS_UNIT: Final = 1 << 32
 """1/n is kept as a whole number of 2^-32: sums of integers come out the same in any order, sums of floats do not.
 The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bits."""
+
+
+SAID_CHARS: Final = 2000
 
 
 @dataclass(slots=True)
@@ -97,7 +107,7 @@ class StateSeen:
             self.seen = other.seen
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One trajectory as a store keeps it: the record itself, what is looked up by, and its transitions.
 
@@ -110,6 +120,17 @@ class Run:
     transitions: Sequence[Transition]
     digest: str
     record: str
+
+    @cached_property
+    def keys(self) -> list[int]:
+        """The state key of each transition."""
+        return [state_key(t.state.text) for t in self.transitions]
+
+    @property
+    def said(self) -> str:
+        """What the user said in the whole run, cut: by it runs are compared as a whole."""
+        said = self.transitions[-1].state.said if self.transitions else ()
+        return "\n".join(said)[:SAID_CHARS]
 
     @property
     def edges(self) -> set[Edge]:
@@ -176,10 +197,10 @@ class Delta:
             tool = self.tools.setdefault(call.name, ToolCounts())
             tool.calls += 1
             tool.errors += call.error is True
-        if success:
-            for t in run.transitions:
+        if success is not None:
+            for t, key in zip(run.transitions, run.keys, strict=True):
                 seen = StateSeen(t.state.text, trajectory.id, t.step, trajectory.ended_at or 0.0)
-                self._see(move_of(t), state_key(seen.summary), seen)
+                self._see(move_of(t, success=success), key, seen)
 
     def _see(self, move: Move, key: int, state: StateSeen) -> None:
         states = self.states.setdefault(move, {})
@@ -200,9 +221,13 @@ def describe(tools: Iterable[Tool]) -> dict[ToolName, ToolCounts]:
     }
 
 
-def move_of(transition: Transition) -> Move:
-    """Where a transition belongs: both sides as sorted sets."""
-    return tuple(sorted(set(transition.sources))), tuple(sorted(set(transition.targets)))
+def move_of(transition: Transition, *, success: bool) -> Move:
+    """Where a transition's state belongs."""
+    return Move(_sorted_set(transition.sources), _sorted_set(transition.targets), success)
+
+
+def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
+    return names if len(names) == 1 else tuple(sorted(set(names)))
 
 
 _DIGITS = re.compile(r"\d+")
@@ -214,6 +239,34 @@ def state_key(summary: str) -> int:
     return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
 
 
+class Step(NamedTuple):
+    """One transition of a stored run, as rankers that look further back than one call need it.
+
+    Attributes:
+        targets: Tools called, in listed order.
+        flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened since the calls before.
+        key: The state's key on its move.
+    """
+
+    targets: tuple[ToolName, ...]
+    flags: int
+    key: int
+
+
+USER_SPOKE, AGENT_SPOKE, FAILED = 1, 2, 4
+
+
+def flags_of(state: StateSummary) -> int:
+    """What happened since the last call, in bits."""
+    return USER_SPOKE * state.user_spoke | AGENT_SPOKE * state.agent_spoke | FAILED * state.failed
+
+
 def sequence_of(run: Run) -> str:
-    """The run's tool-bearing turns as JSON: a list of name lists, parallel calls in listed order."""
-    return json.dumps([t.targets for t in run.transitions], ensure_ascii=False, separators=(",", ":"))
+    """The run's steps as JSON: a list of [targets, flags, key]."""
+    steps = [(t.targets, flags_of(t.state), key) for t, key in zip(run.transitions, run.keys, strict=True)]
+    return json.dumps(steps, ensure_ascii=False, separators=(",", ":"))
+
+
+def steps_of(sequence: str) -> list[Step]:
+    """What `sequence_of` wrote."""
+    return [Step(tuple(targets), flags, key) for targets, flags, key in json.loads(sequence)]

@@ -77,7 +77,7 @@ def _states_of(delta: Delta, bound: int) -> dict[object, object]:
 
 
 def _states_in(store: Store, namespace: str) -> dict[object, object]:
-    return {((row.sources, row.targets), row.summary): row.count for row in store.iter_states(namespace=namespace)}
+    return {((row.sources, row.targets, row.success), row.summary): row.count for row in store.iter_states(namespace=namespace)}
 
 
 def _compare(what: str, expected: dict[object, object], stored: dict[object, object]) -> Iterator[Finding]:

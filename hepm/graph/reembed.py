@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Protocol
 
 from hepm.graph.store import FloatArray, Store
@@ -20,20 +21,21 @@ class TextEmbedder(Protocol):
 
 
 def reembed(store: Store, embedder: TextEmbedder, *, on_progress: Callable[[int, int], None] | None = None) -> int:
-    """Give a vector to every state without one, in all namespaces; how many were written.
+    """Give a vector to every state and run without one, in all namespaces; how many were written.
 
     Every batch is a transaction of its own: interrupted, it goes on where it stopped.
     """
-    waiting = {
-        namespace: list(store.iter_states(namespace=namespace, without_vector=True)) for namespace in store.namespaces()
-    }
-    total, done = sum(map(len, waiting.values())), 0
-    for namespace, states in waiting.items():
-        rows = iter(states)
-        while batch := list(islice(rows, _BATCH)):
-            vectors = embedder.embed([row.summary for row in batch])
-            store.put_vectors({row.id: vector for row, vector in zip(batch, vectors, strict=True)}, namespace=namespace)
+    waiting: list[tuple[str, Callable[..., None], int, str]] = []
+    for name in store.namespaces():
+        states = store.iter_states(namespace=name, without_vector=True)
+        waiting.extend((name, store.put_vectors, row.id, row.summary) for row in states)
+        waiting.extend((name, store.put_run_vectors, *run) for run in store.runs_without_vector(namespace=name))
+    done = 0
+    for (name, put), group in groupby(waiting, key=itemgetter(0, 1)):
+        while batch := list(islice(group, _BATCH)):
+            vectors = embedder.embed([text for *_, text in batch])
+            put({number: vector for (*_, number, _), vector in zip(batch, vectors, strict=True)}, namespace=name)
             done += len(batch)
             if on_progress is not None:
-                on_progress(done, total)
+                on_progress(done, len(waiting))
     return done

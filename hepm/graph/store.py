@@ -67,6 +67,8 @@ class StateRow(NamedTuple):
     id: int
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
+    success: bool
+    key: int
     count: int
     seen: float
     trajectory: str
@@ -75,14 +77,18 @@ class StateRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """What rankers look up of a run, without its record; `sequence` as `hepm.graph.delta.sequence_of` writes it."""
+    """What rankers look up of a labelled run, without its record.
+
+    Attributes:
+        sequence: As `hepm.graph.delta.sequence_of` writes it.
+        vector: Of what the user said; None where there is none.
+    """
 
     seq: int
     id: str
-    environment: str
-    task: str
-    success: bool | None
+    success: bool
     sequence: str
+    vector: FloatArray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ class Totals:
 
 
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Reads stored records again: their runs, and a vector for each summary that they hold on a counted transition."""
+"""Reads stored records again: their runs, and a vector for each of their texts (see `Store.add`)."""
 
 
 class Store(Protocol):
@@ -175,8 +181,9 @@ class Store(Protocol):
     def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
 
-        A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored.
-        `vectors` maps summaries to their vectors; a summary without one is kept and waits for `reembed`.
+        A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
+        stored run of unknown outcome is replaced when it comes again with its label.
+        `vectors` maps state summaries and `Run.said` to their vectors; a text without one waits for `reembed`.
         """
         ...
 
@@ -205,7 +212,11 @@ class Store(Protocol):
         ...
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States whose sources hold `tool` and whose id is above `newer_than`, by id."""
+        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
+        ...
+
+    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
+        """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
         ...
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
@@ -214,6 +225,14 @@ class Store(Protocol):
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
         """Attach vectors to states by id, replacing earlier ones; ids that are gone are passed over."""
+        ...
+
+    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
+        """Row number and user's words of runs that have words and no vector, in order of arrival."""
+        ...
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to runs by row number; numbers that are gone are passed over."""
         ...
 
     def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
@@ -225,7 +244,7 @@ class Store(Protocol):
         ...
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
-        """Counted runs stored after `seq`, in order of arrival."""
+        """Labelled, counted runs stored after row `seq`, in order of arrival."""
         ...
 
     def changes_since(self, revision: int) -> list[Change] | None:

@@ -100,16 +100,11 @@ class Pipeline:
                 yield item
 
     def _store_batch(self, batch: Sequence[Trajectory]) -> None:
-        digests = [content_digest(trajectory) for trajectory in batch]
-        known = self._store.find_digests([trajectory.id for trajectory in batch], namespace=self._namespace)
-        runs: list[Run] = []
-        for trajectory, digest in zip(batch, digests, strict=True):
-            if known.get(trajectory.id) == digest:
-                self.report.duplicates += 1
-            else:
-                runs.append(self._prepare(trajectory, digest))
+        runs = [self._prepare(trajectory) for trajectory in batch]
+        known = self._store.find_digests([run.trajectory.id for run in runs], namespace=self._namespace)
+        new = [run for run in runs if run.trajectory.id not in known]
         added = self._store.add(
-            runs, embed_states(runs, self._embedder), namespace=self._namespace, replay=replay_with(self._embedder)
+            runs, embed_texts(new, self._embedder), namespace=self._namespace, replay=replay_with(self._embedder)
         )
         self.report.stored += len(added.stored)
         self.report.duplicates += len(added.duplicates)
@@ -122,23 +117,26 @@ class Pipeline:
             if run.trajectory.id in conflicts:
                 self.report.rejected.append(_conflict(run.trajectory))
 
-    def _prepare(self, trajectory: Trajectory, digest: str) -> Run:
+    def _prepare(self, trajectory: Trajectory) -> Run:
         if self._options.assume_success and trajectory.outcome.success is None:
             trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
         trajectory = shorten(trajectory)
         if self._options.redactor is not None:
             trajectory = self._options.redactor(trajectory)
-        return Run(trajectory, transitions(trajectory), digest, write_run(trajectory))
+        return Run(trajectory, transitions(trajectory), content_digest(trajectory), write_run(trajectory))
 
 
-def embed_states(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
-    """A vector for each distinct state summary of the successful runs."""
+def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
+    """A vector for each distinct text of the labelled runs: their state summaries, and what their users said."""
     if embedder is None:
         return {}
-    texts = list(
-        dict.fromkeys(t.state.text for run in runs if run.trajectory.outcome.success for t in run.transitions)
-    )
-    return dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
+    texts: dict[str, None] = {}
+    for run in runs:
+        if run.trajectory.outcome.success is not None:
+            texts.update((t.state.text, None) for t in run.transitions)
+        if run.said:
+            texts[run.said] = None
+    return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
 
 
 def replay_with(
@@ -148,7 +146,7 @@ def replay_with(
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         runs = [Run(t := parse_run(record), transitions(t), "", record) for record in records]
-        return runs, embed_states(runs, embedder)
+        return runs, embed_texts(runs, embedder)
 
     return replay
 

@@ -10,7 +10,8 @@ SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own state-summarisation tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 
 USER_CHARS: Final = 600
-TEXT_CHARS: Final = 400
+ASSISTANT_CHARS: Final = 600
+RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
 
@@ -22,7 +23,9 @@ class Situation:
 
     def __init__(self, *, user_side: bool = False) -> None:
         self._user_side = user_side
-        self._goal = self._user = self._assistant = self._result = self._own = ""
+        self._said: tuple[str, ...] = ()
+        self._own = self._assistant = self._result = ""
+        self._user_spoke = self._agent_spoke = self._failed = False
         self.history: list[ToolName] = []
         """Names of all calls so far, parallel ones in listed order."""
         self.last: tuple[ToolName, ...] = (START,)
@@ -31,31 +34,40 @@ class Situation:
     def state(self) -> StateSummary:
         """What the agent knows now; extractive but for its own summary, where it wrote one since its last call."""
         return StateSummary(
-            own=self._own,
-            goal=self._goal,
-            user=self._user,
-            assistant=self._assistant,
-            result=self._result,
-            tools=tuple(self.history[-LAST_TOOLS:]),
+            self._own,
+            self._said,
+            self._assistant,
+            self._result,
+            tuple(self.history[-LAST_TOOLS:]),
+            self._user_spoke,
+            self._agent_spoke,
+            self._failed,
         )
 
     def add(self, turn: Turn) -> None:
         """Let one more turn pass."""
-        if turn.text and turn.role == "user":
-            self._user = turn.text[:USER_CHARS]
-            self._goal = self._goal or self._user[:TEXT_CHARS]
-        elif turn.text and turn.role == "assistant":
-            self._assistant = turn.text[:TEXT_CHARS]
-        names = tool_names(turn, user_side=self._user_side)
+        names = tool_names(turn, user_side=self._user_side) if turn.calls else ()
+        if turn.text:
+            self._hear(turn, calls=bool(names))
         if names:
             self.last = names
             self.history.extend(names)
             self._own = ""
+            self._user_spoke = self._agent_spoke = False
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
                 self._own = _own_summary(call) or self._own
             elif call.result:
-                self._result = call.result[:TEXT_CHARS]
+                self._result = call.result[:RESULT_CHARS]
+                self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
+
+    def _hear(self, turn: Turn, *, calls: bool) -> None:
+        if turn.role == "user":
+            self._said = (*self._said, turn.text[:USER_CHARS])
+            self._user_spoke = True
+        elif turn.role == "assistant":
+            self._assistant = turn.text[:ASSISTANT_CHARS]
+            self._agent_spoke = self._agent_spoke or not calls
 
 
 def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Transition]:
@@ -63,7 +75,7 @@ def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Tran
     now = Situation(user_side=user_side)
     found: list[Transition] = []
     for turn in trajectory.turns:
-        targets = tool_names(turn, user_side=user_side)
+        targets = tool_names(turn, user_side=user_side) if turn.calls else ()
         if targets:
             found.append(Transition(now.last, targets, len(found), now.state()))
         now.add(turn)

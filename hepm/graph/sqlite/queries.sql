@@ -34,13 +34,13 @@ SELECT
     (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL);
 
 -- name: find_digest
-SELECT digest FROM trajectory WHERE namespace = :namespace AND id = :id;
+SELECT digest, success, seq FROM trajectory WHERE namespace = :namespace AND id = :id;
 
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
-                        counted, sequence, record)
+                        counted, sequence, said, record)
 VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :success, :steps, :ended_at, :source,
-        :counted, :sequence, :record)
+        :counted, :sequence, :said, :record)
 RETURNING seq;
 
 -- name: set_counted
@@ -67,11 +67,27 @@ SELECT record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq
 
 -- name: records_on_edge
 SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
-WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success = 1;
+WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;
 
 -- name: runs_after
-SELECT seq, id, environment, task, success, sequence FROM trajectory
-WHERE namespace = :namespace AND seq > :seq AND counted = 1 ORDER BY seq;
+SELECT t.seq, t.id, t.success, t.sequence, v.embedding
+FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
+WHERE t.namespace = :namespace AND t.seq > :seq AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
+
+-- name: runs_without_vector
+SELECT t.seq, t.said FROM trajectory t
+WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
+ORDER BY t.seq;
+
+-- name: add_run_vector
+INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:trajectory, :embedding);
+
+-- name: add_run_vector_if_run
+INSERT OR REPLACE INTO run_vector (trajectory, embedding)
+SELECT seq, :embedding FROM trajectory WHERE seq = :trajectory AND namespace = :namespace;
+
+-- name: delete_run_vector
+DELETE FROM run_vector WHERE trajectory = :seq;
 
 -- name: delete_trajectory
 DELETE FROM trajectory WHERE seq = :seq;
@@ -136,9 +152,9 @@ ORDER BY p.trajectory DESC LIMIT :limit;
 
 -- name: add_state
 -- Merge a state into its move. Of two wordings the later one stays, ties by run and step, so that order cannot show.
-INSERT INTO state (namespace, sources, targets, key, count, seen, trajectory, step, summary)
-VALUES (:namespace, :sources, :targets, :key, :count, :seen, :trajectory, :step, :summary)
-ON CONFLICT (namespace, sources, targets, key) DO UPDATE SET
+INSERT INTO state (namespace, sources, targets, success, key, count, seen, trajectory, step, summary)
+VALUES (:namespace, :sources, :targets, :success, :key, :count, :seen, :trajectory, :step, :summary)
+ON CONFLICT (namespace, sources, targets, success, key) DO UPDATE SET
     count = count + excluded.count,
     summary = CASE WHEN (excluded.seen, excluded.trajectory, excluded.step) > (seen, trajectory, step)
                    THEN excluded.summary ELSE summary END,
@@ -161,12 +177,14 @@ SELECT id, :embedding FROM state WHERE id = :state AND namespace = :namespace AN
 
 -- name: kept_states
 SELECT count(*) FROM state
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND summary IS NOT NULL;
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+  AND summary IS NOT NULL;
 
 -- name: states_over_bound
 -- The least recent of a move, ties by key: a property of the states themselves, not of the order they came in.
 SELECT id FROM state
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND summary IS NOT NULL
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+  AND summary IS NOT NULL
 ORDER BY seen, key LIMIT :excess;
 
 -- name: drop_text
@@ -179,33 +197,46 @@ DELETE FROM vector WHERE state = :state;
 DELETE FROM state_after WHERE state = :state;
 
 -- name: states_of_move
-SELECT id FROM state WHERE namespace = :namespace AND sources = :sources AND targets = :targets;
+SELECT id FROM state
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success;
 
 -- name: delete_state
 DELETE FROM state WHERE id = :state;
 
 -- name: states_after
-SELECT s.id, s.sources, s.targets, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+-- Of successful runs alone.
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state_after a JOIN state s ON s.id = a.state JOIN vector v ON v.state = s.id
-WHERE a.namespace = :namespace AND a.tool = :tool AND a.state > :newer_than
+WHERE a.namespace = :namespace AND a.tool = :tool AND a.state > :newer_than AND s.success = 1
 ORDER BY a.state;
 
+-- name: states_newer_than
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, '', v.embedding
+FROM state s JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.id > :newer_than ORDER BY s.id;
+
 -- name: states
-SELECT s.id, s.sources, s.targets, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
 -- name: summaries_of
 SELECT s.summary FROM state_after a JOIN state s ON s.id = a.state
-WHERE a.namespace = :namespace AND a.tool = :source
+WHERE a.namespace = :namespace AND a.tool = :source AND s.success = 1
   AND EXISTS (SELECT 1 FROM json_each(s.targets) WHERE value = :target)
 ORDER BY s.count DESC, s.seen DESC, s.summary LIMIT :limit;
 
 -- name: drop_all_vectors
 DELETE FROM vector;
 
+-- name: drop_all_run_vectors
+DELETE FROM run_vector;
+
 -- name: clear_namespace_vectors
 DELETE FROM vector WHERE state IN (SELECT id FROM state WHERE namespace = :namespace);
+
+-- name: clear_namespace_run_vectors
+DELETE FROM run_vector WHERE trajectory IN (SELECT seq FROM trajectory WHERE namespace = :namespace);
 
 -- name: clear_namespace_states
 DELETE FROM state WHERE namespace = :namespace;
@@ -242,5 +273,10 @@ SELECT count(*) FROM state s
 WHERE s.namespace = :namespace
   AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = s.namespace AND t.id = s.trajectory);
 
+-- name: orphan_run_vectors
+SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = v.trajectory);
+
 -- name: vectors
-SELECT v.state, v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace;
+SELECT v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace
+UNION ALL
+SELECT v.embedding FROM run_vector v JOIN trajectory t ON t.seq = v.trajectory WHERE t.namespace = :namespace;

@@ -17,7 +17,8 @@ CREATE TABLE trajectory (
     ended_at REAL,             -- Unix seconds
     source TEXT NOT NULL,
     counted INTEGER NOT NULL,  -- 0: kept, but another run of its task counts instead
-    sequence TEXT NOT NULL,    -- its tool-bearing turns, for rankers that look further back than one call
+    sequence TEXT NOT NULL,    -- its steps, for rankers that look further back than one call
+    said TEXT NOT NULL,        -- what the user said, cut
     record TEXT NOT NULL,      -- hepm's own JSON
     UNIQUE (namespace, id)
 );
@@ -62,13 +63,14 @@ CREATE TABLE state (
     namespace TEXT NOT NULL,
     sources TEXT NOT NULL,     -- JSON list, sorted
     targets TEXT NOT NULL,     -- JSON list, sorted
+    success INTEGER NOT NULL,  -- states of successful and of failed runs never merge
     key INTEGER NOT NULL,      -- equal for near-identical summaries
     count INTEGER NOT NULL,
     seen REAL NOT NULL,        -- latest end of a run that held it, Unix seconds
     trajectory TEXT NOT NULL,  -- id of the run whose wording stands for all
     step INTEGER NOT NULL,
     summary TEXT,
-    UNIQUE (namespace, sources, targets, key)
+    UNIQUE (namespace, sources, targets, success, key)
 );
 
 -- (:State)-[:AFTER]->(:Tool)
@@ -79,7 +81,9 @@ CREATE TABLE state_after (
     PRIMARY KEY (namespace, tool, state)
 ) WITHOUT ROWID;
 
-CREATE TABLE vector (state INTEGER PRIMARY KEY, embedding BLOB NOT NULL);  -- float16, little endian
+-- Embeddings are float16, little endian: of a state's summary, and of what the user said in a run.
+CREATE TABLE vector (state INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
+CREATE TABLE run_vector (trajectory INTEGER PRIMARY KEY, embedding BLOB NOT NULL);
 
 -- What each revision touched, so that a mirror re-reads only that.
 CREATE TABLE change (

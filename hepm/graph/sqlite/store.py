@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.writing import Transaction, to_blob
+from hepm.graph.sqlite.writing import Transaction, from_blob, to_blob
 from hepm.graph.store import (
     Added,
     Change,
@@ -96,6 +96,7 @@ class SQLiteStore:
             if (before["embedder"], before["dimensions"]) == (name, str(dimensions)):
                 return
             db.execute(self._statements["drop_all_vectors"])
+            db.execute(self._statements["drop_all_run_vectors"])
             for key, value in (("embedder", name), ("dimensions", str(dimensions))):
                 db.execute(self._statements["set_meta"], {"key": key, "value": value})
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
@@ -105,11 +106,11 @@ class SQLiteStore:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
         with self._connections.writing() as db:
             write = self._transaction(db, namespace)
-            added, new = self._sort_out(write, runs)
+            added, new = self._sort_out(write, runs, replay)
             if new:
                 counted, aside = self._elect(write, new, replay)
-                write.insert_runs(aside, counted=False)
-                write.apply(Delta.of(counted), vectors, write.insert_runs(counted, counted=True))
+                write.insert_runs(aside, vectors, counted=False)
+                write.apply(Delta.of(counted), vectors, write.insert_runs(counted, vectors, counted=True))
                 write.note_change()
         return added
 
@@ -121,19 +122,29 @@ class SQLiteStore:
             states_per_move=self.header.states_per_move,
         )
 
-    def _sort_out(self, write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run]]:
-        stored: dict[str, Run] = {}
+    def _sort_out(self, write: Transaction, runs: Sequence[Run], replay: Replay) -> tuple[Added, list[Run]]:
+        fresh: dict[str, Run] = {}
         duplicates: list[str] = []
         conflicts: list[str] = []
         for run in runs:
             name = run.trajectory.id
             row = write.run("find_digest", id=name).fetchone()
-            digest = row[0] if row else stored[name].digest if name in stored else None
-            if digest is None:
-                stored[name] = run
+            if row is None and name not in fresh:
+                fresh[name] = run
+                continue
+            digest, success = row[:2] if row else (fresh[name].digest, fresh[name].trajectory.outcome.success)
+            if digest != run.digest:
+                conflicts.append(name)
+            elif success is None and run.trajectory.outcome.success is not None:
+                # Its outcome has become known: it is counted anew, with its label.
+                if row is not None:
+                    self._retract(write, [name], replay)
+                    write.run("delete_run_vector", seq=row[2])
+                    write.run("delete_trajectory", seq=row[2])
+                fresh[name] = run
             else:
-                (duplicates if digest == run.digest else conflicts).append(name)
-        return Added(tuple(stored), tuple(duplicates), tuple(conflicts)), list(stored.values())
+                duplicates.append(name)
+        return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values())
 
     def _elect(self, write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
         """Split new runs into those that count and those set aside; under "shortest" a stored one may step back."""
@@ -197,6 +208,7 @@ class SQLiteStore:
             rows = write.run("select_trajectories", **wanted).fetchall()
             self._retract(write, [row[1] for row in rows if row[5]], replay)
             for row in rows:
+                write.run("delete_run_vector", seq=row[0])
                 write.run("delete_trajectory", seq=row[0])
             if self.header.counting == "shortest":
                 self._promote(write, {(row[2], row[3]) for row in rows if row[4] and row[5] and row[3]}, replay)
@@ -223,9 +235,9 @@ class SQLiteStore:
             for start in range(0, len(rows), _REBUILD_BATCH):
                 batch = rows[start : start + _REBUILD_BATCH]
                 runs, vectors = replay([record for _, record in batch])
-                write.apply(
-                    Delta.of(runs), vectors, {run.trajectory.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
-                )
+                numbers = {run.trajectory.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
+                write.add_run_vectors(runs, vectors, numbers)
+                write.apply(Delta.of(runs), vectors, numbers)
             write.run("delete_empty_tools")
             write.note_change(everything=True)
 
@@ -235,6 +247,18 @@ class SQLiteStore:
             write = self._transaction(db, namespace)
             for state, vector in vectors.items():
                 write.run("add_vector_if_state", state=state, embedding=to_blob(vector))
+            write.note_change(everything=True)
+
+    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
+        """Row number and user's words of runs that have words and no vector."""
+        return self._rows("runs_without_vector", namespace=namespace)
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to runs."""
+        with self._connections.writing() as db:
+            write = self._transaction(db, namespace)
+            for run, vector in vectors.items():
+                write.run("add_run_vector_if_run", trajectory=run, embedding=to_blob(vector))
             write.note_change(everything=True)
 
     # Reading
@@ -275,17 +299,22 @@ class SQLiteStore:
         return [ToolRow(*row) for row in self._rows("tools", namespace=namespace)]
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States whose sources hold a tool, with their vectors."""
-        rows = self._rows("states_after", namespace=namespace, tool=tool, newer_than=newer_than)
-        dimensions = self.header.dimensions
-        vectors = np.frombuffer(b"".join(row[8] for row in rows), dtype="<f2").astype(np.float32)
-        return StateBatch([_state(row) for row in rows], vectors.reshape(len(rows), dimensions))
+        """States of successful runs whose sources hold a tool, with their vectors."""
+        return self._batch(self._rows("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
+
+    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
+        """States of all labelled runs above an id, with their vectors."""
+        return self._batch(self._rows("states_newer_than", namespace=namespace, newer_than=newer_than))
+
+    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
+        vectors = np.frombuffer(b"".join(row[-1] for row in rows), dtype="<f2").astype(np.float32)
+        return StateBatch([_state(row) for row in rows], vectors.reshape(len(rows), self.header.dimensions))
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
         """All states that kept their text, by id."""
         with self._connections.reading() as db:
             for row in db.execute(self._statements["states"], {"namespace": namespace}):
-                if not (without_vector and row[8]):
+                if not (without_vector and row[-1]):
                     yield _state(row)
 
     def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
@@ -300,7 +329,10 @@ class SQLiteStore:
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Counted runs stored after a row, in order of arrival."""
         rows = self._rows("runs_after", namespace=namespace, seq=seq)
-        return [RunRow(*row[:4], None if row[4] is None else bool(row[4]), row[5]) for row in rows]
+        return [
+            RunRow(seq, name, bool(success), sequence, None if blob is None else from_blob(blob))
+            for seq, name, success, sequence, blob in rows
+        ]
 
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions touched, oldest first."""
@@ -318,6 +350,7 @@ class SQLiteStore:
             f"{count} {what}"
             for name, what in (
                 ("orphan_vectors", "vectors belong to no state"),
+                ("orphan_run_vectors", "vectors belong to no run"),
                 ("orphan_state_after", "states are linked from a tool but gone"),
                 ("orphan_passages", "passages lack their run or their edge"),
                 ("orphan_states", "states lack the run they came from"),
@@ -325,14 +358,14 @@ class SQLiteStore:
             if (count := self._rows(name, namespace=namespace)[0][0])
         ]
         size = 2 * self.header.dimensions
-        bad = sum(not _plausible(blob, size) for _, blob in self._rows("vectors", namespace=namespace))
+        bad = sum(not _plausible(blob, size) for (blob,) in self._rows("vectors", namespace=namespace))
         return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
 
     def close(self) -> None:
         """Release the file."""
         self._connections.close()
 
-    def _rows(self, name: str, /, **values: object) -> list[tuple[object, ...]]:  # pyright: ignore
+    def _rows(self, name: str, /, **values: object) -> list[Any]:
         with self._connections.reading() as db:
             return db.execute(self._statements[name], values).fetchall()
 
@@ -348,6 +381,17 @@ def _plausible(blob: bytes, size: int) -> bool:
     return abs(norm - 1.0) < 0.01  # noqa: PLR2004  # NaN compares false
 
 
-def _state(row: Sequence[object]) -> StateRow:
-    number, sources, targets, count, seen, trajectory, step, summary, *_ = row
-    return StateRow(number, tuple(json.loads(sources)), tuple(json.loads(targets)), count, seen, trajectory, step, summary)  # type: ignore
+def _state(row: Sequence[Any]) -> StateRow:
+    number, sources, targets, success, key, count, seen, trajectory, step, summary, *_ = row
+    return StateRow(
+        number,
+        tuple(json.loads(sources)),
+        tuple(json.loads(targets)),
+        bool(success),
+        key,
+        count,
+        seen,
+        trajectory,
+        step,
+        summary,
+    )

@@ -42,9 +42,24 @@ class Transaction:
         )
         self.run("trim_changes", revision=revision)
 
-    def insert_runs(self, runs: Sequence[Run], *, counted: bool) -> dict[str, int]:
+    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> dict[str, int]:
         """Store records; their row numbers by id."""
-        return {run.trajectory.id: self._insert_run(run, counted) for run in runs}
+        rows = {run.trajectory.id: self._insert_run(run, counted) for run in runs}
+        self.add_run_vectors(runs, vectors, rows)
+        return rows
+
+    def add_run_vectors(
+        self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], rows: Mapping[str, int]
+    ) -> None:
+        """Attach the vectors of what users said."""
+        self._connection.executemany(
+            self._statements["add_run_vector"],
+            (
+                {"trajectory": rows[run.trajectory.id], "embedding": to_blob(vectors[run.said])}
+                for run in runs
+                if run.said in vectors
+            ),
+        )
 
     def _insert_run(self, run: Run, counted: bool) -> int:
         t = run.trajectory
@@ -62,6 +77,7 @@ class Transaction:
             source=t.source,
             counted=counted,
             sequence=sequence_of(run),
+            said=run.said,
             record=run.record,
         )
         return int(self.run("add_trajectory", **values).fetchone()[0])
@@ -91,16 +107,15 @@ class Transaction:
         self.run("delete_empty_tools")
         for row in rows:
             self.run("delete_passages", seq=row)
-        for sources, targets in delta.states:
-            for (state,) in self.run("states_of_move", sources=_json(sources), targets=_json(targets)).fetchall():
+        for move in delta.states:
+            for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state(state)
                 self.run("delete_state", state=state)
 
     def records_on_move(self, move: Move) -> dict[str, str]:
-        """Records of the successful, counted runs that may hold a move, by id."""
-        sources, targets = move
+        """Records of the labelled, counted runs that may hold a move, by id."""
         # Every run with the move took the edge between its first tools.
-        return dict(self.run("records_on_edge", source=sources[0], target=targets[0]).fetchall())
+        return dict(self.run("records_on_edge", source=move.sources[0], target=move.targets[0]).fetchall())
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         """Add states of several moves."""
@@ -110,7 +125,7 @@ class Transaction:
     def clear(self) -> None:
         """Drop everything of the namespace that can be made again from the records."""
         self._rewritten = True
-        for table in ("vectors", "states", "state_after", "edges", "passages"):
+        for table in ("vectors", "run_vectors", "states", "state_after", "edges", "passages"):
             self.run(f"clear_namespace_{table}")
         self.run("reset_tools")
 
@@ -149,7 +164,7 @@ class Transaction:
         )
 
     def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
-        place = {"sources": _json(move[0]), "targets": _json(move[1])}
+        place = _place(move)
         grown = False
         for key, state in states.items():
             values = dict(
@@ -163,7 +178,7 @@ class Transaction:
             if (trajectory, step) != (state.trajectory, state.step):
                 continue  # an equal state with a later wording is there already
             grown = True
-            for tool in move[0]:
+            for tool in move.sources:
                 self.run("add_state_after", tool=tool, state=row)
             if count > state.count:
                 self._rewritten = True
@@ -171,11 +186,11 @@ class Transaction:
             vector = vectors.get(state.summary)
             if vector is not None:
                 self.run("add_vector", state=row, embedding=to_blob(vector))
-        self._sources.update(move[0])
+        self._sources.update(move.sources)
         if grown:
             self._keep_bound(place)
 
-    def _keep_bound(self, place: Mapping[str, str]) -> None:
+    def _keep_bound(self, place: Mapping[str, object]) -> None:
         excess = int(self.run("kept_states", **place).fetchone()[0]) - self._states_per_move
         if excess > 0:
             self._rewritten = True
@@ -191,6 +206,15 @@ class Transaction:
 def to_blob(vector: FloatArray) -> bytes:
     """A vector as stored: float16, little endian."""
     return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def from_blob(blob: bytes) -> FloatArray:
+    """A stored vector."""
+    return np.frombuffer(blob, dtype="<f2").astype(np.float32)
+
+
+def _place(move: Move) -> dict[str, object]:
+    return {"sources": _json(move.sources), "targets": _json(move.targets), "success": move.success}
 
 
 def _json(names: Sequence[ToolName]) -> str:
