@@ -83,9 +83,7 @@ def _outcome(record: Object) -> Outcome:
 def _turns(messages: list[Any]) -> tuple[Turn, ...]:
     builder = TurnBuilder()
     for message in messages:
-        if type(message) is not dict:
-            raise RecordError(f"a message is {kind_of(message)}, not an object")
-        _add_message(builder, message)  # pyright: ignore[reportUnknownArgumentType]
+        _add_message(builder, as_object(message, "a message"))
     return builder.build()
 
 

@@ -1,6 +1,6 @@
-"""BFCL multi-turn: questions in one JSON-lines file, the right calls in possible_answer/, tools in multi_turn_func_doc/.
+"""BFCL multi-turn: questions in one file, the right calls in possible_answer/, tools in multi_turn_func_doc/.
 
-Gold sequences, written as Python calls; no run was recorded, so there are no results and no failures.
+All are JSON lines. The right calls are written as Python; no run was recorded, so there are no results and no failures.
 https://github.com/ShishirPatil/gorilla (berkeley-function-call-leaderboard), also as the PyPI wheel bfcl-eval
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document
+from hepm.ingest.document import Document, without_surrogates
 from hepm.ingest.json_stream import DECODER
 from hepm.ingest.records import (
     Item,
@@ -21,6 +22,8 @@ from hepm.ingest.records import (
     RecordError,
     as_list,
     as_object,
+    is_list,
+    is_object,
     list_at,
     plain_text,
     text_at,
@@ -54,8 +57,8 @@ def recognises(document: Document) -> bool:
     keys = document.keys
     if "question" in keys and "id" in keys:
         # ACEBench's definitions have the same keys, but one text for a question.
-        turns = document.first.get("question") if isinstance(document.first, dict) else None  # pyright: ignore
-        return isinstance(turns, list) or document.file_name.startswith("BFCL_")
+        turns = document.first.get("question") if is_object(document.first) else None
+        return is_list(turns) or document.file_name.startswith("BFCL_")
     return _is_companion(document)
 
 
@@ -64,9 +67,9 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options
     if _is_companion(document):
         return
-    if "involved_classes" not in document.keys:
+    if "involved_classes" not in document.keys or not _is_multi_turn(document.first):
         yield document.rejected(
-            None, "it holds single-turn BFCL questions; only the multi_turn files hold sequences of calls"
+            None, "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
         )
         return
     answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
@@ -82,6 +85,10 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     yield from document.each(build)
 
 
+def _is_multi_turn(first: Any) -> bool:
+    return is_object(first) and str(first.get("id")).startswith("multi_turn")
+
+
 def _is_companion(document: Document) -> bool:
     keys = document.keys
     folder = document.source.path.parent.name
@@ -92,10 +99,10 @@ def _is_companion(document: Document) -> bool:
 
 def _gold(answers: bytes) -> Iterator[tuple[str, list[Any]]]:
     for value in _lines(answers):
-        if type(value) is dict:
-            identity, turns = value.get("id"), value.get("ground_truth")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            if type(identity) is str and type(turns) is list:
-                yield identity, turns  # pyright: ignore[reportUnknownVariableType]
+        if is_object(value):
+            identity, turns = value.get("id"), value.get("ground_truth")
+            if type(identity) is str and is_list(turns):
+                yield identity, turns
 
 
 def _lines(content: bytes) -> Iterator[Any]:
@@ -128,8 +135,8 @@ class _Manual:
 
 def _described(content: bytes) -> Iterator[Tool]:
     for value in _lines(content):
-        if type(value) is dict:
-            record = as_object(value, "a tool")
+        if is_object(value):
+            record = as_object(without_surrogates(value), "a tool")
             try:
                 parameters = _json_schema(record.get("parameters"))
                 yield Tool(text_at(record, "name"), text_at(record, "description"), as_object(parameters, "parameters"))
@@ -138,11 +145,11 @@ def _described(content: bytes) -> Iterator[Tool]:
 
 
 def _json_schema(value: Any) -> Any:
-    if type(value) is list:
-        return [_json_schema(item) for item in as_list(value, "")]
-    if type(value) is not dict:
+    if is_list(value):
+        return [_json_schema(item) for item in value]
+    if not is_object(value):
         return value
-    schema: Object = {key: _json_schema(item) for key, item in as_object(value, "").items()}
+    schema: Object = {key: _json_schema(item) for key, item in value.items()}
     if type(kind := schema.get("type")) is str:
         if kind == "any":
             del schema["type"]
@@ -188,6 +195,18 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
     """
     if type(text) is not str:
         raise RecordError("a right call is not Python text")
+    name, values, named = _parsed(text)
+    arguments: dict[str, JSON] = {}
+    if values:
+        names = _parameter_names(tools.get(name))
+        for position, value in enumerate(values):
+            arguments[names[position] if position < len(names) else str(position)] = value
+    arguments.update(named)
+    return ToolCall(name, arguments)
+
+
+@lru_cache(maxsize=4096)  # the variants of a task share nearly all their calls
+def _parsed(text: str) -> tuple[str, list[JSON], dict[str, JSON]]:
     try:
         call = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -195,13 +214,8 @@ def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
     if not isinstance(call, ast.Call):
         raise RecordError(f"{text[:60]!r} is not a call in Python")
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    names = _parameter_names(tools.get(name))
-    arguments: dict[str, JSON] = {}
-    for position, node in enumerate(call.args):
-        arguments[names[position] if position < len(names) else str(position)] = _literal(node)
-    for keyword in call.keywords:
-        arguments[keyword.arg or "**"] = _literal(keyword.value)
-    return ToolCall(name, arguments)
+    named = {keyword.arg or "**": _literal(keyword.value) for keyword in call.keywords}
+    return name, [_literal(node) for node in call.args], named
 
 
 def _parameter_names(tool: Tool | None) -> list[str]:

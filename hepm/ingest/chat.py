@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document
+from hepm.ingest.document import Build, Document
 from hepm.ingest.records import (
     SOLVED,
     Item,
@@ -20,6 +20,7 @@ from hepm.ingest.records import (
     as_list,
     as_number,
     as_object,
+    is_object,
     kind_of,
     list_at,
     object_at,
@@ -100,7 +101,7 @@ def _is_sharegpt(document: Document) -> bool:
     return "conversations" in document.keys and "messages" not in document.keys
 
 
-def _one_bare_run(document: Document, build: Any) -> Iterator[Item]:
+def _one_bare_run(document: Document, build: Build) -> Iterator[Item]:
     messages: list[Any] = []
     for number, value in document.records():
         if isinstance(value, RecordError):
@@ -130,7 +131,7 @@ def _trajectory(record: Object, tool_lists: ToolLists, document: Document, optio
 
 
 def _tags(record: Object) -> dict[str, str]:
-    tags = object_at(record, "tags") if type(record.get("tags")) is dict else {}
+    tags = object_at(record, "tags") if is_object(record.get("tags")) else {}
     told = {key: text_at(tags, key) for key in tags}
     for key in ("trial", "split", "attack"):
         if value := text_at(record, key):
@@ -163,10 +164,10 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
 def _value_at(record: Object, dotted: str) -> Any:
     value: Any = record
     for key in dotted.split("."):
-        if type(value) is not dict:
+        if not is_object(value):
             return None
-        value = value.get(key)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return value  # pyright: ignore[reportUnknownVariableType]
+        value = value.get(key)
+    return value
 
 
 def _verdict(value: Any, key: str) -> bool | None:

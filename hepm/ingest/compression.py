@@ -6,7 +6,7 @@ import bz2
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Final, cast
 
@@ -30,7 +30,7 @@ def uncompressed_name(name: str) -> str:
 
 
 @contextmanager
-def decompressed(raw: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+def decompressed(raw: IO[bytes], name: str) -> Generator[IO[bytes]]:
     """`raw` as the bytes before compression, which the suffix of `name` tells.
 
     Raises:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from json import JSONEncoder
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hepm.ingest.records import RecordError
 from hepm.types import Outcome, Tool, Trajectory, Turn
@@ -44,9 +44,8 @@ def identified(
     if not turns:
         raise RecordError("the run holds no messages")
     tags = {} if tags is None else tags
-    content = _content(turns, outcome, environment, task, model, tags)
-    if own_id or file_model or user or tools:
-        _encode([own_id, file_model, user, [(tool.name, tool.description, tool.parameters) for tool in tools]]).encode()
+    content = _content(turns, outcome, environment, task, model=model, tags=tags)
+    "".join((own_id, file_model, user)).encode()
     return Trajectory(
         own_id or _HASHED + _hex(content),
         turns, outcome, environment, task, model or file_model, user, ended_at, tags, source, tools,
@@ -61,7 +60,7 @@ def content_digest(trajectory: Trajectory) -> str:
     t = trajectory
     if t.id.startswith(_HASHED):
         return _hex(_encode([t.id, t.environment, t.task, t.outcome.reward, t.outcome.success]).encode())
-    return _hex(_content(t.turns, t.outcome, t.environment, t.task, t.model, t.tags))
+    return _hex(_content(t.turns, t.outcome, t.environment, t.task, model=t.model, tags=t.tags))
 
 
 def _hex(content: bytes) -> str:
@@ -69,7 +68,7 @@ def _hex(content: bytes) -> str:
 
 
 def _content(
-    turns: tuple[Turn, ...], outcome: Outcome, environment: str, task: str, model: str, tags: Mapping[str, str]
+    turns: tuple[Turn, ...], outcome: Outcome, environment: str, task: str, *, model: str, tags: Mapping[str, str]
 ) -> bytes:
     """Everything that tells one run from another, as bytes that no two different runs share.
 
@@ -87,7 +86,9 @@ def _content(
             if result is not None:
                 texts.append(result)
     lengths = list(map(len, texts))
-    header = _encode((environment, task, model, dict(tags), outcome.reward, outcome.success, roles, counts, lengths, calls))
+    header = _encode(
+        (environment, task, model, dict(tags), outcome.reward, outcome.success, roles, counts, lengths, calls)
+    )
     if header.count("{") + header.count("[") > MAX_DEPTH + 2 * len(calls):
         _check_depth(calls)
     texts.append(header)
@@ -98,7 +99,7 @@ def _check_depth(value: Any, depth: int = 0) -> None:
     if depth > MAX_DEPTH + 1:  # the list of calls and the tuple of one come on top
         raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
-        value = list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        value = tuple(cast("Mapping[str, Any]", value).values())
     if isinstance(value, list | tuple):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
+        for item in cast("Sequence[Any]", value):
             _check_depth(item, depth + 1)

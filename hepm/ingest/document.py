@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any, Final, TypeAlias
 
 from hepm.ingest.compression import STREAM_ERRORS
 from hepm.ingest.json_stream import DECODER, Path, Piece, TextWindow, outline, walk, walk_decoded
-from hepm.ingest.records import Broken, Item, RecordError, kind_of
+from hepm.ingest.records import Broken, Item, RecordError, is_list, is_object, kind_of
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.sources import Source
 from hepm.types import Trajectory
@@ -25,6 +25,7 @@ _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 _NOTHING: Final = object()
 
 Record: TypeAlias = tuple[int, Any]
+Build: TypeAlias = Callable[[Any], Trajectory]
 
 
 class UnreadableError(RecordError):
@@ -45,7 +46,7 @@ class Document:
 
     def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
         self.source = source
-        self.keys: frozenset[str] = frozenset()
+        self.keys: Set[str] = frozenset()
         self.is_list = False
         self.first: Any = None
         self._limit = limit
@@ -70,7 +71,7 @@ class Document:
         return self.source.path.name
 
     def records(self) -> Iterator[Record]:
-        """Each line, each element of the outermost list, or the one object; a RecordError where one cannot be decoded."""
+        """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
         if self._lines:
             yield from self._line_records()
             return
@@ -91,35 +92,18 @@ class Document:
             reason = f"{error} ({self._damage})" if self._damage else str(error)
             yield path, (number or 0) + 1, Broken(reason)
 
-    def each(self, build: Callable[[Any], Trajectory]) -> Iterator[Item]:
+    def each(self, build: Build) -> Iterator[Item]:
         """What `build` makes of every record."""
         for number, value in self.records():
             yield self.built(number, value, build)
 
-    def built(self, number: int | str | None, value: Any, build: Callable[[Any], Trajectory]) -> Item:
+    def built(self, number: int | str | None, value: Any, build: Build) -> Item:
         """What `build` makes of one record, or why it cannot."""
-        if isinstance(value, RecordError):
-            return self.rejected(number, str(value))
-        try:
-            return build(value)
-        except UnicodeEncodeError:
-            return self._built_again(number, value, build)
-        except RecordError as error:
-            return self.rejected(number, str(error))
-        except RecursionError:
-            return self.rejected(number, "it is nested too deeply")
-        except ValueError as error:  # types.py refuses values that mean nothing
-            return self.rejected(number, str(error))
+        return built(self.name, number, value, build)
 
     def rejected(self, record: int | str | None, reason: str) -> Rejection:
         """A rejection of one record, or of the file where `record` is None."""
         return Rejection(self.name, record, reason)
-
-    def _built_again(self, number: int | str | None, value: Any, build: Callable[[Any], Trajectory]) -> Item:
-        try:
-            return build(without_surrogates(value))
-        except (RecordError, ValueError, RecursionError) as error:
-            return self.rejected(number, str(error))
 
     def _read_head(self) -> bytes:
         pieces: list[bytes] = []
@@ -139,7 +123,7 @@ class Document:
         stream = self.source.stream
         try:
             # read1 hands out what is there, so that a stream damaged further on still gives its beginning.
-            return stream.read1(size) if hasattr(stream, "read1") else stream.read(size)  # type: ignore[attr-defined]
+            return getattr(stream, "read1", stream.read)(size)
         except STREAM_ERRORS as error:
             self._damage = f"the file is damaged: {error}"
             return b""
@@ -160,18 +144,20 @@ class Document:
             value = DECODER.decode(self._bytes.decode())
         except (ValueError, RecursionError):
             return
-        if type(value) is dict:
-            self.first = value
-            self.keys = value.keys()  # type: ignore[assignment]  # a view answers the same questions
-        elif type(value) is list:
-            self.is_list = True
-            self.first = value[0] if value else None
-            if type(self.first) is dict:
-                self.keys = self.first.keys()  # type: ignore[assignment]
-        else:
+        if not is_object(value) and not is_list(value):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
+        self.is_list = is_list(value)
+        self._notice(value)
         self._value = value
         self._bytes = b""
+
+    def _notice(self, value: Any) -> None:
+        first: Any = value
+        if is_list(value):
+            first = value[0] if value else None
+        self.first = first
+        if is_object(first):
+            self.keys = first.keys()
 
     def _find_lines(self) -> None:
         named_so = self.file_name.lower().endswith(_LINE_SUFFIXES)
@@ -180,11 +166,9 @@ class Document:
                 value = DECODER.decode(line.decode())
             except (ValueError, RecursionError):
                 continue
-            if isinstance(value, dict | list):
+            if is_object(value) or is_list(value):
                 self._lines = True
-                self.first = value[0] if isinstance(value, list) and value else value  # pyright: ignore[reportUnknownVariableType]
-                if isinstance(self.first, dict):
-                    self.keys = frozenset(self.first)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+                self._notice(value)
                 return
         if named_so and self._bytes.strip():
             self._lines = True
@@ -197,13 +181,14 @@ class Document:
         return "it is not JSON: hepm reads runs from JSON and JSON lines"
 
     def _line_records(self) -> Iterator[Record]:
+        number = 0
         for number, line in enumerate(self._raw_lines(), 1):
             if isinstance(line, RecordError):
                 yield number, line
             elif not line.isspace():
                 yield number, _decoded_line(line)
         if self._damage:
-            yield number + 1, RecordError(self._damage)  # pyright: ignore[reportPossiblyUnbound]
+            yield number + 1, RecordError(self._damage)
 
     def _raw_lines(self) -> Iterator[bytes | RecordError]:
         """Lines with bounded memory: of one that exceeds the limit only the news comes through."""
@@ -249,15 +234,33 @@ class Document:
         return TextWindow(more(), more, self._limit)
 
 
+def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
+    """What `build` makes of one record of a file, or why it cannot.
+
+    Half a surrogate pair somewhere in the record shows as a UnicodeEncodeError; it is replaced then, and not looked
+    for before, since hardly any record holds one.
+    """
+    if isinstance(value, RecordError):
+        return Rejection(file, number, str(value))
+    try:
+        try:
+            return build(value)
+        except UnicodeEncodeError:
+            return build(without_surrogates(value))
+    except RecursionError:
+        return Rejection(file, number, "it is nested too deeply")
+    except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
+        return Rejection(file, number, str(error))
+
+
 def without_surrogates(value: Any) -> Any:
     """`value` with every half of a surrogate pair replaced, since such text cannot be stored or sent."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [without_surrogates(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        items: list[tuple[Any, Any]] = list(value.items())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        return {without_surrogates(key): without_surrogates(item) for key, item in items}
+    if is_list(value):
+        return [without_surrogates(item) for item in value]
+    if is_object(value):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
     return value
 
 

@@ -1,15 +1,15 @@
 """hepm's own JSON lines: what `hepm export` writes and an import reads back the same.
 
-One run a line: {"hepm": 1, "id": ..., "turns": [{"role", "text", "calls": [{"name", "arguments", "result", ...}]}], ...}.
-Values that equal their default are left out, and the order of keys never changes, so that two exports can be compared.
+One run a line: {"hepm": 1, "id": ..., "turns": [{"role", "text", "calls": [{"name", "arguments", ...}]}], ...}. Values
+that equal their default are left out, and the order of keys never changes, so that two exports can be compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from json import JSONDecodeError, JSONEncoder
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hepm.errors import FormatError
 from hepm.ingest.document import Document
@@ -21,6 +21,7 @@ from hepm.ingest.records import (
     RecordError,
     as_list,
     as_object,
+    is_object,
     kind_of,
     list_at,
     number_at,
@@ -133,12 +134,10 @@ def _call_record(call: ToolCall) -> Object:
 def _finite(value: Any) -> JSON:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, Mapping):
-        items: Mapping[str, Any] = value
-        return {key: _finite(item) for key, item in items.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        elements: Sequence[Any] = value
-        return [_finite(item) for item in elements]
+    if is_object(value):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in cast("Sequence[Any]", value)]
     return value
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from json.decoder import scanstring
 from typing import Any, TypeAlias
 
-from hepm.ingest.records import Broken
+from hepm.ingest.records import Broken, is_list, is_object
 
 Path: TypeAlias = tuple[str, ...]
 Piece: TypeAlias = tuple[Path, int | None, Any]
@@ -156,11 +155,11 @@ def _members(window: TextWindow, targets: tuple[Path, ...], path: Path) -> Itera
 
 def walk_decoded(value: Any, targets: tuple[Path, ...], path: Path = ()) -> Iterator[Piece]:
     """The same pieces from a value that is decoded already; the elements of lists come last, when all else is known."""
-    if type(value) is list and any(_fits(target, path) for target in targets):
-        for number, element in enumerate(value, 1):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if is_list(value) and any(_fits(target, path) for target in targets):
+        for number, element in enumerate(value, 1):
             yield path, number, element
-    elif type(value) is dict and _leads_to(targets, path):
-        members: list[tuple[Path, Any]] = [((*path, key), member) for key, member in value.items()]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    elif is_object(value) and _leads_to(targets, path):
+        members: list[tuple[Path, Any]] = [((*path, key), member) for key, member in value.items()]
         for inner, member in sorted(
             members, key=lambda member: any(_fits(target[: len(member[0])], member[0]) for target in targets)
         ):
@@ -192,8 +191,8 @@ def _keys(text: str, at: int) -> Iterator[str]:
     at += 1
     try:
         while text[(at := _skip(text, at))] == '"':
-            key, at = scanstring(text, at + 1)
-            yield key
+            key, at = DECODER.raw_decode(text, at)
+            yield str(key)
             at = _skip(text, _skip(text, at) + 1)
             _, at = DECODER.raw_decode(text, at)
             at = _skip(text, at) + 1

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from hepm.errors import FormatError
-from hepm.ingest import agentdojo, atif, bfcl, chat, hepm, tau, tau2, tau2_sft
+from hepm.ingest import agentdojo, atif, bfcl, chat, datasets, hepm, tau, tau2, tau2_sft
 from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
 from hepm.ingest.records import Item, ReadOptions
 from hepm.ingest.rejection import Rejection
-from hepm.ingest.sources import Source, open_sources
+from hepm.ingest.sources import Source, open_source
 
 
 class Reader(Protocol):
     """A module that reads one format."""
 
-    NAME: str
+    @property
+    def NAME(self) -> str:
+        """What the format is called."""
+        ...
 
     def recognises(self, document: Document) -> bool:
         """Whether the file is of this format, by its keys and its name."""
@@ -31,17 +34,19 @@ class Reader(Protocol):
 READERS: Final[tuple[Reader, ...]] = (agentdojo, hepm, tau, tau2, tau2_sft, atif, bfcl, chat)
 """In the order in which they are asked: the narrower a format is, the earlier."""
 
+AS_IT_COMES: Final = ReadOptions()
+
 UNKNOWN: Final = "unknown"
 """Stands for the format of a file that no reader knows."""
 
 
 def read_runs(
-    sources: Iterable[str | os.PathLike[str]], options: ReadOptions = ReadOptions(), *, limit: int = RECORD_LIMIT
+    sources: Iterable[str | os.PathLike[str]], options: ReadOptions = AS_IT_COMES, *, limit: int = RECORD_LIMIT
 ) -> Iterator[tuple[str, Item]]:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin.
+        sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.datasets`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Yields:
         A trajectory, or a Rejection that says which file or record could not be read, and why.
@@ -56,11 +61,16 @@ def read_runs(
 def _read_all(
     sources: Iterable[str | os.PathLike[str]], readers: tuple[Reader, ...], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
-    for opened in open_sources(sources):
-        if isinstance(opened, Rejection):
-            yield UNKNOWN, opened
-        else:
-            yield from _read_one(opened, readers, options, limit)
+    for source in [os.fspath(source) for source in sources]:
+        if datasets.is_dataset(source):
+            for item in datasets.read_dataset(source, options):
+                yield datasets.NAME, item
+            continue
+        for opened in open_source(source):
+            if isinstance(opened, Rejection):
+                yield UNKNOWN, opened
+            else:
+                yield from _read_one(opened, readers, options, limit)
 
 
 def _chosen(name: str) -> tuple[Reader, ...]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 from hepm.errors import FormatError
 from hepm.ingest.rejection import Rejection
@@ -53,25 +53,44 @@ class Broken(RecordError):
     """The JSON itself is broken here, so that nothing after it can be trusted."""
 
 
+_KINDS: Final[dict[type, str]] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
+
+
 def kind_of(value: object) -> str:
     """How JSON calls the type of a decoded value, with its article."""
     if value is None:
         return "null"
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
-    return names.get(type(value), type(value).__name__)
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def is_object(value: object) -> TypeGuard[Object]:
+    """Whether a decoded value is a JSON object."""
+    return type(value) is dict
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a JSON list."""
+    return type(value) is list
 
 
 def as_object(value: Any, what: str) -> Object:
     """`value` where it is an object; RecordError names `what` otherwise."""
-    if type(value) is dict:
-        return value  # pyright: ignore[reportUnknownVariableType]  # decoded JSON, see Object
+    if is_object(value):
+        return value
     raise RecordError(f"{what} is {kind_of(value)}, not an object")
 
 
 def as_list(value: Any, what: str) -> list[Any]:
     """`value` where it is a list; RecordError names `what` otherwise."""
-    if type(value) is list:
-        return value  # pyright: ignore[reportUnknownVariableType]  # decoded JSON
+    if is_list(value):
+        return value
     raise RecordError(f"{what} is {kind_of(value)}, not a list")
 
 
@@ -123,9 +142,9 @@ def plain_text(content: Any) -> str:
         return content
     if content is None:
         return ""
-    if type(content) is list:
-        return "\n".join(filter(None, _part_texts(as_list(content, "content"))))
-    if type(content) is dict:
+    if is_list(content):
+        return "\n".join(filter(None, _part_texts(content)))
+    if is_object(content):
         return json.dumps(content, ensure_ascii=False)
     raise RecordError(f"the content of a message is {kind_of(content)}, not text")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from hepm.ingest.records import is_list, is_object
 from hepm.types import ToolCall, Trajectory, Turn
 
 CUT: Final = "…"
@@ -51,8 +52,7 @@ def _shorter_calls(calls: tuple[ToolCall, ...], result_chars: int, argument_char
             result = _cut(result, result_chars)
         arguments = call.arguments
         for value in arguments.values():
-            kind = type(value)
-            if (len(value) > argument_chars) if kind is str else kind is list or kind is dict:  # type: ignore[arg-type]
+            if len(value) > argument_chars if isinstance(value, str) else is_list(value) or is_object(value):
                 arguments = _shorter_value(arguments, argument_chars)
                 break
         if result is not call.result or arguments is not call.arguments:
@@ -66,14 +66,12 @@ def _shorter_value(value: Any, limit: int) -> Any:
     """`value` with long texts inside cut; itself where there are none."""
     if isinstance(value, str):
         return _cut(value, limit)
-    if isinstance(value, dict):
-        members: dict[str, Any] = value
-        cut = {key: _shorter_value(member, limit) for key, member in members.items()}
-        return cut if any(cut[key] is not member for key, member in members.items()) else members
-    if isinstance(value, list):
-        elements: list[Any] = value
-        shorter = [_shorter_value(element, limit) for element in elements]
-        return shorter if any(a is not b for a, b in zip(shorter, elements, strict=True)) else elements
+    if is_object(value):
+        cut = {key: _shorter_value(member, limit) for key, member in value.items()}
+        return cut if any(cut[key] is not member for key, member in value.items()) else value
+    if is_list(value):
+        shorter = [_shorter_value(element, limit) for element in value]
+        return shorter if any(a is not b for a, b in zip(shorter, value, strict=True)) else value
     return value
 
 

@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias
 
@@ -59,19 +59,17 @@ class Source:
 Opened: TypeAlias = Source | Rejection
 
 
-def open_sources(sources: Iterable[str | os.PathLike[str]]) -> Iterator[Opened]:
-    """Every document behind the sources, in a fixed order; a name that leads nowhere comes back as a Rejection."""
-    for source in sources:
-        name = os.fspath(source)
-        if name == STDIN:
-            yield Source("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
-        elif os.path.isdir(name):
-            for file in _files_below(Path(name)):
-                yield from _open_file(file)
-        elif os.path.exists(name):
-            yield from _open_file(Path(name))
-        else:
-            yield from _open_glob(name)
+def open_source(name: str) -> Iterator[Opened]:
+    """Every document behind a source, in a fixed order; a name that leads nowhere comes back as a Rejection."""
+    if name == STDIN:
+        yield Source("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
+    elif os.path.isdir(name):
+        for file in files_below(Path(name)):
+            yield from _open_file(file)
+    elif os.path.exists(name):
+        yield from _open_file(Path(name))
+    else:
+        yield from _open_glob(name)
 
 
 def _open_glob(pattern: str) -> Iterator[Opened]:
@@ -85,11 +83,12 @@ def _open_glob(pattern: str) -> Iterator[Opened]:
         if not os.path.isdir(name):
             yield from _open_file(Path(name))
         elif not pattern.endswith("**"):  # "**" lists what is inside by itself
-            for file in _files_below(Path(name)):
+            for file in files_below(Path(name)):
                 yield from _open_file(file)
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def files_below(folder: Path) -> Iterator[Path]:
+    """Files in a folder and below that are worth opening, in a fixed order; hidden ones are not."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):

@@ -21,7 +21,7 @@ from hepm.ingest.records import (
     RecordError,
     as_list,
     as_object,
-    kind_of,
+    is_object,
     list_at,
     number_at,
     object_at,
@@ -73,8 +73,8 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
-        elif path == ("info",) and type(value) is dict:
-            about = _about(value, document)  # pyright: ignore[reportUnknownArgumentType]
+        elif path == ("info",) and is_object(value):
+            about = _about(value, document)
         elif path == ("simulations",) or (path == () and number):
             seen = True
             yield document.built(number, value, build)
@@ -138,9 +138,9 @@ def _trajectory(record: Object, about: _About, document: Document, options: Read
 def _recorded_model(messages: list[Any]) -> str:
     """The model that the provider's raw answer names, where a file has no header."""
     for message in messages:
-        if type(message) is dict and message.get("role") == "assistant":  # pyright: ignore[reportUnknownMemberType]
-            raw: Any = message.get("raw_data")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            if type(raw) is dict and type(model := raw.get("model")) is str:  # pyright: ignore[reportUnknownMemberType]
+        if is_object(message) and message.get("role") == "assistant":
+            raw = message.get("raw_data")
+            if is_object(raw) and type(model := raw.get("model")) is str:
                 return model
     return ""
 
@@ -155,12 +155,10 @@ def _outcome(record: Object) -> Outcome:
 
 
 def _turns(messages: list[Any]) -> tuple[Turn, ...]:
-    agent_side = TurnBuilder()
+    builder = TurnBuilder()
     for message in messages:
-        if type(message) is not dict:
-            raise RecordError(f"a message is {kind_of(message)}, not an object")
-        _add_message(agent_side, message)  # pyright: ignore[reportUnknownArgumentType]
-    return agent_side.build()
+        _add_message(builder, as_object(message, "a message"))
+    return builder.build()
 
 
 def _add_message(builder: TurnBuilder, message: Object) -> None:

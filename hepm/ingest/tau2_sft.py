@@ -44,13 +44,12 @@ def recognises(document: Document) -> bool:
 
 def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     """The runs of all splits; a record is named by its split and its number there."""
-    model = PurePosixPath(document.file_name).stem
     tool_lists = ToolLists()
     split = ""
 
     def build(value: Any) -> Trajectory:
         record = as_object(value, "the record")
-        return _trajectory(record, tool_lists.read(list_at(record, "tools")), model, split, document, options)
+        return _trajectory(record, tool_lists.read(list_at(record, "tools")), split, document, options)
 
     for path, number, value in document.walk(("splits", "*")):
         if isinstance(value, RecordError):
@@ -65,7 +64,7 @@ def _record_name(path: tuple[str, ...], number: int | None) -> str:
 
 
 def _trajectory(
-    record: Object, tools: tuple[Tool, ...], file_model: str, split: str, document: Document, options: ReadOptions
+    record: Object, tools: tuple[Tool, ...], split: str, document: Document, options: ReadOptions
 ) -> Trajectory:
     names = {tool.name for tool in tools}
     reward = number_at(record, "reward")
@@ -75,7 +74,7 @@ def _trajectory(
         Outcome(reward, None if reward is None else reward >= SOLVED),
         environment=next((domain for tool, domain in _TELLING_TOOLS.items() if tool in names), ""),
         task=text_at(record, "task_id"),
-        file_model=file_model,
+        file_model=PurePosixPath(document.file_name).stem,
         tags={"split": split},
         source=document.name,
         tools=tools,

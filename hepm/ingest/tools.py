@@ -8,7 +8,7 @@ from typing import Any
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.compression import decompressed
-from hepm.ingest.records import Object, RecordError, as_object, kind_of, list_at, object_at, text_at
+from hepm.ingest.records import Object, RecordError, as_object, is_list, is_object, kind_of, list_at, object_at, text_at
 from hepm.types import Tool
 
 
@@ -24,9 +24,10 @@ class ToolLists:
         """The tools of one list; RecordError where one is not a tool."""
         if not definitions:
             return ()
-        key = json.dumps(definitions)
+        key = json.dumps(definitions, ensure_ascii=False)
         tools = self._known.get(key)
         if tools is None:
+            key.encode()  # half a surrogate pair is noticed here, by a UnicodeEncodeError as everywhere
             if len(self._known) > 1000:
                 self._known.clear()
             tools = self._known[key] = tuple(map(read_tool, definitions))
@@ -75,12 +76,12 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
 
 
 def _definitions(content: Any) -> list[Any]:
-    if type(content) is list:
-        return content  # pyright: ignore[reportUnknownVariableType]
+    if is_list(content):
+        return content
     record: Object = as_object(content, "the content")
     result = record.get("result")
-    if type(result) is dict:
-        record = result  # pyright: ignore[reportUnknownVariableType]
+    if is_object(result):
+        record = result
     if "tools" not in record:
         raise RecordError(f"it is {kind_of(content)} without 'tools'")
     return list_at(record, "tools")

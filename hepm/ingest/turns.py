@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from hepm.ingest.json_stream import DECODER
-from hepm.ingest.records import Object, RecordError, as_list, as_object, kind_of, plain_text
+from hepm.ingest.records import Object, RecordError, as_list, as_object, is_object, kind_of, plain_text
 from hepm.types import Role, ToolCall, Turn
 
 RAW = "_raw"
@@ -23,7 +23,7 @@ class OpenCall:
             raise RecordError(f"the name of a called tool is {kind_of(name)}, not a string")
         self.id = id if type(id) is str else None
         self.name = name
-        self.arguments = arguments if type(arguments) is dict else parsed_arguments(arguments)
+        self.arguments = arguments if is_object(arguments) else parsed_arguments(arguments)
         self.result: str | None = None
         self.error: bool | None = None
 
@@ -38,17 +38,16 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_latest", "_turns")
 
     def __init__(self) -> None:
-        self._turns: list[tuple[Role, str, list[OpenCall]]] = []
+        self._turns: list[tuple[Role, str, list[OpenCall] | None]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
 
     def add(self, role: Role, text: str, calls: list[OpenCall] | None = None) -> None:
         """Append a turn."""
-        if not calls:
-            self._turns.append((role, text, []))
-            return
         self._turns.append((role, text, calls))
+        if not calls:
+            return
         self._latest = calls
         self._answered = 0
         by_id = self._by_id
@@ -99,7 +98,7 @@ def parsed_arguments(arguments: Any) -> Object:
             arguments = DECODER.decode(arguments)
         except (ValueError, RecursionError):
             return {RAW: arguments}
-    return as_object(arguments, "arguments") if type(arguments) is dict else {RAW: arguments}
+    return arguments if is_object(arguments) else {RAW: arguments}
 
 
 ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -112,9 +111,7 @@ def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
     """
     builder = TurnBuilder()
     for message in messages:
-        if type(message) is not dict:
-            raise RecordError(f"a message is {kind_of(message)}, not an object")
-        _add_message(builder, message)  # pyright: ignore[reportUnknownArgumentType]
+        _add_message(builder, as_object(message, "a message"))
     return builder.build()
 
 
@@ -151,6 +148,6 @@ def _chat_call(call: Any) -> OpenCall:
         custom = as_object(record["custom"], "'custom'")
         return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
     function = record.get("function")
-    if type(function) is dict:
-        return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))  # pyright: ignore[reportUnknownMemberType]
+    if is_object(function):
+        return OpenCall(record.get("id"), function.get("name"), function.get("arguments"))
     return OpenCall(record.get("id"), record.get("name"), record.get("arguments"))
