@@ -76,7 +76,7 @@ def _read_all(
 def _chosen(name: str) -> tuple[Reader, ...]:
     if name == "auto":
         return READERS
-    chosen = tuple(reader for reader in READERS if name == reader.NAME or f"{name}-sft" == reader.NAME)
+    chosen = tuple(reader for reader in READERS if reader.NAME in {name, f"{name}-sft"})
     if not chosen:
         known = ", ".join(sorted(reader.NAME for reader in READERS))
         raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
