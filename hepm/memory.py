@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError
+from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
-from hepm.graph.mirror import Mirror
+from hepm.graph.mirror import Mirror, NamespaceMirror
 from hepm.graph.reembed import reembed
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with
-from hepm.policy import Adaptive, Episodic, Policy, Procedural, Query
+from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import START, StateSummary, Suggestions, Tool, ToolName, Trajectory
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
-POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive}
+POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
 
 class Memory:
@@ -112,7 +113,7 @@ class Memory:
         """Remove runs that match every given part, and all they added; ids of the removed."""
         selection = Selection(trajectory, environment, task, user)
         try:
-            return self._store.forget(selection, namespace=namespace, replay=replay_with(self._embedder))
+            return self._store.forget(selection, namespace=namespace, replay=replay_with(self.embedder))
         finally:
             self._mirror.refresh()
 
@@ -126,7 +127,7 @@ class Memory:
         state: str | StateSummary | None = None,
         tools: Iterable[ToolName] | None = None,
         k: int = 2,
-        policy: str | Policy = "adaptive",
+        policy: str | Policy = "hybrid",
         c: float = 1.0,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Suggestions:
@@ -156,14 +157,15 @@ class Memory:
             raise InputError(f"k is {k}: ask for at least one suggestion")
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
-        vector = None
-        if summary is not None and summary.text.strip():
-            vector = self._embedder.embed([summary.text])[0]
+        text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
+        wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
+        vectors = dict(zip(wanted, self.embedder.embed(wanted), strict=True)) if wanted else {}
         return Query(
             after=last,
             history=tuple(history) or tuple(tool for tool in last if tool != START),
             state=summary,
-            vector=vector,
+            vector=vectors.get(text),
+            said_vector=vectors.get(said),
             tools=None if tools is None else frozenset(tools),
             k=k,
         )
@@ -213,7 +215,7 @@ class Memory:
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
         """Compare the store with its own records and with the mirror; [] when all is well."""
         return examine(
-            self._store, self._mirror.namespace(namespace), namespace=namespace, replay=replay_with(self._embedder)
+            self._store, self._mirror.namespace(namespace), namespace=namespace, replay=replay_with(self.embedder)
         )
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
@@ -237,8 +239,13 @@ class Memory:
         finally:
             self._mirror.refresh()
 
+    def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
+        """The namespace's graph as policies see it."""
+        return self._mirror.namespace(namespace)
+
     @property
-    def _embedder(self) -> Embedder:
+    def embedder(self) -> Embedder:
+        """What states are embedded by."""
         # Opened when first needed: weights alone need no model.
         if self._embedder_opened is None:
             named = self._embedder_named
@@ -246,8 +253,8 @@ class Memory:
         return self._embedder_opened
 
     def _writing_embedder(self) -> Embedder:
-        self._store.set_embedder(self._embedder.name, self._embedder.dimensions)
-        return self._embedder
+        self._store.set_embedder(self.embedder.name, self.embedder.dimensions)
+        return self.embedder
 
     def close(self) -> None:
         """Release the store; safe to call twice."""

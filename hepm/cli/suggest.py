@@ -20,7 +20,7 @@ def suggest(
     state: Annotated[str | None, typer.Option(help="What the agent knows now, in a few lines.")] = None,
     tools: Annotated[str | None, typer.Option(help="Tools the agent has, comma-separated; left out: all.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="At most so many.")] = 2,
-    policy: Annotated[str, typer.Option(help="hybrid, adaptive, episodic or procedural.")] = "adaptive",
+    policy: Annotated[str, typer.Option(help="hybrid, adaptive, episodic or procedural.")] = "hybrid",
     c: Annotated[float, typer.Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,

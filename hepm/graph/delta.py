@@ -129,8 +129,7 @@ class Run:
     @property
     def said(self) -> str:
         """What the user said in the whole run, cut: by it runs are compared as a whole."""
-        said = self.transitions[-1].state.said if self.transitions else ()
-        return "\n".join(said)[:SAID_CHARS]
+        return said_text(self.transitions[-1].state) if self.transitions else ""
 
     @property
     def edges(self) -> set[Edge]:
@@ -237,6 +236,11 @@ def state_key(summary: str) -> int:
     """Equal for near-identical summaries: those that differ in digits, case or white space alone. Signed, 63 bits."""
     plain = " ".join(_DIGITS.sub("0", summary).lower().split())
     return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+
+
+def said_text(state: StateSummary) -> str:
+    """All that the user said, as one text; the agent's own summary where nothing else is known."""
+    return "\n".join(state.said)[:SAID_CHARS] or state.own
 
 
 class Step(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import Change, EdgeRow, Store
@@ -19,6 +20,8 @@ from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
+
+T = TypeVar("T")
 
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
@@ -62,6 +65,10 @@ class NamespaceMirror:
         self.tool_names: list[ToolName] = []
         """Tool names by the numbers that state blocks use."""
         self._numbering = threading.Lock()
+        self._reading = threading.Lock()
+        self._reader: CallReader | None = None
+        self._calls: Calls | None = None
+        self._derived: dict[Callable[[Calls], object], object] = {}
         self._load_rows(store.edges(namespace=namespace))
 
     def __contains__(self, tool: ToolName) -> bool:
@@ -94,6 +101,26 @@ class NamespaceMirror:
         if found is None:
             found = self._blocks[tool] = self._extend_block(tool, StateBlock(), 0)
         return found[0]
+
+    def derived(self, make: Callable[[Calls], T]) -> T:
+        """What `make` works out of all calls; kept, and made again when the mirror follows a change, not when asked."""
+        found = self._derived.get(make)
+        if found is None:
+            with self._reading:
+                if make not in self._derived:
+                    self._derived[make] = make(self._snapshot())
+                found = self._derived[make]
+        return found  # type: ignore[return-value]
+
+    def _snapshot(self, *, afresh: bool = False) -> Calls:
+        if self._calls is not None and not afresh:
+            return self._calls
+        if self._reader is None:
+            self._reader = CallReader(self.tool_id, self.tool_names)
+        states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
+        self._reader.read(self._store.runs_after(self._reader.newest_run, namespace=self.name), states)
+        self._calls = self._reader.snapshot(self._store.header.dimensions)
+        return self._calls
 
     def tool_id(self, tool: ToolName) -> int:
         """The number that state blocks know a tool by; given out when first asked for."""
@@ -152,6 +179,7 @@ class NamespaceMirror:
 
     def follow(self, changes: Sequence[Change]) -> None:
         """Read again what later revisions touched."""
+        self._follow_calls(rewritten=any(change.rewritten for change in changes))
         if any(change.sources is None for change in changes):
             self._rows, self._successors, self._blocks = {}, {}, {}
             self._load_rows(self._store.edges(namespace=self.name))
@@ -171,6 +199,16 @@ class NamespaceMirror:
         for tool in touched & self._blocks.keys():
             block, newest = (StateBlock(), 0) if tool in rewritten else self._blocks[tool]
             self._blocks[tool] = self._extend_block(tool, block, newest)
+
+    def _follow_calls(self, *, rewritten: bool) -> None:
+        with self._reading:
+            if self._calls is None:
+                return
+            if rewritten:
+                self._reader = None
+            calls = self._snapshot(afresh=True)
+            for make in list(self._derived):
+                self._derived[make] = make(calls)
 
     def _extend_block(self, tool: ToolName, block: StateBlock, newest: int) -> tuple[StateBlock, int]:
         batch = self._store.states_after(tool, namespace=self.name, newer_than=newest)

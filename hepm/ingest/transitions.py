@@ -10,7 +10,7 @@ SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own state-summarisation tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 
 USER_CHARS: Final = 600
-ASSISTANT_CHARS: Final = 600
+ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 

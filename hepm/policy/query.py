@@ -19,6 +19,7 @@ class Query:
         history: All calls so far, oldest first, the last turn's included.
         state: What it knows; None where it did not say.
         vector: The state's text as a vector; None where there is no state.
+        said_vector: Of all that the user said; None where nothing is known of it.
         tools: Tools it has now; None for all.
         k: How many suggestions at most (H-EPM table 4(D): 2 is best).
     """
@@ -27,6 +28,7 @@ class Query:
     history: tuple[ToolName, ...] = ()
     state: StateSummary | None = None
     vector: FloatArray | None = None
+    said_vector: FloatArray | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
 
@@ -38,10 +40,12 @@ class Floors:
     Attributes:
         support: Successful runs that must stand behind a tool.
         similarity: Cosine that the best remembered state must reach, where states are compared.
+        chance: Probability that the likeliest tool must reach, where there is one.
     """
 
     support: int = 1
     similarity: float = 0.1
+    chance: float = 0.2
 
 
 class Policy(Protocol):

@@ -1,0 +1,107 @@
+"""The hybrid policy: all that memory knows, weighed by a conditional logit."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.features import NAMES, Tools, features
+from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.reasons import reason
+from hepm.policy.hybrid.situation import Now, read_query
+from hepm.policy.hybrid.weights import WEIGHTS
+from hepm.policy.query import Floors, Query, nothing_known
+from hepm.types import Suggestion, Suggestions
+
+MOST_CANDIDATES: Final = 128
+"""Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
+
+
+class Hybrid:
+    """Ranks tools by P(tool) = softmax of a weighted sum of features (see `hepm.policy.hybrid.features`).
+
+    The weights are constants, fitted once on recorded runs of many environments (benchmarks/fit_hybrid.py): nothing is
+    trained in a user's memory, and each suggestion can say which feature spoke for it. Ours; not in the papers.
+
+    Args:
+        c: Taken for the sake of the other policies' signature; efficiency does not help prediction.
+        weights: One a feature, in the order of `NAMES`.
+    """
+
+    def __init__(
+        self,
+        *,
+        c: float = 1.0,
+        floors: Floors = Floors(),  # noqa: B008  # frozen
+        weights: FloatArray = WEIGHTS,
+    ) -> None:
+        del c
+        if weights.shape != (len(NAMES),):
+            raise ValueError(f"{len(NAMES)} weights are needed, one a feature; there are {weights.shape}")
+        self._floors = floors
+        self._weights = weights
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, likeliest first, ties by name."""
+        reading = mirror.derived(Reading)
+        now = read_query(query, reading)
+        tools = self._candidates(reading, now, query)
+        if not len(tools):
+            return nothing_known(mirror, query, self._floors)
+        rows = features(reading, now, tools)
+        chances = _softmax(rows @ self._weights)
+        if chances.max() < self._floors.chance:
+            return Suggestions(
+                abstained=f"no tool is likely enough (best {chances.max():.2f}, floor {self._floors.chance:g})"
+            )
+        order = sorted(range(len(tools)), key=lambda at: (-chances[at], reading.calls.names[tools[at]]))
+        spoke = (rows - chances @ rows) * self._weights
+        return Suggestions(
+            tuple(
+                self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
+                for at in order[: query.k]
+            )
+        )
+
+    def _candidates(self, reading: Reading, now: Now, query: Query) -> Tools:
+        tools = reading.candidates
+        if query.tools is not None:
+            tools = np.array(sorted(reading.number[t] for t in query.tools if t in reading.number), dtype=np.intp)
+            return tools[np.isin(tools, reading.candidates)]
+        if len(tools) <= MOST_CANDIDATES:
+            return tools
+        return reading.likely(now.before[0], MOST_CANDIDATES)
+
+    def _suggestion(
+        self,
+        mirror: NamespaceMirror,
+        query: Query,
+        reading: Reading,
+        tool: int,
+        chance: float,
+        row: FloatArray,
+        spoke: FloatArray,
+    ) -> Suggestion:
+        name = reading.calls.names[tool]
+        edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
+        support = sum(edge.support for edge in edges)
+        failures = sum(edge.failures for edge in edges)
+        here = float(row[NAMES.index("nearest_here")])
+        return Suggestion(
+            name,
+            chance,
+            support,
+            failures / (support + failures) if support + failures else 0.0,
+            here if query.vector is not None else None,
+            reason(query, support, failures, row, spoke),
+            partial(mirror.evidence, query.after, name),
+        )
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    raised = np.exp(scores - scores.max())
+    return raised / raised.sum()

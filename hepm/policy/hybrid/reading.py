@@ -1,0 +1,87 @@
+"""What is worked out once for a state of the memory, so that a suggestion only looks it up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.calls import Calls
+from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.ridge import Ridge
+from hepm.policy.hybrid.words import NameWords
+from hepm.types import START
+
+MOST_RUNS: Final = 2000
+"""The latest runs that a whole run is compared with."""
+
+MOST_STATES_ANYWHERE: Final = 2000
+"""The latest states that are compared whatever their last tool."""
+
+TEMPERATURE: Final = 0.05
+_CLEAR: Final = 10.0
+
+
+class Reading:
+    """One snapshot of the call memory, made ready. Immutable.
+
+    Attributes:
+        tools: Number of tools, T.
+        number: Number of each tool by name.
+        candidates: Tools that successful runs called.
+        often_T: How often each tool is called in all runs, smoothed; sums to 1.
+        often_in_success_T: The same over successful runs.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.tools = len(calls.names)
+        self.number = {name: tool for tool, name in enumerate(calls.names)}
+        won_N = calls.success_R[calls.run_N]
+        in_success = calls.calls_RT[calls.success_R].sum(axis=0) > 0
+        self.candidates = np.flatnonzero(in_success)
+        # The first call of a run is no transition between tools: it is counted after START alone.
+        later_N = calls.before_NK[:, 0] != self.number.get(START, -1)
+        self.often_T = _shares(calls.next_N[later_N], in_success)
+        self.often_in_success_T = _shares(calls.next_N[later_N & won_N], in_success)
+        self.log_often_T = np.log(self.often_in_success_T + 1e-9)
+        self.words = NameWords(calls.names)
+        self.ridge = Ridge(calls)
+        rows = np.flatnonzero(calls.state_N >= 0)[-MOST_STATES_ANYWHERE:]
+        self._anywhere_SD = np.ascontiguousarray(calls.states_SD[calls.state_N[rows]])
+        self._anywhere_next = calls.next_N[rows]
+        self._runs = np.arange(max(0, len(calls.run_ids) - MOST_RUNS), len(calls.run_ids))
+        self._said_RD = np.ascontiguousarray(calls.said_RD[self._runs])
+
+    def likely(self, last: int, most: int) -> NDArray[np.intp]:
+        """At most so many candidates: those that followed `last`, then the most called ones."""
+        following = np.bincount(self.calls.next_N[self.calls.by_last.get(last, [])], minlength=self.tools)
+        order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
+        return np.sort(self.candidates[order[:most]])
+
+    def nearest_anywhere(self, state_D: FloatArray | None) -> FloatArray:
+        """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none."""
+        best = np.zeros(self.tools, dtype=np.float32)
+        if state_D is not None and len(self._anywhere_SD):
+            np.maximum.at(best, self._anywhere_next, self._anywhere_SD @ state_D)
+        return best
+
+    def similar_runs(self, said_D: FloatArray | None) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Runs whose users said something similar: softmax weights over cosines, and their rows.
+
+        Runs below exp(-10) of the best weight are left out. All are equal where the user said nothing.
+        """
+        if said_D is None or not len(self._runs):
+            count = len(self._runs)
+            return np.full(count, 1 / max(count, 1), dtype=np.float32), self._runs
+        logits = (self._said_RD @ said_D) / TEMPERATURE
+        logits -= logits.max()
+        near = np.flatnonzero(logits > -_CLEAR)
+        weights = np.exp(logits[near])
+        return weights / weights.sum(), self._runs[near]
+
+
+def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:
+    counts = np.bincount(next_N, minlength=len(in_success_T)) + 0.1 * in_success_T
+    return (counts / max(counts.sum(), 1e-9)).astype(np.float32)

@@ -1,0 +1,54 @@
+"""The query in the numbers of the call memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hepm.graph.calls import ORDER
+from hepm.graph.delta import flags_of
+from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.reading import Reading
+from hepm.policy.query import Query
+from hepm.types import START, StateSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Where the agent stands.
+
+    Attributes:
+        before: Numbers of its last calls, latest first; -1 where there is none or memory does not know it.
+        called: How often it called each tool that memory knows.
+        distance: How many calls ago it last called each of them, 1 for the last call.
+        flags: What happened since the last call, in bits.
+        state_D: Vector of what it knows; None where it did not say.
+        said_D: Vector of what the user said; None likewise.
+        summary: What it knows, in words.
+    """
+
+    before: tuple[int, ...]
+    called: Counter[int]
+    distance: dict[int, int]
+    flags: int
+    state_D: FloatArray | None
+    said_D: FloatArray | None
+    summary: StateSummary
+
+
+def read_query(query: Query, reading: Reading) -> Now:
+    """Translate a query; tools that memory has never seen become -1."""
+    start = reading.number.get(START, -1)
+    known = [reading.number.get(name, -1) for name in query.history]
+    before = (*(start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+    called = [tool for tool in known if tool >= 0]
+    summary = query.state or StateSummary()
+    return Now(
+        before=before,
+        called=Counter(called),
+        distance={tool: len(known) - at for at, tool in enumerate(known) if tool >= 0},
+        flags=flags_of(summary),
+        state_D=query.vector,
+        said_D=query.said_vector,
+        summary=summary,
+    )
