@@ -271,6 +271,8 @@ def _decoded_line(line: bytes) -> Any:
         return RecordError(_not_utf8(error))
     except json.JSONDecodeError as error:
         return RecordError(f"the JSON is broken: {error.msg}")
+    except ValueError as error:  # an integer of thousands of digits
+        return RecordError(f"the JSON cannot be used: {error}")
     except RecursionError:
         return RecordError("it is nested too deeply to be read")
 

@@ -62,13 +62,16 @@ class TextWindow:
         self._at = 0
         while True:
             try:
-                value, self._at = DECODER.raw_decode(self._text)
-                # A number at the very end of the window may go on behind it.
-                if self._at < len(self._text) or not self._grow():
+                value, end = DECODER.raw_decode(self._text)
+                # A number at the end of the window may go on behind it.
+                if (end < len(self._text) and self._text[end] not in ".eE+-") or not self._grow():
+                    self._at = end
                     return value
             except json.JSONDecodeError as error:
                 if not self._may_go_on(error) or not self._grow():
                     raise Broken(_reason(error, self._ended)) from None
+            except ValueError as error:  # an integer of thousands of digits
+                raise Broken(f"the JSON cannot be used: {error}") from None
             except RecursionError:
                 raise Broken("it is nested too deeply to be read") from None
 

@@ -39,10 +39,11 @@ class Rule:
 # A text may have been cut before it comes here: "…" then ends a key that is shorter than a whole one.
 _KEY: Final = r"(?:(?=[\w-]*\d)[\w-]{16,}|[\w-]*…)"
 _VALUE: Final = r"""(?P<secret>\\?"[^"\\\n]{3,}|'[^'\n]{3,}|[^\s"'`,;}\])>\\\[]{3,})"""
-# What stands there in documentation, in prose and in code that reads the secret from elsewhere; and links.
+# What stands there in prose, in documentation and in code that reads the secret from elsewhere; and links.
 _NO_VALUE: Final = (
-    r"""(?!\\?["'`]?(?:(?:null|none|nil|true|false|undefined|str|string|text|required|optional"""
-    r"""|the|this|that|a|an|your|must|should|is)\b|https?:|\[redacted|\*{3}|<|\$?\{))"""
+    r"""(?!(?:the|this|that|a|an|your|must|should|is)\b)"""
+    r"""(?!\\?["'`]?(?:(?:null|none|nil|true|false|undefined|str|string|text|required|optional)\b"""
+    r"""|https?:|\[redacted|\*{3}|<|\$?\{))"""
 )
 _IS: Final = r"""\\?["']?[ \t]*[:=][ \t]*"""
 

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.errors import FormatError
+from hepm.ingest import parse_run, write_run
+from hepm.types import START, Outcome, Tool, ToolCall, Trajectory, Turn
+from tests.ingest.samples import read, read_one, read_reason
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+names = texts.filter(lambda name: name.strip() and name != START)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+objects = st.dictionaries(texts, values, max_size=3)
+calls = st.builds(
+    ToolCall,
+    names,
+    objects,
+    st.none() | texts,
+    st.none() | st.booleans(),
+    st.none() | numbers,
+)
+turns = st.builds(Turn, st.sampled_from(["system", "user", "assistant"]), texts, st.lists(calls, max_size=3).map(tuple))
+trajectories = st.builds(
+    Trajectory,
+    id=texts.filter(bool),
+    turns=st.lists(turns, max_size=4).map(tuple),
+    outcome=st.builds(Outcome, st.none() | numbers, st.none() | st.booleans()),
+    environment=texts,
+    task=texts,
+    model=texts,
+    user=texts,
+    ended_at=st.none() | numbers,
+    tags=st.dictionaries(texts, texts, max_size=3),
+    source=texts,
+    tools=st.lists(st.builds(Tool, names, texts, objects), max_size=2).map(tuple),
+)
+
+
+@given(trajectories)
+def test_what_is_written_is_read_back_the_same(trajectory: Trajectory):
+    line = write_run(trajectory)
+    assert "\n" not in line
+    assert parse_run(line) == trajectory
+    assert write_run(parse_run(line)) == line
+
+
+@given(st.lists(trajectories, max_size=5))
+def test_an_export_is_imported_the_same(tmp_path_factory: pytest.TempPathFactory, trajectories: list[Trajectory]):
+    path = tmp_path_factory.mktemp("export") / "runs.jsonl"
+    path.write_text("".join(write_run(trajectory) + "\n" for trajectory in trajectories), "utf-8", newline="\n")
+    runs, rejected = read(path)
+    if trajectories:
+        assert (runs, rejected) == (trajectories, [])
+    else:
+        assert (runs, [r.reason for r in rejected]) == ([], ["it is empty"])
+
+
+def test_the_mark_comes_first_and_defaults_are_left_out():
+    line = write_run(Trajectory("x", (Turn("user", "hi"),)))
+    assert line == '{"hepm":1,"id":"x","turns":[{"role":"user","text":"hi"}]}'
+
+
+def test_numbers_that_json_lacks_become_text():
+    call = ToolCall("f", {"x": float("nan"), "y": [float("inf")]})
+    trajectory = parse_run(write_run(Trajectory("x", (Turn("assistant", "", (call,)),))))
+    assert [call.arguments for call in trajectory.calls()] == [{"x": "nan", "y": ["inf"]}]
+
+
+def test_a_newer_version_is_refused_with_what_to_do(tmp_path: Path):
+    path = tmp_path / "runs.jsonl"
+    path.write_text('{"hepm": 2, "id": "x", "turns": []}\n')
+    assert "written by a newer hepm" in read_reason(path)
+    with pytest.raises(FormatError, match="upgrade hepm"):
+        parse_run('{"hepm": 2, "id": "x", "turns": []}')
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "{", "[]", "{}", '{"hepm":1}', '{"hepm":1,"id":"x","turns":[{"role":"robot"}]}', '{"hepm":1,"id":5,"turns":[]}',
+     '{"hepm":1,"id":"x","turns":[],"success":1}', '{"hepm":1,"id":"","turns":[]}'],
+)  # fmt: skip
+def test_what_is_no_run_is_refused(line: str):
+    with pytest.raises(FormatError):
+        parse_run(line)
+
+
+def test_keys_of_a_later_minor_change_are_ignored(tmp_path: Path):
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps({"hepm": 1, "id": "x", "turns": [], "mood": "good"}))
+    assert read_one(path).id == "x"
