@@ -1,0 +1,189 @@
+"""Fit the hybrid policy's weights, and measure them on environments they were not fitted on.
+
+usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--without FEATURE]...
+
+A conditional logit: P(tool) = softmax over candidates of w · features, fitted by Newton's method with an L2 penalty, every
+domain weighing the same. Each event's features come from a memory without its task family (five folds). Three ways to fit:
+  cross    weights for a domain from the other environments alone (all telecom variants count as one)
+  groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
+  shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
+--strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hepm.evals.domains import Domain, ten_domains
+from hepm.evals.methods.policies import FilledMemory, queries_of
+from hepm.evals.metrics import Bootstrap, interval, values_of
+from hepm.evals.splits import by_family
+from hepm.evals.training import Training
+from hepm.ingest import Rejection, read_runs
+from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.situation import read_query
+
+L2 = 1e-3
+ITERATIONS = 20
+
+
+@dataclass
+class Sample:
+    """One domain's events: candidates' features one below the other.
+
+    Attributes:
+        rows_MF: Of all candidates of all events.
+        starts: Where each event's candidates begin.
+        hits: Row of the tool that was called, -1 where it is no candidate.
+        names: Tool of each row.
+    """
+
+    name: str
+    rows_MF: np.ndarray
+    starts: np.ndarray
+    hits: np.ndarray
+    names: list[str]
+    families: list[str]
+
+
+def collect(domain: Domain, columns: Sequence[int]) -> Sample:
+    rows: list[np.ndarray] = []
+    starts: list[int] = []
+    hits: list[int] = []
+    names: list[str] = []
+    families: list[str] = []
+    for split in by_family(domain.runs, 5):
+        events = [event for run in split.test if run.success for event in run.events]
+        training = Training(split.train)
+        if not training.events or not events:
+            continue
+        filled = FilledMemory(training)
+        reading = filled.mirror.derived(Reading)
+        candidates = [reading.calls.names[tool] for tool in reading.candidates]
+        for event, query in zip(events, queries_of(events, filled.embedder), strict=True):
+            starts.append(len(names))
+            hits.append(len(names) + candidates.index(event.next) if event.next in candidates else -1)
+            rows.append(features(reading, read_query(query, reading), reading.candidates)[:, columns])
+            names.extend(candidates)
+            families.append(event.run.family)
+    return Sample(domain.name, np.concatenate(rows).astype(np.float64), np.array(starts), np.array(hits), names, families)
+
+
+def fit(samples: Sequence[Sample]) -> np.ndarray:
+    weights = np.zeros(samples[0].rows_MF.shape[1])
+    loss, gradient, hessian = objective(samples, weights)
+    for _ in range(ITERATIONS):
+        step = np.linalg.solve(hessian, gradient)
+        # Halved until it helps: far from the optimum a full Newton step overshoots.
+        for halving in range(30):
+            tried = objective(samples, weights - step / 2**halving)
+            if tried[0] < loss:
+                weights, (loss, gradient, hessian) = weights - step / 2**halving, tried
+                break
+    return weights
+
+
+def objective(samples: Sequence[Sample], weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Penalised loss, gradient and Hessian, every domain weighing the same."""
+    loss, gradient, hessian = L2 * weights @ weights, 2 * L2 * weights, 2 * L2 * np.eye(len(weights))
+    for sample in samples:
+        of_sample = derivatives(sample, weights)
+        loss, gradient, hessian = (
+            total + part / len(samples) for total, part in zip((loss, gradient, hessian), of_sample, strict=True)
+        )
+    return loss, gradient, hessian
+
+
+def derivatives(sample: Sample, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mean negative log-likelihood of the events whose tool is a candidate, and its derivatives."""
+    known = sample.hits >= 0
+    sizes = np.diff(np.append(sample.starts, len(sample.rows_MF)))
+    rows, sizes = sample.rows_MF[np.repeat(known, sizes)], sizes[known]
+    starts = np.append(0, np.cumsum(sizes)[:-1])
+    scores = rows @ weights
+    highest = np.maximum.reduceat(scores, starts)
+    raised = np.exp(scores - np.repeat(highest, sizes))
+    totals = np.add.reduceat(raised, starts)
+    chance = raised / np.repeat(totals, sizes)
+    hits_EF = sample.rows_MF[sample.hits[known]]
+    mean_EF = np.add.reduceat(chance[:, None] * rows, starts)
+    loss = (highest + np.log(totals) - hits_EF @ weights).mean()
+    hessian = (rows * chance[:, None]).T @ rows - mean_EF.T @ mean_EF
+    return float(loss), (mean_EF - hits_EF).mean(0), hessian / known.sum()
+
+
+def ranks(sample: Sample, weights: np.ndarray) -> np.ndarray:
+    """Rank of the tool that was called, ties by name; 0 where it is no candidate."""
+    scores = sample.rows_MF @ weights
+    ends = np.append(sample.starts[1:], len(scores))
+    found: list[int] = []
+    for start, end, hit in zip(sample.starts, ends, sample.hits, strict=True):
+        if hit < 0:
+            found.append(0)
+            continue
+        others, name = scores[start:end], sample.names[hit]
+        ties = sum(other == scores[hit] and n < name for other, n in zip(others, sample.names[start:end], strict=True))
+        found.append(1 + int((others > scores[hit]).sum()) + ties)
+    return np.array(found)
+
+
+def environment(name: str) -> str:
+    return "telecom" if name.startswith("telecom") else name
+
+
+def group(name: str) -> str:
+    if name.startswith(("airline", "retail", "telecom")):
+        return "customer service"
+    return "agentdojo" if name.startswith("agentdojo") else name
+
+
+def report(title: str, samples: Sequence[Sample], found: dict[str, np.ndarray]) -> None:
+    values = {sample.name: values_of(found[sample.name]) for sample in samples}
+    print(f"\n{title}\n| domain | hit@1 | hit@2 | hit@3 | MRR |\n|---|---|---|---|---|")
+    for name, of_domain in values.items():
+        print(f"| {name} | " + " | ".join(f"{v:.3f}" for v in of_domain.mean(0)) + " |")
+    means = np.mean([v.mean(0) for v in values.values()], axis=0)
+    draws = [
+        np.mean([Bootstrap(s.families, seed=[0, i]).means(values[s.name][:, m]) for i, s in enumerate(samples)], axis=0)
+        for m in range(4)
+    ]
+    limits = [interval(drawn) for drawn in draws]
+    cells = [f"{mean:.3f} [{at.low:.3f}, {at.high:.3f}]" for mean, at in zip(means, limits, strict=True)]
+    print("| **mean** | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
+    )
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--without", action="append", default=[], choices=NAMES)
+    arguments = parser.parse_args()
+    kept = [name for name in NAMES if name not in arguments.without]
+    columns = [NAMES.index(name) for name in kept]
+    records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
+    domains = ten_domains(records, families_by_task=not arguments.strict)
+    samples = [collect(domain, columns) for domain in domains]
+    for title, apart in (("cross", environment), ("groups", group)):
+        found: dict[str, np.ndarray] = {}
+        for held_out in dict.fromkeys(apart(sample.name) for sample in samples):
+            weights = fit([sample for sample in samples if apart(sample.name) != held_out])
+            found.update({s.name: ranks(s, weights) for s in samples if apart(s.name) == held_out})
+        report(title, samples, found)
+    shipped = fit(samples)
+    report("shipped (fitted on these very domains)", samples, {s.name: ranks(s, shipped) for s in samples})
+    print("\nshipped weights:")
+    for name, weight in zip(kept, shipped, strict=True):
+        print(f'    "{name}": {weight:.4f},')
+
+
+if __name__ == "__main__":
+    main()
