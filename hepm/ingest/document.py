@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import json
 from collections.abc import Callable, Iterator, Set
 from typing import Any, Final, TypeAlias
@@ -20,6 +21,7 @@ WHOLE: Final = 16 << 20
 RECORD_LIMIT: Final = 256 << 20
 """Default limit of one record, in bytes of JSON lines or characters elsewhere."""
 
+_OUTLINED: Final = 1 << 20
 _CHUNK: Final = 1 << 18
 _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
 _NOTHING: Final = object()
@@ -134,7 +136,7 @@ class Document:
         if self._value is _NOTHING:
             self._find_lines()
         if self._value is _NOTHING and not self._lines:
-            opening, self.keys = outline(self._bytes.decode("utf-8", "replace"))
+            opening, self.keys = outline(self._bytes[:_OUTLINED].decode("utf-8", "replace"))
             self.is_list = opening == "["
             if opening not in ("[", "{"):
                 raise UnreadableError(self._what_it_looks_like())
@@ -172,6 +174,7 @@ class Document:
                 return
         if named_so and self._bytes.strip():
             self._lines = True
+            _, self.keys = outline(self._bytes[:_OUTLINED].decode("utf-8", "replace"))
 
     def _what_it_looks_like(self) -> str:
         if self._damage:
@@ -219,11 +222,12 @@ class Document:
 
     def _window(self) -> TextWindow:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        waiting = [self._bytes]
+        head = io.BytesIO(self._bytes)
+        self._bytes = b""
 
         def more() -> str:
             while True:
-                piece = waiting.pop() if waiting else self._read(_CHUNK)
+                piece = head.read(_CHUNK) or self._read(_CHUNK)
                 try:
                     text = decoder.decode(piece, final=not piece)
                 except UnicodeDecodeError as error:
@@ -231,7 +235,7 @@ class Document:
                 if text or not piece:
                     return text
 
-        return TextWindow(more(), more, self._limit)
+        return TextWindow("", more, self._limit)
 
 
 def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:

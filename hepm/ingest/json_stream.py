@@ -58,11 +58,9 @@ class TextWindow:
         """The next whole JSON value; Broken where there is none, or where it exceeds the limit."""
         if not self.peek():
             raise Broken("it ends in the middle: it was cut off")
-        self._text = self._text[self._at :]
-        self._at = 0
         while True:
             try:
-                value, end = DECODER.raw_decode(self._text)
+                value, end = DECODER.raw_decode(self._text, self._at)
                 # A number at the end of the window may go on behind it.
                 if (end < len(self._text) and self._text[end] not in ".eE+-") or not self._grow():
                     self._at = end

@@ -64,7 +64,10 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     info: Object = {}
     if not document.is_list and "messages" in document.keys:
         info = _info_beside(document)
-    about = _about(info, document)
+    try:
+        about = _about(info, document)
+    except RecordError:  # the header beside this file is told of with that file
+        about = _about({}, document)
 
     def build(value: Any) -> Trajectory:
         return _trajectory(as_object(value, "the simulation"), about, document, options)
@@ -74,7 +77,10 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
         elif path == ("info",) and is_object(value):
-            about = _about(value, document)
+            try:
+                about = _about(value, document)
+            except RecordError as error:
+                yield document.rejected("info", str(error))
         elif path == ("simulations",) or (path == () and number):
             seen = True
             yield document.built(number, value, build)
@@ -87,10 +93,14 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _info_beside(document: Document) -> Object:
     """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
     content = document.source.sibling("../results.json")
-    try:
-        return object_at(json.loads(content), "info") if content else {}
-    except (ValueError, RecursionError, RecordError, AttributeError):
+    if content is None:
         return {}
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    info = value.get("info") if is_object(value) else None
+    return info if is_object(info) else {}
 
 
 def _about(info: Object, document: Document) -> _About:

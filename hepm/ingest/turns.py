@@ -120,7 +120,7 @@ def _add_message(builder: TurnBuilder, message: Object) -> None:
     text = message.get("content")
     if type(text) is not str:
         text = plain_text(text)
-    if role in {"tool", "function"}:
+    if role in ("tool", "function"):
         builder.add_result(message.get("tool_call_id"), text)
         return
     known = ROLES.get(role) if type(role) is str else None

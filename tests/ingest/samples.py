@@ -52,7 +52,11 @@ TAU: Record = {
             "role": "assistant",
             "content": None,
             "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "get_order_details", "arguments": '{"id": "#W1"}'}}
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "get_order_details", "arguments": '{"id": "#W1"}'},
+                }
             ],
         },
         {"role": "tool", "tool_call_id": "c1", "name": "get_order_details", "content": "delivered"},
@@ -177,7 +181,12 @@ BFCL_MANUAL: list[Record] = [
         "parameters": {"type": "dict", "properties": {key: {"type": "string"} for key in keys}, "required": keys},
         "response": {"type": "dict"},
     }
-    for name, keys in (("sort", ["file_name"]), ("mv", ["source", "destination"]), ("cd", ["folder"]), ("cp", ["source"]))
+    for name, keys in (
+        ("sort", ["file_name"]),
+        ("mv", ["source", "destination"]),
+        ("cd", ["folder"]),
+        ("cp", ["source"]),
+    )
 ]
 
 ONE_DOCUMENT: dict[str, Any] = {

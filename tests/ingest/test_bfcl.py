@@ -16,7 +16,12 @@ def test_every_right_call_is_a_turn_of_its_own(tmp_path: Path):
     assert [(turn.role, [call.name for call in turn.calls]) for turn in run.turns] == [
         ("user", []), ("assistant", ["sort"]), ("assistant", ["mv"]), ("user", []), ("assistant", ["cd"]),
     ]  # fmt: skip
-    assert (run.environment, run.task, run.model, run.outcome) == ("bfcl-multi_turn_base", "5", "gold", Outcome(None, True))
+    assert (run.environment, run.task, run.model, run.outcome) == (
+        "bfcl-multi_turn_base",
+        "5",
+        "gold",
+        Outcome(None, True),
+    )
 
 
 def test_arguments_without_a_name_get_it_from_the_manual(tmp_path: Path):

@@ -77,9 +77,15 @@ def test_keys_may_lead_inward(tmp_path: Path):
         ({"messages": []}, "the run holds no messages"),
         ({"messages": [5]}, "a message is a number, not an object"),
         ({"messages": [{"role": "robot"}]}, 'a message has the role "robot", not one of'),
-        ({"messages": [{"role": "assistant", "tool_calls": {}}, {"role": "assistant", "tool_calls": "x"}]}, "not a list"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": {}}, {"role": "assistant", "tool_calls": "x"}]},
+            "not a list",
+        ),
         ({"messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}]}, "the name of a called tool is null"),
-        ({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": " "}}]}]}, "a tool call without a name"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": " "}}]}]},
+            "a tool call without a name",
+        ),
         ({"environment": ["shop"]}, "'environment' is a list, not a string"),
     ],
 )

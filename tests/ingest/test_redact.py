@@ -11,7 +11,9 @@ from hepm.types import JSON, Outcome, ToolCall, Trajectory, Turn
 
 def run_with(text: str = "", result: str | None = None, **arguments: JSON) -> Trajectory:
     call = ToolCall("update_password", arguments, result)
-    return Trajectory("x", (Turn("user", text), Turn("assistant", "", (call,))), Outcome(1.0, True), tags={"note": text})
+    return Trajectory(
+        "x", (Turn("user", text), Turn("assistant", "", (call,))), Outcome(1.0, True), tags={"note": text}
+    )
 
 
 def only_call(trajectory: Trajectory) -> ToolCall:

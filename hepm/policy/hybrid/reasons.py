@@ -21,7 +21,7 @@ _SAID: Final = {
     "nearest_here": "an agent that knew something similar {place} called it (cosine {here:.2f})",
     "nearest_anywhere": "an agent that knew something similar elsewhere called it (cosine {anywhere:.2f})",
     "vote": "most agents that knew something similar {place} called it",
-    "ridge": "what is known points to it over all runs",
+    "ridge": "over all runs, knowing this went with calling it",
     "named_by_user": "the user's words name it",
     "named_by_agent": "the agent's own words name it",
     "named_by_agent_plainly": "the agent's own words name it",
