@@ -86,9 +86,18 @@ def test_a_newer_version_is_refused_with_what_to_do(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "line",
-    ["", "{", "[]", "{}", '{"hepm":1}', '{"hepm":1,"id":"x","turns":[{"role":"robot"}]}', '{"hepm":1,"id":5,"turns":[]}',
-     '{"hepm":1,"id":"x","turns":[],"success":1}', '{"hepm":1,"id":"","turns":[]}'],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"hepm":1}',
+        '{"hepm":1,"id":"x","turns":[{"role":"robot"}]}',
+        '{"hepm":1,"id":5,"turns":[]}',
+        '{"hepm":1,"id":"x","turns":[],"success":1}',
+        '{"hepm":1,"id":"","turns":[]}',
+    ],
+)
 def test_what_is_no_run_is_refused(line: str):
     with pytest.raises(FormatError):
         parse_run(line)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 
@@ -83,7 +84,5 @@ def test_what_is_no_archive_is_an_error_and_no_crash(content: bytes):
 def test_a_damaged_archive_is_an_error_and_no_crash(position: int, value: int):
     archive = bytearray(packed({"first": b"1" * 600, "name" * 40: b"2"}))
     archive[position % len(archive)] = value
-    try:
+    with contextlib.suppress(TarError):
         unpacked(bytes(archive))
-    except TarError as error:
-        assert str(error)

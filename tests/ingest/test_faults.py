@@ -1,0 +1,309 @@
+"""Whatever a file holds, reading gives runs and rejections, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+import tarfile
+import time
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
+from hepm.ingest import document as documents
+from hepm.types import Trajectory, Turn
+from tests.ingest.samples import (
+    BFCL_QUESTION,
+    CHAT,
+    ONE_DOCUMENT,
+    TAU,
+    TAU2,
+    changed,
+    read,
+    read_one,
+    read_reason,
+    write,
+    write_bfcl,
+)
+
+OTHERS: list[Any] = [None, True, 0, -1.5, "", "text", "\ud83d", [], [1], {}, {"a": []}, [[]], float("nan"), 10**30]
+HEPM = json.loads(write_run(Trajectory("x", (Turn("user", "hi"),))))
+DOCUMENTS: dict[str, Any] = {**ONE_DOCUMENT, "hepm": HEPM, "bfcl": BFCL_QUESTION}
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container inside a value with each of its keys."""
+    members: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        members = list(value.items())
+    elif isinstance(value, list):
+        members = list(enumerate(value))
+    return [(value, key) for key, _ in members] + [place for _, inner in members for place in places(inner)]
+
+
+def mutate(value: Any, chance: random.Random) -> Any:
+    """A copy with one to three members deleted or replaced."""
+    value = copy.deepcopy(value)
+    for _ in range(chance.randint(1, 3)):
+        found = places(value)
+        if not found:
+            break
+        container, key = chance.choice(found)
+        if chance.random() < 0.3:
+            del container[key]
+        else:
+            container[key] = copy.deepcopy(chance.choice(OTHERS))
+    return value
+
+
+def check(path: Path, options: ReadOptions | None = None) -> int:
+    """Read, and take every run through all that ingest does with it."""
+    count = 0
+    redact = Redactor()
+    for _, item in read_runs([path], options or ReadOptions(), limit=100_000):
+        count += 1
+        if isinstance(item, Rejection):
+            assert item.reason
+            assert item.file
+        else:
+            write_run(redact(shorten(item))).encode()
+    return count
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest.TempPathFactory, name: str, seed: int):
+    folder = tmp_path_factory.mktemp("mutated")
+    path = write_bfcl(folder) if name == "bfcl" else folder / "run.json"
+    mutated = mutate(DOCUMENTS[name], random.Random(seed))
+    path.write_text(json.dumps(mutated))
+    assert check(path) >= (0 if mutated in ([], {}) or name in {"tau2", "tau2-sft", "bfcl"} else 1)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@given(seed=st.integers(0, 2**32), indent=st.sampled_from([None, 1]))
+@settings(max_examples=60, deadline=None)
+def test_damaged_bytes_are_read_or_rejected(
+    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, indent: int | None
+):
+    chance = random.Random(seed)
+    content = bytearray(json.dumps(DOCUMENTS[name], indent=indent).encode())
+    for _ in range(chance.randint(0, 3)):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path = tmp_path_factory.mktemp("damaged") / "run.json"
+    path.write_bytes(content[: chance.randrange(len(content))])
+    assert check(path) >= 1
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_rejected_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, content: bytes):
+    path = tmp_path_factory.mktemp("bytes") / "run.json"
+    path.write_bytes(content)
+    check(path)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("cut", [0.5, 0.9, 0.99])
+def test_runs_before_a_break_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool, cut: float):
+    if streamed:
+        monkeypatch.setattr(documents, "WHOLE", 2000)
+    path = write(tmp_path / "runs.json", [changed(TAU, trial=n) for n in range(10)])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * cut)])
+    runs, rejected = read(path)
+    assert [run.tags["trial"] for run in runs] == [str(n) for n in range(int(10 * cut))]
+    assert [(r.record, r.reason) for r in rejected] == [(len(runs) + 1, "it ends in the middle: it was cut off")]
+
+
+@pytest.mark.parametrize("name", ["tau", "tau2", "tau2-sft", "chat", "agentdojo", "atif"])
+def test_a_streamed_document_gives_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    path = write(tmp_path / "run.json", ONE_DOCUMENT[name])
+    whole = read_one(path)
+    monkeypatch.setattr(documents, "WHOLE", 300)
+    assert read_one(path) == whole
+
+
+def test_streamed_lines_give_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write(tmp_path / "runs.jsonl", *[changed(CHAT, id=f"c{n}") for n in range(50)])
+    whole, _ = read(path)
+    monkeypatch.setattr(documents, "WHOLE", 3000)
+    monkeypatch.setattr(documents, "_CHUNK", 700)
+    assert read(path) == (whole, [])
+
+
+def test_a_truncated_compressed_file_gives_what_it_still_holds(tmp_path: Path):
+    path = tmp_path / "runs.jsonl.gz"
+    chance = random.Random(1)
+    lines = [changed(CHAT, id=f"c{n}", user=str(chance.random())) for n in range(2000)]
+    packed = gzip.compress(write(tmp_path / "runs.jsonl", *lines).read_bytes())
+    path.write_bytes(packed[: len(packed) // 2])
+    runs, rejected = read(path)
+    assert 100 < len(runs) < 1900
+    assert "damaged" in rejected[-1].reason
+
+
+def test_a_truncated_archive_gives_what_it_still_holds(tmp_path: Path):
+    plain = write(tmp_path / "run.json", CHAT)
+    archive = tmp_path / "runs.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(plain, "a.json")
+        tar.add(plain, "b.json")
+    content = archive.read_bytes()
+    archive.write_bytes(content[: content.rindex(b'"messages"')])
+    runs, rejected = read(archive)
+    assert (len(runs), len(rejected)) == (1, 1)
+    assert "cut off" in rejected[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("run.json", b"", "it is empty"),
+        ("run.json", b"  \n ", "it is empty"),
+        ("run.json", b"\x00\x01\x02\x03" * 50, "it is a binary file"),
+        ("run.json", b"\x89PNG\r\n\x1a\n\x00\x00", "it is a binary file"),
+        ("run.json", b"hello", "it is not JSON"),
+        ("run.json", b'"hello"', "it holds a string, not runs"),
+        ("run.json", json.dumps(CHAT).encode("utf-16"), "encoded as UTF-16"),
+        ("run.json", json.dumps(CHAT).encode("utf-16-le"), "encoded as UTF-16"),
+        ("run.json", json.dumps(CHAT).encode("utf-32"), "encoded as UTF-16"),
+        ("run.json", '{"messages": [{"role": "user", "content": "café"}]}'.encode("latin-1"), "it is not UTF-8"),
+        ("run.json", b'{"messages": ' + b"[" * 100_000, "nested too deeply"),
+        ("run.json", b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        ("run.json", b'{"messages": [], "x": ' + b"9" * 5000 + b"}", "integer string conversion"),
+        ("run.json.gz", b"not gzip", "damaged"),
+        ("run.json.xz", b"\xfd7zXZ\x00garbage", "damaged"),
+        ("runs.tar", b"x" * 5000, "no tar archive"),
+        ("runs.zip", b"PK no zip", "damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: bytes, reason: str):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert reason in read_reason(path)
+
+
+def test_an_encrypted_archive_says_so(tmp_path: Path):
+    path = tmp_path / "runs.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run.json", json.dumps(CHAT))
+    content = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + offset] |= 1  # the flag that a member is encrypted
+    path.write_bytes(content)
+    assert "the archive cannot be unpacked" in read_reason(path)
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path: Path):
+    path = write(tmp_path / "run.json", CHAT)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_one(path).id == "chat-1"
+
+
+def test_one_line_in_another_encoding_costs_one_line(tmp_path: Path):
+    path = write(tmp_path / "log.jsonl", CHAT, CHAT)
+    path.write_bytes(path.read_bytes() + '{"messages": "café"}\n'.encode("latin-1") + path.read_bytes())
+    runs, rejected = read(path)
+    assert (len(runs), [r.record for r in rejected]) == (4, [3])
+
+
+def test_half_a_surrogate_pair_is_replaced_and_whole_ones_stay(tmp_path: Path):
+    path = tmp_path / "run.json"
+    path.write_text(
+        '{"messages": [{"role": "user", "content": "\\ud83d\\ude00 \\ud83d"}, {"role": "assistant", "content": "", '
+        '"tool_calls": [{"function": {"name": "f\\udc00", "arguments": {"k\\ud800": "\\ud800"}}}]}]}'
+    )
+    run = read_one(path)
+    assert run.turns[0].text == "\N{GRINNING FACE} ?"
+    assert [(call.name, call.arguments) for call in run.calls()] == [("f?", {"k?": "?"})]
+
+
+def test_names_of_tools_may_hold_anything(tmp_path: Path):
+    names = ['say "hi"', "two\nlines", "\N{HAMMER}", "a'b", "\\", "x" * 10_000]
+    calls = [{"id": str(n), "function": {"name": name, "arguments": "{}"}} for n, name in enumerate(names)]
+    path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": calls}]})
+    assert [call.name for call in read_one(path).calls()] == names
+
+
+def test_arguments_nested_beyond_reason_are_rejected(tmp_path: Path):
+    nested: Any = "x"
+    for _ in range(150):
+        nested = {"a": nested}
+    call = {"id": "1", "function": {"name": "f", "arguments": nested}}
+    path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert read_reason(path) == "the arguments of a call are nested deeper than 100"
+
+
+def test_many_flat_calls_are_not_mistaken_for_nested_ones(tmp_path: Path):
+    call = {"id": "1", "function": {"name": "f", "arguments": {"a": [{"b": 1}] * 50}}}
+    path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": [call] * 10}]})
+    assert len(list(read_one(path).calls())) == 10
+
+
+def test_duplicate_keys_take_the_last_value(tmp_path: Path):
+    path = tmp_path / "run.json"
+    path.write_text('{"reward": 0, "messages": [{"role": "user", "content": "x"}], "reward": 1}')
+    assert read_one(path).outcome.success is True
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_ten_thousand_calls_are_read_in_a_moment(tmp_path: Path, together: bool):
+    calls = [{"id": str(n), "function": {"name": "f", "arguments": "{}"}} for n in range(10_000)]
+    results = [{"role": "tool", "tool_call_id": str(n), "content": str(n)} for n in range(10_000)]
+    if together:
+        messages: list[Any] = [{"role": "assistant", "tool_calls": calls}, *reversed(results)]
+    else:
+        messages = [m for call, result in zip(calls, results, strict=True)
+                    for m in ({"role": "assistant", "tool_calls": [call]}, result)]  # fmt: skip
+    path = write(tmp_path / "run.json", {"messages": messages})
+    started = time.perf_counter()
+    assert [call.result for call in read_one(path).calls()] == [str(n) for n in range(10_000)]
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("name", ["line.jsonl", "document.json"])
+def test_a_record_over_the_limit_is_rejected_within_bounded_memory(tmp_path: Path, name: str):
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.write(b'{"messages": [{"role": "user", "content": "')
+        for _ in range(120):
+            file.write(b"x" * (1 << 20))
+        file.write(b'"}]}\n')
+        if name.endswith("l"):
+            file.write(json.dumps(CHAT).encode() + b"\n")
+    tracemalloc.start()
+    items = [item for _, item in read_runs([path], limit=8 << 20)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [item.reason for item in items if isinstance(item, Rejection)] == [
+        f"it is longer than 8,388,608 {'bytes' if name.endswith('l') else 'characters'}, the limit for one record"
+    ]
+    assert sum(isinstance(item, Trajectory) for item in items) == name.endswith("l")
+    assert peak < 110 << 20
+
+
+def test_a_large_result_file_is_read_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(documents, "WHOLE", 1 << 20)
+    path = tmp_path / "results.json"
+    simulation = json.dumps(TAU2["simulations"][0]).replace("sim-1", "sim-%d")
+    with path.open("w") as file:
+        file.write(json.dumps(TAU2).split('"simulations"')[0] + '"simulations": [')
+        file.write(", ".join(simulation % n for n in range(20_000)))
+        file.write("]}")
+    assert path.stat().st_size > 14_000_000
+    tracemalloc.start()
+    count = sum(isinstance(item, Trajectory) for _, item in read_runs([path]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 9_000_000

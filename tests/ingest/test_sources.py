@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hepm.errors import FormatError, MissingExtraError
+from hepm.ingest import ReadOptions, read_runs
+from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, TAU, read, read_one, read_reason, write
+
+
+@pytest.mark.parametrize("name", ONE_DOCUMENT)
+def test_each_format_is_recognised_by_its_content(tmp_path: Path, name: str):
+    path = write(tmp_path / "anything.json", ONE_DOCUMENT[name])
+    assert [found for found, _ in read_runs([path])] == [name]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress), (".bz2", bz2.compress)]
+)
+def test_compressed_files_are_read_as_they_are(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]):
+    plain = write(tmp_path / "log.jsonl", CHAT, CHAT)
+    packed = tmp_path / f"log.jsonl{suffix}"
+    packed.write_bytes(compress(plain.read_bytes()))
+    runs, _ = read(packed)
+    assert [run.turns for run in runs] == [run.turns for run in read(plain)[0]]
+    assert runs[0].source == str(packed)
+
+
+def test_zstandard_files_are_read_with_their_extra(tmp_path: Path):
+    zstandard = pytest.importorskip("zstandard")
+    packed = tmp_path / "log.jsonl.zst"
+    packed.write_bytes(zstandard.ZstdCompressor().compress(write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()))
+    assert len(read(packed)[0]) == 2
+
+
+def test_zstandard_files_without_their_extra_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    packed = tmp_path / "log.jsonl.zst"
+    packed.write_bytes(b"(\xb5/\xfd")
+    with pytest.raises(MissingExtraError, match=r"pip install 'hepm\[zstd\]'"):
+        read(packed)
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"])
+def test_members_of_tar_archives_are_named_behind_an_exclamation_mark(tmp_path: Path, suffix: str):
+    plain = write(tmp_path / "run.json", AGENTDOJO)
+    archive = tmp_path / f"runs.{suffix}"
+    mode = {"gz": "w:gz", "tgz": "w:gz", "xz": "w:xz", "bz2": "w:bz2"}.get(suffix.rpartition(".")[2], "w")
+    with tarfile.open(archive, mode) as tar:  # type: ignore[call-overload]
+        tar.add(plain, "a/run.json")
+        tar.add(plain, "a/notes.txt")
+    assert read_one(archive).source == f"{archive}!a/run.json"
+
+
+def test_zip_archives_are_read_in_the_order_of_names(tmp_path: Path):
+    archive = tmp_path / "runs.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.write(write(tmp_path / "run.json", AGENTDOJO), "b.json")
+        packed.write(write(tmp_path / "run.json", [TAU]), "a.json")
+        packed.writestr("inner.zip", b"")
+        packed.writestr("__MACOSX/a.json", b"?")
+    runs, rejected = read(archive)
+    assert [run.source.partition("!")[2] for run in runs] == ["a.json", "b.json"]
+    assert [r.reason.split(",")[0] for r in rejected] == ["it is an archive inside an archive"]
+
+
+def test_a_folder_gives_its_data_files_in_a_fixed_order(tmp_path: Path):
+    for name in ("b/two.json", "a/one.json", "c.jsonl", ".git/x.json", "readme.txt"):
+        write(tmp_path / name, CHAT)
+    runs, rejected = read(tmp_path)
+    assert [Path(run.source).relative_to(tmp_path).as_posix() for run in runs] == [
+        "c.jsonl",
+        "a/one.json",
+        "b/two.json",
+    ]
+    assert rejected == []
+
+
+def test_a_named_file_is_read_whatever_it_is_called(tmp_path: Path):
+    assert read_one(write(tmp_path / "trace.log", CHAT)).id == "chat-1"
+
+
+def test_globs_are_expanded(tmp_path: Path):
+    for name in ("x/a.json", "x/y/b.json", "c.txt"):
+        write(tmp_path / name, CHAT)
+    assert len(read(str(tmp_path / "**" / "*.json"))[0]) == 2
+    assert len(read(str(tmp_path / "*"))[0]) == 3
+
+
+def test_stdin_is_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    content = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    runs, _ = read("-")
+    assert [run.source for run in runs] == ["<stdin>", "<stdin>"]
+
+
+@pytest.mark.parametrize("name", ["missing.json", "none-*.json"])
+def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
+    assert read_reason(str(tmp_path / name)) in {"there is no such file or folder", "no file matches this pattern"}
+
+
+def test_an_unknown_format_is_refused_before_anything_is_read():
+    with pytest.raises(FormatError, match="known are auto, agentdojo, atif, bfcl, chat, hepm, tau, tau2"):
+        read_runs(["missing"], ReadOptions(format="csv"))
+
+
+def test_a_file_of_another_format_than_the_one_asked_for_is_rejected(tmp_path: Path):
+    path = write(tmp_path / "run.json", AGENTDOJO)
+    assert read_one(path, ReadOptions(format="agentdojo"))
+    assert "it is not of the format 'tau'" in read_reason(path, ReadOptions(format="tau"))
+
+
+def test_what_no_reader_knows_is_described(tmp_path: Path):
+    reason = read_reason(write(tmp_path / "settings.json", {"colour": "red", "size": 4}))
+    assert reason.startswith("no reader knows it: it is JSON with the keys colour, size.")
