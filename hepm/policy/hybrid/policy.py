@@ -90,13 +90,12 @@ class Hybrid:
         edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
         support = sum(edge.support for edge in edges)
         failures = sum(edge.failures for edge in edges)
-        here = float(row[NAMES.index("nearest_here")])
         return Suggestion(
             name,
             chance,
             support,
             failures / (support + failures) if support + failures else 0.0,
-            here if query.vector is not None else None,
+            float(row[NAMES.index("nearest")]) if query.vector is not None else None,
             reason(query, support, failures, row, spoke),
             partial(mirror.evidence, query.after, name),
         )

@@ -13,10 +13,10 @@ from hepm.policy.hybrid.ridge import Ridge
 from hepm.policy.hybrid.words import NameWords
 from hepm.types import START
 
-MOST_RUNS: Final = 2000
+MOST_RUNS: Final = 1000
 """The latest runs that a whole run is compared with."""
 
-MOST_STATES_ANYWHERE: Final = 2000
+MOST_STATES: Final = 4000
 """The latest states that are compared whatever their last tool."""
 
 TEMPERATURE: Final = 0.05
@@ -31,7 +31,7 @@ class Reading:
         number: Number of each tool by name.
         candidates: Tools that successful runs called.
         often_T: How often each tool is called in all runs, smoothed; sums to 1.
-        often_in_success_T: The same over successful runs.
+        log_often_T: Log of the same over successful runs.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -44,13 +44,12 @@ class Reading:
         # The first call of a run is no transition between tools: it is counted after START alone.
         later_N = calls.before_NK[:, 0] != self.number.get(START, -1)
         self.often_T = _shares(calls.next_N[later_N], in_success)
-        self.often_in_success_T = _shares(calls.next_N[later_N & won_N], in_success)
-        self.log_often_T = np.log(self.often_in_success_T + 1e-9)
+        self.log_often_T = np.log(_shares(calls.next_N[later_N & won_N], in_success) + 1e-9)
         self.words = NameWords(calls.names)
         self.ridge = Ridge(calls)
-        rows = np.flatnonzero(calls.state_N >= 0)[-MOST_STATES_ANYWHERE:]
-        self._anywhere_SD = np.ascontiguousarray(calls.states_SD[calls.state_N[rows]])
-        self._anywhere_next = calls.next_N[rows]
+        rows = np.flatnonzero(calls.state_N >= 0)[-MOST_STATES:]
+        self._latest_SD = np.ascontiguousarray(calls.states_SD[calls.state_N[rows]])
+        self._latest_next = calls.next_N[rows]
         self._runs = np.arange(max(0, len(calls.run_ids) - MOST_RUNS), len(calls.run_ids))
         self._said_RD = np.ascontiguousarray(calls.said_RD[self._runs])
 
@@ -60,11 +59,11 @@ class Reading:
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 
-    def nearest_anywhere(self, state_D: FloatArray | None) -> FloatArray:
+    def nearest(self, state_D: FloatArray | None) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none."""
         best = np.zeros(self.tools, dtype=np.float32)
-        if state_D is not None and len(self._anywhere_SD):
-            np.maximum.at(best, self._anywhere_next, self._anywhere_SD @ state_D)
+        if state_D is not None and len(self._latest_SD):
+            np.maximum.at(best, self._latest_next, self._latest_SD @ state_D)
         return best
 
     def similar_runs(self, said_D: FloatArray | None) -> tuple[FloatArray, NDArray[np.intp]]:

@@ -10,22 +10,18 @@ from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES
 
 _FITTED: Final = {
-    "often": -0.1379,
-    "after_last": -0.3435,
-    "after_last_three": 0.0741,
-    "in_this_moment": 0.2467,
-    "success": 0.0748,
-    "seen": -1.3412,
-    "times": 1.4725,
-    "recency": 0.7797,
-    "remaining": 0.4795,
-    "nearest_here": -0.6636,
-    "nearest_anywhere": 2.8467,
-    "vote": 0.2954,
-    "ridge": 2.4853,
-    "named_by_user": 2.0080,
-    "named_by_agent": 1.4415,
-    "named_by_agent_plainly": 0.3560,
+    "often": -0.1323,
+    "after_last": -0.2201,
+    "in_this_moment": 0.2007,
+    "seen": -1.8833,
+    "times": 1.6858,
+    "recency": 1.0890,
+    "remaining": 0.4528,
+    "nearest": 4.0862,
+    "vote": 0.2015,
+    "ridge": 3.0191,
+    "named_by_user": 2.1790,
+    "named_by_agent": 1.8001,
 }
 
 WEIGHTS: Final[FloatArray] = np.array([_FITTED[name] for name in NAMES], dtype=np.float32)

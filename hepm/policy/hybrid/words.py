@@ -16,11 +16,12 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5
 _PLURAL: Final = 4
+_EVERYWHERE: Final = frozenset({"user"})
 
 
 def stems(text: str) -> set[str]:
     """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
-    return {_stem(word) for word in set(_WORD.findall(_CAMEL.sub(" ", text).lower()))}
+    return {_stem(word) for word in set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE}
 
 
 def _stem(word: str) -> str:
@@ -38,22 +39,16 @@ class NameWords:
             for word in stems(name.removeprefix(USER_SIDE)):
                 holders[word].append(tool)
         self._holders = {word: np.array(tools) for word, tools in holders.items()}
-        # A word that many names hold tells little: log((T + 1) / (holders + 0.5)), never below zero.
-        self._weight = {w: max(0.0, float(np.log((len(names) + 1) / (len(h) + 0.5)))) for w, h in holders.items()}
-        self._counts_T = self._sums(set(holders), dict.fromkeys(holders, 1.0), len(names))
-        self._weights_T = self._sums(set(holders), self._weight, len(names))
+        # A word that many names hold tells little: log((T + 1) / (holders + 0.5)).
+        self._weight = {w: float(np.log((len(names) + 1) / (len(h) + 0.5))) for w, h in holders.items()}
+        self._total_T = self._sums(set(holders), len(names))
 
-    def _sums(self, said: set[str], weight: dict[str, float], size: int) -> FloatArray:
+    def _sums(self, said: set[str], size: int) -> FloatArray:
         sums = np.zeros(size, dtype=np.float32)
         for word in said & self._holders.keys():
-            sums[self._holders[word]] += weight[word]
+            sums[self._holders[word]] += self._weight[word]
         return sums
 
-    def shares(self, said: set[str]) -> tuple[FloatArray, FloatArray]:
-        """Share of each name's words that was said: plain, and with rare words counting more; shape (T,) each."""
-        size = len(self._counts_T)
-        plain, weighed = np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
-        for word in said & self._holders.keys():
-            plain[self._holders[word]] += 1.0
-            weighed[self._holders[word]] += self._weight[word]
-        return plain / np.maximum(self._counts_T, 1.0), weighed / np.maximum(self._weights_T, 1e-6)
+    def shares(self, said: set[str]) -> FloatArray:
+        """Share of each name's words that was said, rare words counting more: shape (T,), in [0, 1]."""
+        return self._sums(said, len(self._total_T)) / np.maximum(self._total_T, 1e-6)
