@@ -5,9 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zipfile
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Final, cast
 
 from hepm.errors import MissingExtraError
@@ -16,8 +18,8 @@ SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 TAR_SHORTHANDS: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _ALL: Final = (*SUFFIXES, *TAR_SHORTHANDS)
 
-STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What reading a damaged or truncated compressed file raises; a zstd error is turned into an OSError here."""
+STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+"""What reading a damaged or truncated file raises; a zstd error is turned into an OSError here."""
 
 
 def uncompressed_name(name: str) -> str:
@@ -55,12 +57,19 @@ def decompressed(raw: IO[bytes], name: str) -> Generator[IO[bytes]]:
         yield cast(IO[bytes], _ZstdStream(raw, name))
 
 
+@contextmanager
+def open_file(file: Path) -> Generator[IO[bytes]]:
+    """A file as the bytes before compression."""
+    with file.open("rb") as raw, decompressed(raw, file.name) as stream:
+        yield stream
+
+
 class _ZstdStream:
     """A Zstandard stream whose errors are those of any damaged file."""
 
     def __init__(self, raw: IO[bytes], name: str) -> None:
         try:
-            import zstandard  # noqa: PLC0415  # an extra
+            import zstandard  # an extra
         except ImportError:
             raise MissingExtraError(f"{name} is compressed with Zstandard: pip install 'hepm[zstd]'") from None
         self._error = zstandard.ZstdError

@@ -12,7 +12,7 @@ from hepm.ingest.compression import STREAM_ERRORS
 from hepm.ingest.json_stream import DECODER, Path, Piece, TextWindow, outline, walk, walk_decoded
 from hepm.ingest.records import Broken, Item, RecordError, is_list, is_object, kind_of
 from hepm.ingest.rejection import Rejection
-from hepm.ingest.sources import Source
+from hepm.ingest.sources import Source, printable
 from hepm.types import Trajectory
 
 WHOLE: Final = 16 << 20
@@ -70,7 +70,7 @@ class Document:
     @property
     def file_name(self) -> str:
         """Last part of the path, without suffixes of compression."""
-        return self.source.path.name
+        return printable(self.source.path.name)
 
     def records(self) -> Iterator[Record]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""

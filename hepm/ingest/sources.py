@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias
 
-from hepm.ingest.compression import STREAM_ERRORS, decompressed, uncompressed_name
+from hepm.ingest.compression import STREAM_ERRORS, decompressed, open_file, uncompressed_name
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.tar_stream import tar_members
 
@@ -19,9 +19,16 @@ DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 
+_ARCHIVE_ERRORS: Final = (*STREAM_ERRORS, RuntimeError, NotImplementedError)
+
 STDIN: Final = "-"
 _COMPANIONS: Final = ("possible_answer", "multi_turn_func_doc", "result.json", "results.json")
 """Files that readers ask for beside their own; in a tar archive they are all collected in one go."""
+
+
+def printable(name: str) -> str:
+    """A file's name as text that can be stored: Python keeps bytes that are no UTF-8 as halves of surrogate pairs."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
 class Source:
@@ -35,7 +42,7 @@ class Source:
     __slots__ = ("_path", "_sibling", "name", "stream")
 
     def __init__(self, name: str, path: str, stream: IO[bytes], sibling: Callable[[str], bytes | None]) -> None:
-        self.name = name
+        self.name = printable(name)
         self.stream = stream
         self._path = path
         self._sibling = sibling
@@ -46,14 +53,17 @@ class Source:
         return PurePosixPath(uncompressed_name(self._path))
 
     def sibling(self, relative: str) -> bytes | None:
-        """Content of another file, by its path from this one's folder ("../result.json"); None where there is none."""
+        """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
         parts: list[str] = []
         for part in (*self.path.parent.parts, *PurePosixPath(relative).parts):
             if part == ".." and parts:
                 parts.pop()
             else:
                 parts.append(part)
-        return self._sibling("/".join(parts))
+        try:
+            return self._sibling("/".join(parts))
+        except _ARCHIVE_ERRORS:
+            return None
 
 
 Opened: TypeAlias = Source | Rejection
@@ -115,9 +125,9 @@ def _open_file(file: Path) -> Iterator[Opened]:
         elif bare.endswith((".zip", ".whl")):
             yield from _open_zip(file)
         else:
-            with file.open("rb") as raw, decompressed(raw, name) as stream:
+            with open_file(file) as stream:
                 yield Source(name, file.absolute().as_posix(), stream, _read_beside)
-    except (*STREAM_ERRORS, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+    except _ARCHIVE_ERRORS as error:
         yield Rejection(name, None, _sentence(error))
 
 
@@ -125,7 +135,7 @@ def _read_beside(path: str) -> bytes | None:
     for suffix in ("", ".xz", ".gz", ".bz2", ".zst"):
         file = Path("/" + path.lstrip("/") + suffix) if os.name != "nt" else Path(path + suffix)
         if file.is_file():
-            with file.open("rb") as raw, decompressed(raw, file.name) as stream:
+            with open_file(file) as stream:
                 return stream.read()
     return None
 
@@ -151,7 +161,7 @@ def _open_zip(file: Path) -> Iterator[Opened]:
             try:
                 with archive.open(info) as raw, decompressed(raw, info.filename) as stream:
                     yield Source(name, info.filename, stream, read)
-            except (*STREAM_ERRORS, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+            except _ARCHIVE_ERRORS as error:
                 yield Rejection(name, None, _sentence(error))
 
 
@@ -182,7 +192,7 @@ def _open_tar(file: Path) -> Iterator[Opened]:
 
 
 def _tar_members(file: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with file.open("rb") as raw, decompressed(raw, str(file)) as stream:
+    with open_file(file) as stream:
         yield from tar_members(stream)
 
 
