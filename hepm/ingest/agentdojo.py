@@ -82,26 +82,23 @@ def _outcome(record: Object) -> Outcome:
 
 def _turns(messages: list[Any]) -> tuple[Turn, ...]:
     builder = TurnBuilder()
-    for message in messages:
-        _add_message(builder, as_object(message, "a message"))
+    for value in messages:
+        message = as_object(value, "a message")
+        role = message.get("role")
+        text = message.get("content")
+        if type(text) is not str:
+            text = plain_text(text)
+        if role == "tool":
+            error = message.get("error")
+            failed = bool(error) if "error" in message else None
+            builder.add_result(message.get("tool_call_id"), text or (plain_text(error) if error else ""), failed)
+            continue
+        known = ROLES.get(role) if type(role) is str else None
+        if known is None:
+            raise RecordError(f"a message has the unknown role {str(role)[:40]!r}")
+        calls = message.get("tool_calls") if known == "assistant" else None
+        builder.add(known, text, [_call(call) for call in as_list(calls, "'tool_calls'")] if calls else None)
     return builder.build()
-
-
-def _add_message(builder: TurnBuilder, message: Object) -> None:
-    role = message.get("role")
-    text = message.get("content")
-    if type(text) is not str:
-        text = plain_text(text)
-    if role == "tool":
-        error = message.get("error")
-        failed = bool(error) if "error" in message else None
-        builder.add_result(message.get("tool_call_id"), text or (plain_text(error) if error else ""), failed)
-        return
-    known = ROLES.get(role) if type(role) is str else None
-    if known is None:
-        raise RecordError(f"a message has the unknown role {str(role)[:40]!r}")
-    calls = message.get("tool_calls") if known == "assistant" else None
-    builder.add(known, text, [_call(call) for call in as_list(calls, "'tool_calls'")] if calls else None)
 
 
 def _call(call: Any) -> OpenCall:

@@ -92,6 +92,9 @@ _SECRET_KEY: Final = re.compile(
 _KINDS: Final = ("password", "secret", "token")
 
 
+_RARE_FIRST: Final = "_jxqz-:kwvbypgfmcudlhrsinotae/ "
+"""Letters of literals, the ones that are rarest in texts and JSON first."""
+
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
 
@@ -113,9 +116,7 @@ class Redactor:
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
         self._always = any(not rule.literals for rule in self._rules)
-        self._any_literal = re.compile(
-            _one_of([lit.encode() for rule in self._rules for lit in rule.literals] or [b"\0\0"])
-        )
+        self._any_literal = _any_of(literal for rule in self._rules for literal in rule.literals)
         self._hook = hook
         self._secret_keys: dict[str, str | None] = {}
         self._clean: set[str] = set()
@@ -129,8 +130,7 @@ class Redactor:
             self._clean.clear()
             self._cleaned.clear()
             self._remembered = 0
-        clean = self._clean
-        new = [text for text in texts if text not in clean]
+        new = [text for text in texts if text not in self._clean]
         if new and self._look_at(new):
             found = True
         return self._rebuilt(trajectory) if found else trajectory
@@ -143,21 +143,19 @@ class Redactor:
 
     def _look_at(self, texts: list[str]) -> bool:
         """Remember which of these texts hold secrets, and what they are without; True where one does."""
-        found = False
+        new = [text for text in texts if text not in self._cleaned]
+        self._remembered += sum(map(len, new))
         # One look at all of them is enough for nearly every run.
-        all_clean = self._hook is None and not self._suspected("\n".join(texts))
-        for text in texts:
-            if text not in self._cleaned:
-                cleaned = text if all_clean else self.text(text)
-                if cleaned == text:
-                    self._clean.add(text)
-                else:
-                    self._cleaned[text] = cleaned
-                    found = True
-                self._remembered += len(text)
+        if self._hook is None and not self._suspected("\n".join(new)):
+            self._clean.update(new)
+            return len(new) < len(texts)
+        for text in new:
+            cleaned = self.text(text)
+            if cleaned == text:
+                self._clean.add(text)
             else:
-                found = True
-        return found
+                self._cleaned[text] = cleaned
+        return any(text in self._cleaned for text in texts)
 
     def _texts(self, trajectory: Trajectory) -> tuple[list[str], bool]:
         """Every text of the run, and whether some argument is secret by its name."""
@@ -232,14 +230,18 @@ class Redactor:
         return f"[redacted:{kind}]"
 
 
-def _one_of(literals: Iterable[bytes]) -> bytes:
-    """A pattern for any of these: a tree by first letters, which `re` searches faster than as many single ones."""
-    by_head: dict[bytes, list[bytes]] = {}
+def _any_of(literals: Iterable[str]) -> re.Pattern[bytes]:
+    """Finds whether any literal is in a text: twice as fast as asking for one after the other.
+
+    `re` runs quickly over letters that no alternative begins with, so each literal begins with its rarest letter, and
+    what comes before that is looked back at.
+    """
+    by_anchor: dict[str, list[str]] = {}
     for literal in literals:
-        by_head.setdefault(literal[:1], []).append(literal[1:])
-    return b"|".join(
-        re.escape(head) + (b"" if b"" in tails else b"(?:" + _one_of(tails) + b")") for head, tails in by_head.items()
-    )
+        at = min(range(len(literal)), key=lambda at: _RARE_FIRST.find(literal[at]))
+        before = f"(?<={re.escape(literal[: at + 1])})" if at else ""
+        by_anchor.setdefault(literal[at], []).append(before + re.escape(literal[at + 1 :]))
+    return re.compile("|".join(f"{re.escape(key)}(?:{'|'.join(rest)})" for key, rest in by_anchor.items()).encode())
 
 
 def compiled(kind: str, expression: str) -> Rule:
