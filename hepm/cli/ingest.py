@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption
 
+if TYPE_CHECKING:
+    from hepm.ingest import Rejection
+
 _SHOWN_REJECTIONS = 10
 
 
 def ingest(
-    runs: Annotated[list[str], typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
+    runs: Annotated[
+        list[str], typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
+    ],
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,
     format: Annotated[str, typer.Option("--format", "-f", help="A reader's name; auto looks at each file.")] = "auto",
-    tools: Annotated[str | None, typer.Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
-    reward_key: Annotated[str, typer.Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")] = "reward",
+    tools: Annotated[
+        str | None, typer.Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")
+    ] = None,
+    reward_key: Annotated[
+        str, typer.Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")
+    ] = "reward",
     success_key: Annotated[str, typer.Option(help="Key of the success flag in chat JSONL.")] = "success",
     label_key: Annotated[str, typer.Option(help="Key of a textual label in chat JSONL.")] = "label",
     ids: Annotated[
@@ -72,7 +82,7 @@ def ingest(
                 f"{report.unlabelled:,} of them have no outcome and count for nothing yet: "
                 "name their key with --success-key or --reward-key, or pass --assume-success"
             )
-        _tell_rejections(report.to_json()["rejected"])
+        _tell_rejections(report.rejected)
     if not report.read:
         raise typer.Exit(1)
 
@@ -80,16 +90,17 @@ def ingest(
 def _rule(option: str) -> tuple[str, str]:
     kind, equals, expression = option.partition("=")
     if not (kind and equals and expression):
-        raise typer.BadParameter(f"{option!r} is not KIND=REGEX, such as 'ssn=\\d{{3}}-\\d{{2}}-\\d{{4}}'", param_hint="--redact")
+        raise typer.BadParameter(
+            f"{option!r} is not KIND=REGEX, such as 'ssn=\\d{{3}}-\\d{{2}}-\\d{{4}}'", param_hint="--redact"
+        )
     return kind, expression
 
 
-def _tell_rejections(rejected: object) -> None:
-    assert isinstance(rejected, list)
+def _tell_rejections(rejected: Sequence[Rejection]) -> None:
     if rejected:
         typer.echo(f"{len(rejected):,} records could not be used:", err=True)
     for one in rejected[:_SHOWN_REJECTIONS]:
-        record = "" if one["record"] is None else f" record {one['record']}"
-        typer.echo(f"  {one['file']}{record}: {one['reason']}", err=True)
+        record = "" if one.record is None else f" record {one.record}"
+        typer.echo(f"  {one.file}{record}: {one.reason}", err=True)
     if len(rejected) > _SHOWN_REJECTIONS:
         typer.echo(f"  … and {len(rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", err=True)

@@ -11,7 +11,8 @@ from hepm.cli.options import STORE, StoreOption, open_existing
 
 def reembed(
     embedder: Annotated[
-        str | None, typer.Option(help="hash-512, a sentence-transformers model or folder, openai/MODEL; left out: the same.")
+        str | None,
+        typer.Option(help="hash-512, a sentence-transformers model or folder, openai/MODEL; left out: the same."),
     ] = None,
     store: StoreOption = STORE,
 ) -> None:

@@ -25,9 +25,9 @@ class Embedder(Protocol):
     """
 
     @property
-    def name(self) -> str: ...  # noqa: D102  # said above
+    def name(self) -> str: ...  # said above
     @property
-    def dimensions(self) -> int: ...  # noqa: D102
+    def dimensions(self) -> int: ...
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """One unit vector per text, in order: shape (N, dimensions), float32.
 

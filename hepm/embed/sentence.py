@@ -157,8 +157,8 @@ class SentenceEmbedder:
     def _reach_hub(self, error: Exception) -> None:
         """Ask for a sign of life first: without a network the hub's client retries every file, over a minute in all."""
         # Here, since urllib.request would cost every `import hepm.embed` more than the rest of it.
-        from urllib.error import HTTPError  # noqa: PLC0415
-        from urllib.request import Request, urlopen  # noqa: PLC0415
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
 
         hub = import_module("huggingface_hub.constants")
         why = "downloads are switched off"

@@ -1,7 +1,7 @@
-"""Every call of the labelled runs with what came before it, as arrays: what rankers that look further back learn from.
+"""Every call of the labelled runs with what came before it, as arrays: what rankers learn from that look further back.
 
-Grows with the store and is made again when something was taken away. Nothing here is stored: it is a reading of the runs'
-steps and of the states' vectors.
+Grows with the store and is made again when something was taken away. Nothing here is stored: it is a reading of the
+runs' steps and of the states' vectors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORDER: Final = 3
 """How many calls back a context reaches."""
 
 IN_TURN: Final = 8
-"""Flag of a call that follows another of its own turn; beside USER_SPOKE, AGENT_SPOKE and FAILED of `hepm.graph.delta`."""
+"""Flag of a call that follows another of its own turn; beside those of `hepm.graph.delta`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """What runs add to the tool graph, as one value.
 
-A `Delta` is computed from trajectories alone, merged with another in any order, and applied by any store: rebuild, undo,
-copy and counting on many machines are the same few lines. Everything in it is an integer or a maximum, so that the order
-of merging cannot show, not even in the last bit of a float.
+A `Delta` is computed from trajectories alone, merged with another in any order, and applied by any store: rebuild,
+undo, copy and counting on many machines are the same few lines. Everything in it is an integer or a maximum, so that
+the order of merging cannot show, not even in the last bit of a float.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
+
 class Move(NamedTuple):
-    """The place where equal states merge: the set of tools before and the set after, each sorted, and how the run ended."""
+    """The place where equal states merge: the tools before and the tools after, sorted sets, and how the run ended."""
 
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]

@@ -77,7 +77,10 @@ def _states_of(delta: Delta, bound: int) -> dict[object, object]:
 
 
 def _states_in(store: Store, namespace: str) -> dict[object, object]:
-    return {((row.sources, row.targets, row.success), row.summary): row.count for row in store.iter_states(namespace=namespace)}
+    return {
+        ((row.sources, row.targets, row.success), row.summary): row.count
+        for row in store.iter_states(namespace=namespace)
+    }
 
 
 def _compare(what: str, expected: dict[object, object], stored: dict[object, object]) -> Iterator[Finding]:
@@ -93,7 +96,7 @@ def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> I
     apart = 0
     for source in mirror.sources():
         following = mirror.successors(source)
-        if following and abs(sum(tool.weight for tool in following) - 1.0) > 1e-9:  # noqa: PLR2004
+        if following and abs(sum(tool.weight for tool in following) - 1.0) > 1e-9:
             yield Finding(f"the weights after {source!r} do not sum to 1")
         mirrored = {row.tool: (row.support, row.failures) for row in following}
         stored = {row[1]: (row[2], row[4]) for row in store.edges(namespace=namespace, sources=[source]) if row[2]}

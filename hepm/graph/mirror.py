@@ -1,7 +1,7 @@
 """The graph in memory: what suggestions are answered from.
 
-The store is the truth and the mirror follows it by revision, re-reading only what the journal names. Readers take no lock:
-what they read is replaced, never changed in place.
+The store is the truth and the mirror follows it by revision, re-reading only what the journal names. Readers take no
+lock: what they read is replaced, never changed in place.
 """
 
 from __future__ import annotations
@@ -137,9 +137,7 @@ class NamespaceMirror:
         runs: dict[str, None] = {}
         summaries: dict[str, None] = {}
         for source in sources:
-            runs.update(
-                dict.fromkeys(self._store.runs_of(source, target, namespace=self.name, limit=EVIDENCE_RUNS))
-            )
+            runs.update(dict.fromkeys(self._store.runs_of(source, target, namespace=self.name, limit=EVIDENCE_RUNS)))
             summaries.update(
                 dict.fromkeys(self._store.summaries_of(source, target, namespace=self.name, limit=EVIDENCE_SUMMARIES))
             )
@@ -148,8 +146,8 @@ class NamespaceMirror:
     def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
         """A NetworkX graph of its own that the caller may keep and change.
 
-        Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled, failure_share,
-        and with `evidence` also runs and summaries (two look-ups in the store an edge).
+        Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
+        failure_share, and with `evidence` also runs and summaries (two look-ups in the store an edge).
         """
         import networkx as nx
 

@@ -1,7 +1,7 @@
 """What a store of the tool graph promises. Every store passes the same contract suite (tests/graph/contract.py).
 
-All methods take a namespace and see nothing outside it. Methods are safe to call from several threads; a read never waits
-for a write. Lists come sorted as the docstring says, and are empty where nothing is known.
+All methods take a namespace and see nothing outside it. Methods are safe to call from several threads; a read never
+waits for a write. Lists come sorted as the docstring says, and are empty where nothing is known.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class ToolRow(NamedTuple):
     errors: int
 
 
-class StateRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StateRow:
     """One remembered state: where it stands, and how many near-identical ones were merged into it."""
 
     id: int
@@ -204,7 +205,10 @@ class Store(Protocol):
         ...
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
-        """Edges as plain tuples in the order of `EdgeRow`'s fields, by source and target; of `sources` alone where given."""
+        """Edges in the order of `EdgeRow`'s fields, by source and target; of `sources` alone where given.
+
+        Plain tuples: an opening mirror reads them all, and naming their fields would double the time.
+        """
         ...
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
@@ -258,4 +262,3 @@ class Store(Protocol):
     def close(self) -> None:
         """Release the store; safe to call twice."""
         ...
-

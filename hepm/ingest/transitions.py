@@ -7,7 +7,7 @@ from typing import Final
 from hepm.types import START, USER_SIDE, StateSummary, ToolCall, ToolName, Trajectory, Transition, Turn
 
 SUMMARY_TOOL: Final = "summarize_the_task"
-"""The agent's own state-summarisation tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
+"""The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 
 USER_CHARS: Final = 600
 ASSISTANT_CHARS: Final = 1000
@@ -83,7 +83,7 @@ def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Tran
 
 
 def tool_names(turn: Turn, *, user_side: bool) -> tuple[ToolName, ...]:
-    """Names called in a turn, in listed order; the summary tool is left out, and the user's own calls unless asked for."""
+    """Names called in a turn, in listed order, without the summary tool, and without the user's calls unless asked."""
     if turn.role == "user":
         return tuple(USER_SIDE + call.name for call in turn.calls) if user_side else ()
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)

@@ -12,7 +12,7 @@ from hepm.types import Suggestions
 class Adaptive:
     """Switches as H-EPM 4.3 does: whoever has a state to compare is answered from episodes, else from weights."""
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # noqa: B008  # frozen
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
         self._episodic = Episodic(c=c, floors=floors)
         self._procedural = Procedural(c=c, floors=floors)
 

@@ -16,7 +16,7 @@ class Episodic:
     H-EPM 4.3. Equal similarities are ordered by edge weight, then by name.
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # noqa: B008  # frozen
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
         self._c = c
         self._floors = floors
 
@@ -37,10 +37,9 @@ class Episodic:
             key=lambda pair: (-pair[0], -candidates[pair[1]].weight, pair[1]),
         )
         if not ranked or ranked[0][0] < self._floors.similarity:
-            best = f"{ranked[0][0]:.2f}" if ranked else "none"
-            return Suggestions(
-                abstained=f"no remembered state {place_of(query)} is similar enough (best {best}, floor {self._floors.similarity:g})"
-            )
+            best = f"best {ranked[0][0]:.2f}" if ranked else "there is none"
+            floor = f"floor {self._floors.similarity:g}"
+            return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough ({best}, {floor})")
         found: list[Suggestion] = []
         for score, tool in ranked[: query.k]:
             candidate = candidates[tool]

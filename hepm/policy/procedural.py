@@ -16,7 +16,7 @@ class Procedural:
         c: Weight of efficiency (H-EPM table 7: 1 is best; it is for shorter runs, not for better prediction).
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # noqa: B008  # frozen
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
         self._c = c
         self._floors = floors
 
@@ -53,13 +53,14 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
 
 def _suggestion(mirror: NamespaceMirror, query: Query, candidate: NextTool) -> Suggestion:
     share = candidate.failure_share
-    failed = f", {candidate.failures} failed runs did too" if candidate.failures else ""
+    failed = f", {candidate.failures} failed ones too" if candidate.failures else ""
+    how_often = f"{candidate.support} successful runs went on with it {place_of(query)}"
     return Suggestion(
         candidate.tool,
         candidate.weight,
         candidate.support,
         share,
         None,
-        f"{candidate.support} successful runs went on with it {place_of(query)} (weight {candidate.weight:.2f}){failed}",
+        f"{how_often} (weight {candidate.weight:.2f}){failed}",
         partial(mirror.evidence, query.after, candidate.tool),
     )

@@ -45,7 +45,7 @@ class Floors:
 
     support: int = 1
     similarity: float = 0.1
-    chance: float = 0.2
+    chance: float = 0.15
 
 
 class Policy(Protocol):
@@ -63,7 +63,9 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
     if not known:
         return Suggestions(abstained=f"no successful run in namespace {mirror.name!r} has been {place}")
     if query.tools is not None:
-        return Suggestions(abstained=f"none of the tools at hand followed {place} in at least {floors.support} successful runs")
+        return Suggestions(
+            abstained=f"none of the tools at hand followed {place} in at least {floors.support} successful runs"
+        )
     return Suggestions(abstained=f"no tool {place} has the support of {floors.support} successful runs")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ def load_statements() -> Mapping[str, str]:
 
 
 def _resource(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return resources.files("hepm.graph.sqlite").joinpath(name).read_text(encoding="utf-8")
 
 
 class Connections:
@@ -49,7 +49,7 @@ class Connections:
             self._migrate()
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Generator[sqlite3.Connection]:
         """A transaction: committed at the end, rolled back on any error."""
         if self.read_only:
             raise StoreError(f"{self.path} can only be read here. Give the folder write permission, or copy the file.")
@@ -65,7 +65,7 @@ class Connections:
                 raise
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Generator[sqlite3.Connection]:
         """This thread's own connection."""
         with self.guarded():
             connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -74,7 +74,7 @@ class Connections:
             yield connection
 
     @contextlib.contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> Generator[None]:
         """SQLite's errors leave as ours, each with what to do."""
         try:
             yield
@@ -93,7 +93,9 @@ class Connections:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and application != _APPLICATION_ID:
-                raise StoreDamagedError(f"{self.path} is a database of another program. Name another file for the store.")
+                raise StoreDamagedError(
+                    f"{self.path} is a database of another program. Name another file for the store."
+                )
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             return connection
@@ -159,11 +161,11 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
             "Create it, or name another store."
         )
     if "locked" in text or "busy" in text:
-        return StoreError(f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done.")
+        return StoreError(
+            f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
+        )
     if "not a database" in text or "malformed" in text:
         return StoreDamagedError(
             f"{path} is not a readable store ({text}). Restore it from an export or a copy, or name another file."
         )
     return StoreError(f"{path}: {text}")
-
-

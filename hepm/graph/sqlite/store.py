@@ -196,15 +196,17 @@ class SQLiteStore:
     def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
         """Remove runs and all they added."""
         if selection == Selection():
-            raise InputError("nothing is selected to be forgotten: name a trajectory, a task, an environment or a user.")
+            raise InputError(
+                "nothing is selected to be forgotten: name a trajectory, a task, an environment or a user."
+            )
         with self._connections.writing() as db:
             write = self._transaction(db, namespace)
-            wanted = dict(
-                trajectory=selection.trajectory,
-                environment=selection.environment,
-                task=selection.task,
-                user=selection.user,
-            )
+            wanted = {
+                "trajectory": selection.trajectory,
+                "environment": selection.environment,
+                "task": selection.task,
+                "user": selection.user,
+            }
             rows = write.run("select_trajectories", **wanted).fetchall()
             self._retract(write, [row[1] for row in rows if row[5]], replay)
             for row in rows:
@@ -223,7 +225,9 @@ class SQLiteStore:
                 continue
             write.run("set_counted", id=best[0], counted=1)
             runs, vectors = replay([best[3]])
-            row = write.run("select_trajectories", trajectory=best[0], environment=None, task=None, user=None).fetchone()
+            row = write.run(
+                "select_trajectories", trajectory=best[0], environment=None, task=None, user=None
+            ).fetchone()
             write.apply(Delta.of(runs), vectors, {best[0]: row[0]})
 
     def rebuild(self, *, namespace: str, replay: Replay) -> None:
@@ -292,7 +296,9 @@ class SQLiteStore:
         """Edges by source and target."""
         if sources is None:
             return self._rows("edges", namespace=namespace)
-        return [row for source in sorted(sources) for row in self._rows("edges_from", namespace=namespace, source=source)]
+        return [
+            row for source in sorted(sources) for row in self._rows("edges_from", namespace=namespace, source=source)
+        ]
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
@@ -378,7 +384,7 @@ def _plausible(blob: bytes, size: int) -> bool:
     if len(blob) != size:
         return False
     norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f2").astype(np.float32)))
-    return abs(norm - 1.0) < 0.01  # noqa: PLR2004  # NaN compares false
+    return abs(norm - 1.0) < 0.01  # NaN compares false
 
 
 def _state(row: Sequence[Any]) -> StateRow:

@@ -48,9 +48,7 @@ class Transaction:
         self.add_run_vectors(runs, vectors, rows)
         return rows
 
-    def add_run_vectors(
-        self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], rows: Mapping[str, int]
-    ) -> None:
+    def add_run_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], rows: Mapping[str, int]) -> None:
         """Attach the vectors of what users said."""
         self._connection.executemany(
             self._statements["add_run_vector"],
@@ -63,23 +61,23 @@ class Transaction:
 
     def _insert_run(self, run: Run, counted: bool) -> int:
         t = run.trajectory
-        values = dict(
-            id=t.id,
-            digest=run.digest,
-            environment=t.environment,
-            task=t.task,
-            model=t.model,
-            user=t.user,
-            reward=t.outcome.reward,
-            success=t.outcome.success,
-            steps=t.steps,
-            ended_at=t.ended_at,
-            source=t.source,
-            counted=counted,
-            sequence=sequence_of(run),
-            said=run.said,
-            record=run.record,
-        )
+        values = {
+            "id": t.id,
+            "digest": run.digest,
+            "environment": t.environment,
+            "task": t.task,
+            "model": t.model,
+            "user": t.user,
+            "reward": t.outcome.reward,
+            "success": t.outcome.success,
+            "steps": t.steps,
+            "ended_at": t.ended_at,
+            "source": t.source,
+            "counted": counted,
+            "sequence": sequence_of(run),
+            "said": run.said,
+            "record": run.record,
+        }
         return int(self.run("add_trajectory", **values).fetchone()[0])
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray], rows: Mapping[str, int]) -> None:
@@ -98,7 +96,7 @@ class Transaction:
             self._add_states(move, states, vectors)
 
     def retract(self, delta: Delta, rows: Iterable[int]) -> None:
-        """Take a delta away again. States of its moves are deleted whole: the caller adds those of the runs that stay."""
+        """Take a delta away again. States of its moves are deleted whole: the caller adds those of runs that stay."""
         self._rewritten = True
         self._add_edges(delta.edges, sign=-1)
         self._add_tools(delta.tools, sign=-1)
@@ -167,13 +165,13 @@ class Transaction:
         place = _place(move)
         grown = False
         for key, state in states.items():
-            values = dict(
-                count=state.count,
-                seen=state.seen,
-                trajectory=state.trajectory,
-                step=state.step,
-                summary=state.summary,
-            )
+            values = {
+                "count": state.count,
+                "seen": state.seen,
+                "trajectory": state.trajectory,
+                "step": state.step,
+                "summary": state.summary,
+            }
             row, count, trajectory, step = self.run("add_state", key=key, **place, **values).fetchone()
             if (trajectory, step) != (state.trajectory, state.step):
                 continue  # an equal state with a later wording is there already

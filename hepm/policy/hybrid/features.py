@@ -57,6 +57,7 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
     after = calls.by_last.get(now.before[0], _NONE)[-MOST_STATES:]
     following = calls.next_N[after]
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
+    first = now.before[0] == reading.start
     alike = np.bincount(following[calls.flags_N[after] & _MOMENT == now.flags], minlength=reading.tools)
     columns = (
         reading.log_often_T[tools],
@@ -64,9 +65,9 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
         np.log(_witten_bell(alike, p1)[tools] + _TINY),
         *_own_run(now, tools),
         np.log(_remaining(reading, now, tools) + _RUN_FLOOR),
-        reading.nearest(now.state_D)[tools],
+        reading.nearest(now.state_D, first=first)[tools],
         np.log(_vote(reading, now, after, following, p1)[tools] + _VOTE_FLOOR),
-        p1[tools] if now.state_D is None else reading.ridge.scores(now.state_D, now.before, now.called, now.flags, tools),
+        p1[tools] if first else _read(reading, now, p1, tools),
         *_named(reading, now, tools),
     )
     return np.stack(columns, axis=1).astype(np.float32)
@@ -78,7 +79,7 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
     if not total:
         return lower_T
     share = total / (total + np.count_nonzero(counts_T))
-    return share / total * counts_T + (1 - share) * lower_T
+    return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
 
 
 def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32], p1: FloatArray) -> FloatArray:
@@ -89,7 +90,13 @@ def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32]
         return p1
     cosines = reading.calls.states_SD[states[known]] @ now.state_D
     votes = np.exp((cosines - cosines.max()) / TEMPERATURE)
-    return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools)
+    return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools).astype(np.float32)
+
+
+def _read(reading: Reading, now: Now, p1: FloatArray, tools: Tools) -> FloatArray:
+    if now.state_D is None:
+        return p1[tools]
+    return reading.ridge.scores(now.state_D, now.before, now.called, now.flags, tools)
 
 
 def _own_run(now: Now, tools: Tools) -> tuple[FloatArray, FloatArray, FloatArray]:

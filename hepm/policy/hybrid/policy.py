@@ -36,7 +36,7 @@ class Hybrid:
         self,
         *,
         c: float = 1.0,
-        floors: Floors = Floors(),  # noqa: B008  # frozen
+        floors: Floors = Floors(),  # frozen
         weights: FloatArray = WEIGHTS,
     ) -> None:
         del c

@@ -29,6 +29,7 @@ class Reading:
     Attributes:
         tools: Number of tools, T.
         number: Number of each tool by name.
+        start: The number of START.
         candidates: Tools that successful runs called.
         often_T: How often each tool is called in all runs, smoothed; sums to 1.
         log_often_T: Log of the same over successful runs.
@@ -38,18 +39,17 @@ class Reading:
         self.calls = calls
         self.tools = len(calls.names)
         self.number = {name: tool for tool, name in enumerate(calls.names)}
+        self.start = self.number.get(START, -1)
         won_N = calls.success_R[calls.run_N]
         in_success = calls.calls_RT[calls.success_R].sum(axis=0) > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.
-        later_N = calls.before_NK[:, 0] != self.number.get(START, -1)
+        later_N = calls.before_NK[:, 0] != self.start
         self.often_T = _shares(calls.next_N[later_N], in_success)
         self.log_often_T = np.log(_shares(calls.next_N[later_N & won_N], in_success) + 1e-9)
         self.words = NameWords(calls.names)
-        self.ridge = Ridge(calls)
-        rows = np.flatnonzero(calls.state_N >= 0)[-MOST_STATES:]
-        self._latest_SD = np.ascontiguousarray(calls.states_SD[calls.state_N[rows]])
-        self._latest_next = calls.next_N[rows]
+        self.ridge = Ridge(calls, np.flatnonzero(later_N & (calls.state_N >= 0)))
+        self._later, self._first = (_latest(calls, chosen) for chosen in (later_N, ~later_N))
         self._runs = np.arange(max(0, len(calls.run_ids) - MOST_RUNS), len(calls.run_ids))
         self._said_RD = np.ascontiguousarray(calls.said_RD[self._runs])
 
@@ -59,11 +59,16 @@ class Reading:
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 
-    def nearest(self, state_D: FloatArray | None) -> FloatArray:
-        """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none."""
+    def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
+        """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
+
+        States before a run's first call are compared with each other alone: users then say what they want, and later
+        how they want it.
+        """
         best = np.zeros(self.tools, dtype=np.float32)
-        if state_D is not None and len(self._latest_SD):
-            np.maximum.at(best, self._latest_next, self._latest_SD @ state_D)
+        states_SD, next_S = self._first if first else self._later
+        if state_D is not None and len(next_S):
+            np.maximum.at(best, next_S, states_SD @ state_D)
         return best
 
     def similar_runs(self, said_D: FloatArray | None) -> tuple[FloatArray, NDArray[np.intp]]:
@@ -79,6 +84,11 @@ class Reading:
         near = np.flatnonzero(logits > -_CLEAR)
         weights = np.exp(logits[near])
         return weights / weights.sum(), self._runs[near]
+
+
+def _latest(calls: Calls, chosen_N: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.int32]]:
+    rows = np.flatnonzero(chosen_N & (calls.state_N >= 0))[-MOST_STATES:]
+    return np.ascontiguousarray(calls.states_SD[calls.state_N[rows]]), calls.next_N[rows]
 
 
 def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:

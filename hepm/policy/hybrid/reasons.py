@@ -33,9 +33,7 @@ def reason(query: Query, support: int, failures: int, row: FloatArray, spoke: Fl
     nearest = float(row[NAMES.index("nearest")])
     strongest = sorted(range(len(NAMES)), key=lambda feature: (-float(spoke[feature]), feature))
     said = dict.fromkeys(
-        _SAID[NAMES[feature]].format(place=place, nearest=nearest)
-        for feature in strongest
-        if spoke[feature] > _ENOUGH
+        _SAID[NAMES[feature]].format(place=place, nearest=nearest) for feature in strongest if spoke[feature] > _ENOUGH
     )
     why = "; ".join(list(said)[:_SHOWN]) or "nothing speaks against it"
     failed = f", {failures} failed ones too" if failures else ""

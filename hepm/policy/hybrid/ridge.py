@@ -1,7 +1,7 @@
 """A linear reading of the whole memory: from what an agent knew, and where it stood, to the tool it called.
 
-Ridge regression on one-hot next tools: W = (XᵀX + λI)⁻¹ XᵀY. Both products are sums over calls, so a new run adds to them and
-nothing is trained again; the system is solved when memory has changed, not when a suggestion is asked for.
+Ridge regression on one-hot next tools: W = (XᵀX + λI)⁻¹ XᵀY. Both products are sums over calls. The system is solved
+when memory has changed, not when a suggestion is asked for, and never on the way of a write.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ _CHUNK: Final = 2048
 
 
 class Ridge:
-    """The solved reading of one snapshot."""
+    """The solved reading of one snapshot.
 
-    def __init__(self, calls: Calls) -> None:
+    Args:
+        rows: The calls to read, each with a state; a run's first call says little about later ones and is left out.
+    """
+
+    def __init__(self, calls: Calls, rows: NDArray[np.intp]) -> None:
         self._tools = len(calls.names)
         self._columns = min(self._tools, MOST_TOOLS)
-        rows = np.flatnonzero(calls.state_N >= 0)[-MOST_CALLS:]
+        rows = rows[-MOST_CALLS:]
         size = calls.states_SD.shape[1] + 3 * self._columns + 4
         gram = np.zeros((size, size), dtype=np.float64)
         cross = np.zeros((size, self._tools), dtype=np.float64)

@@ -10,7 +10,7 @@ from hepm.graph.delta import flags_of
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.query import Query
-from hepm.types import START, StateSummary
+from hepm.types import StateSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,8 @@ class Now:
 
 def read_query(query: Query, reading: Reading) -> Now:
     """Translate a query; tools that memory has never seen become -1."""
-    start = reading.number.get(START, -1)
     known = [reading.number.get(name, -1) for name in query.history]
-    before = (*(start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+    before = (*(reading.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
     called = [tool for tool in known if tool >= 0]
     summary = query.state or StateSummary()
     return Now(

@@ -41,7 +41,8 @@ class NameWords:
         self._holders = {word: np.array(tools) for word, tools in holders.items()}
         # A word that many names hold tells little: log((T + 1) / (holders + 0.5)).
         self._weight = {w: float(np.log((len(names) + 1) / (len(h) + 0.5))) for w, h in holders.items()}
-        self._total_T = self._sums(set(holders), len(names))
+        # A name without words has no share, whatever was said.
+        self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
 
     def _sums(self, said: set[str], size: int) -> FloatArray:
         sums = np.zeros(size, dtype=np.float32)
@@ -51,4 +52,4 @@ class NameWords:
 
     def shares(self, said: set[str]) -> FloatArray:
         """Share of each name's words that was said, rare words counting more: shape (T,), in [0, 1]."""
-        return self._sums(said, len(self._total_T)) / np.maximum(self._total_T, 1e-6)
+        return np.divide(self._sums(said, len(self._total_T)), self._total_T, dtype=np.float32)
