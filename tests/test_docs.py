@@ -1,0 +1,234 @@
+"""What the documentation says is run, resolved and imported."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+import typer
+
+from hepm.cli import app
+from hepm.ingest import read_runs
+from hepm.types import Trajectory
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+QUICKSTART = DOCS / "quickstart.md"
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+DOTTED = re.compile(r"`(hepm(?:\.\w+)+)`")
+OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, text, and the line its text begins at."""
+
+    language: str
+    text: str
+    line: int
+    after: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Fenced blocks in order; `after` is the text between the block before and this one."""
+    text = page.read_text("utf-8")
+    found: list[Block] = []
+    end = 0
+    for match in FENCE.finditer(text):
+        found.append(Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1, text[end : match.start()]))
+        end = match.end()
+    return found
+
+
+def name_of(page: Path) -> str:
+    """The page's path as a test's id."""
+    return str(page.relative_to(ROOT))
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether a block shows what was printed; `...` stands for anything, and runs of white space are equal."""
+    parts = [re.escape(" ".join(part.split())) for part in shown.split("...")]
+    return re.fullmatch(r"\s*" + r".*".join(parts) + r"\s*", " ".join(printed.split())) is not None
+
+
+def run_python(page: Path, block: Block, namespace: dict[str, Any]) -> str:
+    """Run a block; a traceback names the page and its line. What it printed."""
+    code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+    printed = StringIO()
+    with redirect_stdout(printed):
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def commands_of(block: Block) -> Iterator[tuple[str, str]]:
+    """Each `$ hepm` line of a console block with the output shown below it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        if command.startswith("hepm "):
+            yield command, shown
+
+
+def run_command(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `hepm` line as a process of its own."""
+    program = [sys.executable, "-c", "from hepm.cli import main; main()"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HEPM_")}
+    return subprocess.run(
+        [*program, *shlex.split(command)[1:]],
+        cwd=folder,
+        env={**environment, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "CONTRIBUTING.md"], ids=name_of)
+def test_every_python_block_runs_and_prints_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    printed: str | None = None
+    for block in blocks_of(page):
+        if block.language == "python":
+            printed = run_python(page, block, namespace)
+        elif block.language == "console" and page == QUICKSTART:
+            for command, shown in commands_of(block):
+                done = run_command(command, tmp_path)
+                assert done.returncode == 0, f"{name_of(page)}: {command}\n{done.stderr}"
+                assert matches(shown, done.stdout), f"{name_of(page)}: {command}\n{done.stdout}"
+        elif block.language == "text" and printed is not None and not block.after.strip():
+            assert matches(block.text, printed), f"{name_of(page)}, line {block.line}:\n{printed}"
+        if block.language != "python":
+            printed = None
+
+
+def example_records() -> list[tuple[str, str]]:
+    """Each JSON block of docs/formats.md with the format that its section is about."""
+    found: list[tuple[str, str]] = []
+    section = ""
+    for block in blocks_of(DOCS / "formats.md"):
+        section = ([section] + re.findall(r"^## (.*)$", block.after, re.MULTILINE))[-1]
+        if block.language == "json":
+            found.append(("hepm" if section.startswith("hepm's own") else section, block.text))
+    return found
+
+
+@pytest.mark.parametrize(("format", "record"), example_records(), ids=lambda value: value if len(value) < 20 else "")
+def test_the_record_shown_for_a_format_is_read_as_that_format_with_calls_and_a_good_outcome(
+    format: str, record: str, tmp_path: Path
+):
+    file = tmp_path / "runs.json"
+    file.write_text(record, "utf-8")
+    [(name, run)] = read_runs([file])
+    assert isinstance(run, Trajectory), run
+    assert name == format
+    assert list(run.calls())
+    assert run.outcome.success
+
+
+def commands() -> dict[str, click.Command]:
+    """Every command of the program by the words that call it."""
+    group = typer.main.get_command(app)
+    found: dict[str, Any] = {}
+
+    def walk(words: tuple[str, ...], command: Any) -> None:
+        children = getattr(command, "commands", None)
+        if children is None:
+            found[" ".join(words)] = command
+            return
+        for name, child in children.items():
+            walk((*words, name), child)
+
+    walk(("hepm",), group)
+    return found
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_a_help_text_with_an_example(name: str):
+    text = commands()[name].help or ""
+    assert text.strip()
+    assert f"Example: `{name}" in text
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_a_section_that_names_its_options_and_no_others(name: str):
+    command: Any = commands()[name]
+    expected = {option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"}
+    # A flag's own negation is made by typer and said once for all of them.
+    turned_off = {option for param in command.params for option in param.secondary_opts}
+    named = set(OPTION.findall(section_of(name)))
+    assert expected - turned_off - {"--help"} <= named
+    assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}
+
+
+def section_of(name: str) -> str:
+    """The part of docs/cli.md under the heading `name`, up to the next heading of its level."""
+    text = (DOCS / "cli.md").read_text("utf-8")
+    parts = re.split(r"^## +", text, flags=re.MULTILINE)
+    found = [part for part in parts if part.partition("\n")[0].strip().strip("`") == name]
+    assert len(found) == 1, f"docs/cli.md needs one section '## {name}'"
+    return found[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path):
+    text = FENCE.sub("", page.read_text("utf-8"))
+    for target in LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{name_of(page)} links to {target}"
+        assert file.is_relative_to(ROOT), f"{name_of(page)} links outside of the project: {target}"
+        if anchor:
+            assert anchor in anchors_of(file), f"{name_of(page)} links to {target}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that a page's headings get."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_of_the_docs_is_in_their_index():
+    index = (DOCS / "README.md").read_text("utf-8")
+    assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= set(LINK.findall(index))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent == DOCS], ids=name_of)
+def test_every_dotted_name_in_the_docs_exists(page: Path):
+    for name in set(DOTTED.findall(page.read_text("utf-8"))):
+        assert is_there(name), f"{name_of(page)} names {name}"
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module, or something inside one."""
+    parts = dotted.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            if not hasattr(found, part) and part not in fields:
+                return False
+            found = getattr(found, part, None)
+        return True
+    return False
