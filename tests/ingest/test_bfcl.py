@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import lzma
 import zipfile
 from pathlib import Path
 
@@ -95,8 +96,6 @@ def test_what_is_no_call_is_refused(text: object):
 
 
 def test_the_answers_are_found_when_compressed(tmp_path: Path):
-    import lzma  # noqa: PLC0415
-
     path = write_bfcl(tmp_path)
     answer = tmp_path / "possible_answer" / path.name
     (answer.parent / (answer.name + ".xz")).write_bytes(lzma.compress(answer.read_bytes()))
