@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -123,7 +124,7 @@ def example_records() -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     section = ""
     for block in blocks_of(DOCS / "formats.md"):
-        section = ([section] + re.findall(r"^## (.*)$", block.after, re.MULTILINE))[-1]
+        section = ([section, *re.findall(r"^## (.*)$", block.after, re.MULTILINE)])[-1]
         if block.language == "json":
             found.append(("hepm" if section.startswith("hepm's own") else section, block.text))
     return found
@@ -169,7 +170,9 @@ def test_every_command_has_a_help_text_with_an_example(name: str):
 @pytest.mark.parametrize("name", commands())
 def test_every_command_has_a_section_that_names_its_options_and_no_others(name: str):
     command: Any = commands()[name]
-    expected = {option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"}
+    expected = {
+        option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"
+    }
     # A flag's own negation is made by typer and said once for all of them.
     turned_off = {option for param in command.params for option in param.secondary_opts}
     named = set(OPTION.findall(section_of(name)))
@@ -232,3 +235,22 @@ def is_there(dotted: str) -> bool:
             found = getattr(found, part, None)
         return True
     return False
+
+
+def test_the_imports_drawn_in_the_architecture_are_those_of_the_code():
+    drawing = blocks_of(DOCS / "architecture.md")[0]
+    assert drawing.language == "mermaid"
+    assert set(re.findall(r"hepm\.(\w+) --> hepm\.(\w+)", drawing.text)) == imports_between_rooms()
+
+
+def imports_between_rooms() -> set[tuple[str, str]]:
+    """Which folder or module of hepm imports which other, but for what stands below all."""
+    package = ROOT / "hepm"
+    found: set[tuple[str, str]] = set()
+    for file in package.rglob("*.py"):
+        room = file.relative_to(package).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hepm."):
+                found.add((room, (node.module or "").split(".")[1]))
+    below = {"types", "errors", "__init__"}
+    return {(one, other) for one, other in found if one != other and not below & {one, other}}
