@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +19,7 @@ from hepm.graph.reembed import reembed
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import START, StateSummary, Suggestions, Tool, ToolName, Trajectory
@@ -203,8 +206,15 @@ class Memory:
 
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
         """Every stored run as a line of hepm's own JSON, in order of arrival; `ingest` reads it back the same."""
+        described = tuple(
+            Tool(tool.name, tool.description, json.loads(tool.parameters))
+            for tool in self._store.tools(namespace=namespace)
+            if tool.description or tool.parameters != "{}"
+        )
         for record, _ in self._store.iter_records(namespace=namespace):
-            yield record
+            # The first run carries what is known of the tools.
+            yield write_run(replace(parse_run(record), tools=described)) if described else record
+            described = ()
 
     # Keeping well
 

@@ -25,9 +25,15 @@ class Embedder(Protocol):
     """
 
     @property
-    def name(self) -> str: ...  # said above
+    def name(self) -> str:
+        """Says which vectors these are."""
+        ...
+
     @property
-    def dimensions(self) -> int: ...
+    def dimensions(self) -> int:
+        """Length of every vector."""
+        ...
+
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """One unit vector per text, in order: shape (N, dimensions), float32.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
@@ -34,6 +34,9 @@ The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bi
 
 
 SAID_CHARS: Final = 2000
+
+_NO_DIGITS: Final = dict.fromkeys(range(ord("0"), ord("9") + 1))
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(slots=True)
@@ -123,9 +126,14 @@ class Run:
     record: str
 
     @cached_property
+    def summaries(self) -> list[str]:
+        """The state summary of each transition, as text."""
+        return [t.state.text for t in self.transitions]
+
+    @cached_property
     def keys(self) -> list[int]:
         """The state key of each transition."""
-        return [state_key(t.state.text) for t in self.transitions]
+        return [state_key(summary) for summary in self.summaries]
 
     @property
     def said(self) -> str:
@@ -142,10 +150,10 @@ class Run:
 class Delta:
     """What runs add, ready to be merged and applied."""
 
-    edges: dict[Edge, EdgeCounts] = field(default_factory=dict[Edge, EdgeCounts])
-    tools: dict[ToolName, ToolCounts] = field(default_factory=dict[ToolName, ToolCounts])
-    states: dict[Move, dict[int, StateSeen]] = field(default_factory=dict[Move, dict[int, StateSeen]])
-    passages: dict[Edge, set[str]] = field(default_factory=dict[Edge, set[str]])
+    edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
+    tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
+    states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
+    passages: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def of(cls, runs: Iterable[Run]) -> Delta:
@@ -169,17 +177,17 @@ class Delta:
 
     def _add(self, part: Delta) -> None:
         for edge, counts in part.edges.items():
-            self.edges.setdefault(edge, EdgeCounts()).add(counts)
+            self.edges[edge].add(counts)
         self._add_tools(part.tools)
         for edge, runs in part.passages.items():
-            self.passages.setdefault(edge, set()).update(runs)
+            self.passages[edge].update(runs)
         for move, states in part.states.items():
             for key, state in states.items():
                 self._see(move, key, StateSeen(state.summary, state.trajectory, state.step, state.seen, state.count))
 
     def _add_tools(self, tools: Mapping[ToolName, ToolCounts]) -> None:
         for name, tool in tools.items():
-            self.tools.setdefault(name, ToolCounts()).add(tool)
+            self.tools[name].add(tool)
 
     def _count(self, run: Run) -> None:
         trajectory = run.trajectory
@@ -191,19 +199,19 @@ class Delta:
             unlabelled=int(success is None),
         )
         for edge in run.edges:
-            self.edges.setdefault(edge, EdgeCounts()).add(one)
-            self.passages.setdefault(edge, set()).add(trajectory.id)
+            self.edges[edge].add(one)
+            self.passages[edge].add(trajectory.id)
         for call in trajectory.calls():
-            tool = self.tools.setdefault(call.name, ToolCounts())
+            tool = self.tools[call.name]
             tool.calls += 1
             tool.errors += call.error is True
         if success is not None:
-            for t, key in zip(run.transitions, run.keys, strict=True):
-                seen = StateSeen(t.state.text, trajectory.id, t.step, trajectory.ended_at or 0.0)
+            for t, summary, key in zip(run.transitions, run.summaries, run.keys, strict=True):
+                seen = StateSeen(summary, trajectory.id, t.step, trajectory.ended_at or 0.0)
                 self._see(move_of(t, success=success), key, seen)
 
     def _see(self, move: Move, key: int, state: StateSeen) -> None:
-        states = self.states.setdefault(move, {})
+        states = self.states[move]
         if key in states:
             states[key].add(state)
         else:
@@ -230,12 +238,10 @@ def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
     return names if len(names) == 1 else tuple(sorted(set(names)))
 
 
-_DIGITS = re.compile(r"\d+")
-
-
+@lru_cache(maxsize=65_536)  # runs of one task repeat each other's states
 def state_key(summary: str) -> int:
     """Equal for near-identical summaries: those that differ in digits, case or white space alone. Signed, 63 bits."""
-    plain = " ".join(_DIGITS.sub("0", summary).lower().split())
+    plain = " ".join(summary.translate(_NO_DIGITS).lower().split())
     return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
 
 
@@ -269,7 +275,7 @@ def flags_of(state: StateSummary) -> int:
 def sequence_of(run: Run) -> str:
     """The run's steps as JSON: a list of [targets, flags, key]."""
     steps = [(t.targets, flags_of(t.state), key) for t, key in zip(run.transitions, run.keys, strict=True)]
-    return json.dumps(steps, ensure_ascii=False, separators=(",", ":"))
+    return _encode(steps)
 
 
 def steps_of(sequence: str) -> list[Step]:

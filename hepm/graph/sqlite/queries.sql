@@ -33,8 +33,9 @@ SELECT
     (SELECT count(*) FROM edge WHERE namespace = :namespace),
     (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL);
 
--- name: find_digest
-SELECT digest, success, seq FROM trajectory WHERE namespace = :namespace AND id = :id;
+-- name: find_digests
+SELECT id, digest, success, seq FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
@@ -175,6 +176,11 @@ INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
 INSERT OR REPLACE INTO vector (state, embedding)
 SELECT id, :embedding FROM state WHERE id = :state AND namespace = :namespace AND summary IS NOT NULL;
 
+-- name: states_on_move
+-- With those whose text was dropped: answered from the index alone.
+SELECT count(*) FROM state
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success;
+
 -- name: kept_states
 SELECT count(*) FROM state
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
@@ -194,7 +200,7 @@ UPDATE state SET summary = NULL WHERE id = :state;
 DELETE FROM vector WHERE state = :state;
 
 -- name: drop_state_after
-DELETE FROM state_after WHERE state = :state;
+DELETE FROM state_after WHERE namespace = :namespace AND tool = :tool AND state = :state;
 
 -- name: states_of_move
 SELECT id FROM state

@@ -126,9 +126,11 @@ class SQLiteStore:
         fresh: dict[str, Run] = {}
         duplicates: list[str] = []
         conflicts: list[str] = []
+        ids = json.dumps([run.trajectory.id for run in runs])
+        known = {name: row for name, *row in write.run("find_digests", ids=ids).fetchall()}
         for run in runs:
             name = run.trajectory.id
-            row = write.run("find_digest", id=name).fetchone()
+            row = known.get(name)
             if row is None and name not in fresh:
                 fresh[name] = run
                 continue
@@ -141,6 +143,7 @@ class SQLiteStore:
                     self._retract(write, [name], replay)
                     write.run("delete_run_vector", seq=row[2])
                     write.run("delete_trajectory", seq=row[2])
+                    del known[name]
                 fresh[name] = run
             else:
                 duplicates.append(name)
@@ -278,13 +281,7 @@ class SQLiteStore:
 
     def find_digests(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Content digests of those of the ids that are stored."""
-        found: dict[str, str] = {}
-        with self._connections.reading() as db:
-            for name in ids:
-                row = db.execute(self._statements["find_digest"], {"namespace": namespace, "id": name}).fetchone()
-                if row:
-                    found[name] = row[0]
-        return found
+        return {row[0]: row[1] for row in self._rows("find_digests", namespace=namespace, ids=json.dumps(ids))}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
         """Every stored trajectory's record in order of arrival, and whether it counts."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
 from hepm.graph.store import FloatArray
 from hepm.types import ToolName
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Transaction:
@@ -107,7 +110,7 @@ class Transaction:
             self.run("delete_passages", seq=row)
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
-                self._drop_state(state)
+                self._drop_state(state, move.sources)
                 self.run("delete_state", state=state)
 
     def records_on_move(self, move: Move) -> dict[str, str]:
@@ -186,19 +189,22 @@ class Transaction:
                 self.run("add_vector", state=row, embedding=to_blob(vector))
         self._sources.update(move.sources)
         if grown:
-            self._keep_bound(place)
+            self._keep_bound(move, place)
 
-    def _keep_bound(self, place: Mapping[str, object]) -> None:
+    def _keep_bound(self, move: Move, place: Mapping[str, object]) -> None:
+        if int(self.run("states_on_move", **place).fetchone()[0]) <= self._states_per_move:
+            return
         excess = int(self.run("kept_states", **place).fetchone()[0]) - self._states_per_move
         if excess > 0:
             self._rewritten = True
             for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
-                self._drop_state(state)
+                self._drop_state(state, move.sources)
                 self.run("drop_text", state=state)
 
-    def _drop_state(self, state: int) -> None:
+    def _drop_state(self, state: int, sources: Sequence[ToolName]) -> None:
         self.run("drop_vector", state=state)
-        self.run("drop_state_after", state=state)
+        for tool in sources:
+            self.run("drop_state_after", tool=tool, state=state)
 
 
 def to_blob(vector: FloatArray) -> bytes:
@@ -216,4 +222,4 @@ def _place(move: Move) -> dict[str, object]:
 
 
 def _json(names: Sequence[ToolName]) -> str:
-    return json.dumps(names, ensure_ascii=False, separators=(",", ":"))
+    return _encode(names)
