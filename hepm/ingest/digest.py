@@ -44,7 +44,7 @@ def identified(
     if not turns:
         raise RecordError("the run holds no messages")
     tags = {} if tags is None else tags
-    content = _content(turns, outcome, environment, task, model=model, tags=tags)
+    content = _content(turns, environment, task, model=model, tags=tags)
     "".join((own_id, file_model, user)).encode()
     return Trajectory(
         own_id or _HASHED + _hex(content),
@@ -59,18 +59,18 @@ def content_digest(trajectory: Trajectory) -> str:
     """
     t = trajectory
     if t.id.startswith(_HASHED):
-        return _hex(_encode([t.id, t.environment, t.task, t.outcome.reward, t.outcome.success]).encode())
-    return _hex(_content(t.turns, t.outcome, t.environment, t.task, model=t.model, tags=t.tags))
+        return _hex(_encode([t.id, t.environment, t.task]).encode())
+    return _hex(_content(t.turns, t.environment, t.task, model=t.model, tags=t.tags))
 
 
 def _hex(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
 
-def _content(
-    turns: tuple[Turn, ...], outcome: Outcome, environment: str, task: str, *, model: str, tags: Mapping[str, str]
-) -> bytes:
+def _content(turns: tuple[Turn, ...], environment: str, task: str, *, model: str, tags: Mapping[str, str]) -> bytes:
     """Everything that tells one run from another, as bytes that no two different runs share.
+
+    The outcome is no part of it: a run whose label becomes known later is still the same run.
 
     Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths
     stand in the header and keep them apart.
@@ -86,9 +86,7 @@ def _content(
             if result is not None:
                 texts.append(result)
     lengths = list(map(len, texts))
-    header = _encode(
-        (environment, task, model, dict(tags), outcome.reward, outcome.success, roles, counts, lengths, calls)
-    )
+    header = _encode((environment, task, model, dict(tags), roles, counts, lengths, calls))
     if header.count("{") + header.count("[") > MAX_DEPTH + 2 * len(calls):
         _check_depth(calls)
     texts.append(header)

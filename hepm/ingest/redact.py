@@ -64,7 +64,7 @@ DEFAULT_RULES: Final = (
     Rule("slack-token", re.compile(r"\bxox[a-z]-(?:[A-Za-z0-9-]{10,}|[A-Za-z0-9-]*…)"), ("xox",)),
     Rule("huggingface-token", re.compile(r"\bhf_(?:[A-Za-z0-9]{20,}|[A-Za-z0-9]*…)"), ("hf_",)),
     Rule("jwt", re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyj",)),
-    Rule("password", re.compile(r"://(?P<secret>[^\s/:@\"'<>]{1,256}:[^\s/@\"'<>]{1,256})@"), ("://",)),
+    Rule("password", re.compile(r"://(?P<secret>[^\s/:@\"'<>]{1,256}:[^\s/@\"'<>]{1,256})(?:@|…)"), ("://",)),
     Rule("token", re.compile(r"\bbearer\s+(?P<secret>(?=[\w.~+/=-]*\d)[\w.~+/=-]{16,})", re.IGNORECASE), ("bearer",)),
     Rule(
         "password",

@@ -1,0 +1,302 @@
+"""Speed of suggestions, opening and ingest, each beside a baseline in the same run.
+
+usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--states 500000] [--part NAME]...
+
+Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor over
+the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library), flat
+(cost per run at ten times the volume), start (importing hepm against a bare Python). Prints one JSON line a part; RUNS
+is $HEPM_RECORDED_RUNS, else ../shared/data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import lzma
+import os
+import platform
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+from hepm import Memory, Outcome, StateSummary, ToolCall, Trajectory, Turn
+from hepm.graph.sqlite import SQLiteStore
+from hepm.policy import Procedural, Query
+from hepm.policy.hybrid import Hybrid
+from hepm.policy.query import Floors
+
+SEED = 7
+DIMENSIONS = 512
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
+    )
+    parser.add_argument("--tools", type=int, default=5000)
+    parser.add_argument("--edges", type=int, default=200_000)
+    parser.add_argument("--states", type=int, default=500_000)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    arguments = parser.parse_args()
+    for part in arguments.part or PARTS:
+        found = PARTS[part](arguments)
+        about = {"part": part, "machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": sys.version[:6]}
+        print(json.dumps(about | found), flush=True)
+
+
+def micros(function: Callable[[], object], repeats: int = 300) -> dict[str, float]:
+    """Median and 95th percentile, microseconds."""
+    times: list[float] = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function()
+        times.append(1e6 * (time.perf_counter() - started))
+    return {"median_us": round(statistics.median(times), 1), "p95_us": round(float(np.percentile(times, 95)), 1)}
+
+
+def big_store(path: Path, arguments: argparse.Namespace) -> None:
+    """Tools, edges and states written straight into the tables: what many runs would leave behind."""
+    random = np.random.default_rng(SEED)
+    SQLiteStore(path).close()
+    store = SQLiteStore(path)
+    store.set_embedder("hepm/hash-512", DIMENSIONS)
+    store.close()
+    names = [f"tool_{number:05d}" for number in range(arguments.tools)]
+    database = sqlite3.connect(path)
+    database.executemany("INSERT INTO tool VALUES ('big', ?, '', '{}', 9, 0)", [(name,) for name in names])
+    per_tool = arguments.edges // arguments.tools
+    popular = np.arange(1, arguments.tools + 1) ** -0.6
+    popular /= popular.sum()
+    edges: list[tuple[str, str, int, int, int]] = []
+    for source in names:
+        for target in random.choice(arguments.tools, per_tool, replace=False, p=popular):
+            support = int(random.integers(1, 50))
+            edges.append((source, names[target], support, support << 29, int(random.integers(0, 9))))
+    database.executemany("INSERT INTO edge VALUES ('big', ?, ?, ?, ?, ?, 0)", edges)
+    vector = random.normal(size=(1000, DIMENSIONS))
+    blobs = [(row / np.linalg.norm(row)).astype("<f2").tobytes() for row in vector]
+    for start in range(0, arguments.states, 50_000):
+        rows = range(start + 1, min(start + 50_000, arguments.states) + 1)
+        of = [edges[row % len(edges)] for row in rows]
+        database.executemany(
+            "INSERT INTO state VALUES (?, 'big', ?, ?, 1, ?, 1, 0.0, 'run', 0, ?)",
+            [
+                (row, json.dumps([edge[0]]), json.dumps([edge[1]]), row, f"state {row}")
+                for row, edge in zip(rows, of, strict=True)
+            ],
+        )
+        database.executemany(
+            "INSERT INTO state_after VALUES ('big', ?, ?)", [(edge[0], row) for row, edge in zip(rows, of, strict=True)]
+        )
+        database.executemany("INSERT INTO vector VALUES (?, ?)", [(row, blobs[row % 1000]) for row in rows])
+    database.commit()
+    database.close()
+
+
+def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "big.hepm"
+        big_store(path, arguments)
+        with Memory.open(path) as memory:
+            tool = "tool_00042"
+            graph = memory.graph(namespace="big")
+            weigh = nx.DiGraph()
+            weigh.add_weighted_edges_from(graph.out_edges(tool, data="weight"))
+            policy, mirror = Procedural(), memory.mirror("big")
+            vector = memory.embedder.embed(["a state"])[0]
+            memory.suggest(tool, policy="procedural", namespace="big")
+            episodic = Query(after=(tool,), history=(tool,), vector=vector)
+            memory.suggest(tool, state="a state", policy="episodic", namespace="big")
+            plain = micros(lambda: sorted(graph[tool].items(), key=lambda edge: -edge[1]["weight"])[:2])
+            bare = micros(lambda: sorted(graph[tool].items(), key=str)[:2])
+            asked = micros(lambda: policy.suggest(mirror, Query(after=(tool,), history=(tool,))))
+            through = micros(lambda: memory.suggest(tool, policy="procedural", namespace="big"))
+            from hepm.policy import Episodic
+
+            similar = micros(lambda: Episodic(floors=Floors(similarity=-1)).suggest(mirror, episodic))
+            states = len(mirror.block(tool))
+            size = mirror.block(tool).nbytes / (states * DIMENSIONS * 4)
+    return {
+        "procedural": asked,
+        "memory.suggest procedural": through,
+        "baseline sorted(G[a].items()) by weight": plain,
+        "baseline sorted by text": bare,
+        "episodic, vector ready": similar | {"states": states},
+        "block bytes / vector bytes": round(size, 3),
+        "hybrid, vectors ready": hybrid(),
+    }
+
+
+def hybrid(tools: int = 80, states: int = 200, runs: int = 1000) -> dict[str, object]:
+    """A memory of `tools` candidates, with about `states` states after the last tool."""
+    random = np.random.default_rng(SEED)
+    words = [f"word{number}" for number in range(400)]
+    chosen = [f"{words[i]}_{words[i + 100]}" for i in range(tools)]
+
+    def run(number: int) -> Trajectory:
+        said = " ".join(random.choice(words, 30))
+        first = chosen[0] if number * states % runs < states else chosen[int(random.integers(1, tools))]
+        names = [first, *random.choice(chosen[1:], 4)]
+        turns = [Turn("user", said)]
+        turns += [Turn("assistant", "", (ToolCall(name, result=" ".join(random.choice(words, 20))),)) for name in names]
+        return Trajectory(f"run{number}", tuple(turns), Outcome(1.0, bool(number % 4)))
+
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        memory.ingest(run(number) for number in range(runs))
+        state = StateSummary(said=(" ".join(words[:30]),), result=" ".join(words[50:70]), tools=(chosen[0],))
+        vectors = memory.embedder.embed([state.text, state.said[0]])
+        query = Query((chosen[0],), (chosen[0],), state, vectors[0], vectors[1])
+        policy, mirror = Hybrid(floors=Floors(chance=0.0)), memory.mirror()
+        policy.suggest(mirror, query)
+        return micros(lambda: policy.suggest(mirror, query)) | {
+            "candidates": tools,
+            "states after the last tool": len(mirror.block(chosen[0])),
+            "runs": runs,
+        }
+
+
+def part_open(arguments: argparse.Namespace) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "big.hepm"
+        big_store(path, argparse.Namespace(**{**vars(arguments), "states": 0}))
+        ours: list[float] = []
+        bare: list[float] = []
+        for _ in range(7):
+            started = time.perf_counter()
+            with Memory.open(path) as memory:
+                memory.mirror("big")
+                ours.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            database = sqlite3.connect(path)
+            database.execute(
+                "SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge "
+                "WHERE namespace = 'big' ORDER BY source, target"
+            ).fetchall()
+            database.close()
+            bare.append(time.perf_counter() - started)
+    return {
+        "edges": arguments.edges,
+        "open_s": round(statistics.median(ours), 3),
+        "baseline bare cursor_s": round(statistics.median(bare), 3),
+        "ratio": round(statistics.median(ours) / statistics.median(bare), 2),
+    }
+
+
+def parse_with_the_standard_library(root: Path) -> None:
+    for path in sorted(root.rglob("*")):
+        if not path.is_file() or not any(part in path.name for part in (".json", ".tar")):
+            continue
+        content = path.read_bytes()
+        if path.suffix == ".xz":
+            content = lzma.decompress(content)
+        if ".tar" in path.name:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                for member in archive:
+                    opened = archive.extractfile(member)
+                    if opened:
+                        json.loads(opened.read())
+            continue
+        try:
+            json.loads(content)
+        except json.JSONDecodeError:
+            for line in content.splitlines():
+                if line.strip():
+                    json.loads(line)
+
+
+def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
+    if not arguments.runs.is_dir():
+        return {"skipped": f"no recorded runs in {arguments.runs}"}
+    plain: list[float] = []
+    ours: dict[bool, list[float]] = {False: [], True: []}
+    stored = 0
+    for _ in range(3):
+        started = time.perf_counter()
+        parse_with_the_standard_library(arguments.runs)
+        plain.append(time.perf_counter() - started)
+        for vectors, times in ours.items():
+            with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+                started = time.perf_counter()
+                stored = memory.ingest(arguments.runs, vectors=vectors).stored
+                times.append(time.perf_counter() - started)
+    base = statistics.median(plain)
+    without, with_vectors = (statistics.median(ours[vectors]) for vectors in (False, True))
+    return {
+        "runs": stored,
+        "baseline decompress and parse_s": round(base, 2),
+        "without vectors_s": round(without, 2),
+        "ratio without vectors": round(without / base, 2),
+        "with lexical vectors_s": round(with_vectors, 2),
+        "ratio with vectors": round(with_vectors / base, 2),
+    }
+
+
+def part_flat(arguments: argparse.Namespace) -> dict[str, object]:
+    del arguments
+    random = np.random.default_rng(SEED)
+
+    def runs(first: int, count: int) -> list[Trajectory]:
+        found: list[Trajectory] = []
+        for number in range(first, first + count):
+            names = [f"tool{i}" for i in random.integers(0, 60, 6)]
+            said = " ".join(f"word{i}" for i in random.integers(0, 2000, 40))
+            turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
+            found.append(Trajectory(f"run{number}", turns, Outcome(1.0, True)))
+        return found
+
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        times: list[float] = []
+        for part in range(10):
+            batch = runs(part * 2000, 2000)
+            started = time.perf_counter()
+            memory.ingest(batch)
+            times.append(time.perf_counter() - started)
+    first, last = statistics.median(times[:3]), statistics.median(times[-3:])
+    return {
+        "runs": 20_000,
+        "first tenths_us_per_run": round(1e6 * first / 2000, 1),
+        "last tenths_us_per_run": round(1e6 * last / 2000, 1),
+        "ratio": round(last / first, 2),
+    }
+
+
+def part_start(arguments: argparse.Namespace) -> dict[str, object]:
+    del arguments
+
+    def seconds(code: str) -> float:
+        times: list[float] = []
+        for _ in range(9):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times.append(time.perf_counter() - started)
+        return statistics.median(times)
+
+    bare = seconds("pass")
+    return {
+        "bare python_ms": round(1e3 * bare),
+        "import hepm, over bare_ms": round(1e3 * (seconds("import hepm") - bare)),
+        "from hepm import Memory, over bare_ms": round(1e3 * (seconds("from hepm import Memory") - bare)),
+    }
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
+    "suggest": part_suggest,
+    "open": part_open,
+    "ingest": part_ingest,
+    "flat": part_flat,
+    "start": part_start,
+}
+
+if __name__ == "__main__":
+    main()
