@@ -40,6 +40,13 @@ class Header:
     states_per_move: int
 
 
+class Known(NamedTuple):
+    """A stored run: the digest of its content, and whether its outcome is known."""
+
+    digest: str
+    labelled: bool
+
+
 class EdgeRow(NamedTuple):
     """One edge as stored; `inverse_steps` in units of 2^-32 (see `hepm.graph.delta`)."""
 
@@ -175,8 +182,8 @@ class Store(Protocol):
         """Counts of everything."""
         ...
 
-    def find_digests(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
-        """Content digests of those of the ids that are stored."""
+    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
+        """What is stored under those of the ids that are."""
         ...
 
     def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.graph.delta import Run
-from hepm.graph.store import FloatArray, Store
+from hepm.graph.store import FloatArray, Known, Store
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.redact import Redactor
@@ -104,8 +104,8 @@ class Pipeline:
 
     def _store_batch(self, batch: Sequence[Trajectory]) -> None:
         runs = [self._prepare(trajectory) for trajectory in batch]
-        known = self._store.find_digests([run.trajectory.id for run in runs], namespace=self._namespace)
-        new = [run for run in runs if run.trajectory.id not in known]
+        known = self._store.find_known([run.trajectory.id for run in runs], namespace=self._namespace)
+        new = [run for run in runs if _may_be_stored(run, known.get(run.trajectory.id))]
         added = self._store.add(
             runs, embed_texts(new, self._embedder), namespace=self._namespace, replay=replay_with(self._embedder)
         )
@@ -177,6 +177,10 @@ def _batches(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
             batch = []
     if batch:
         yield batch
+
+
+def _may_be_stored(run: Run, known: Known | None) -> bool:
+    return known is None or not (known.labelled or run.trajectory.outcome.success is None)
 
 
 def _conflict(trajectory: Trajectory) -> Rejection:

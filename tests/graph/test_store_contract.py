@@ -55,7 +55,10 @@ def test_parallel_calls_make_every_pair_across_two_turns_and_none_inside_one(sto
 
 
 def test_failed_and_unlabelled_runs_are_told_apart_and_add_nothing_to_support(store: Store) -> None:
-    add(store, Shelf(trajectory("won", "a"), trajectory("lost", "a", success=False), trajectory("open", "a", success=None)))
+    add(
+        store,
+        Shelf(trajectory("won", "a"), trajectory("lost", "a", success=False), trajectory("open", "a", success=None)),
+    )
     assert store.edges(namespace=NS) == [(START, "a", 1, INVERSE_STEPS_UNIT, 1, 1)]
 
 
@@ -146,7 +149,7 @@ def test_a_namespace_never_sees_another(store: Store) -> None:
     assert everything(store, "ours") == ([], [], [], [])
     assert store.totals(namespace="ours").trajectories == 0
     assert store.forget(Selection(task="t"), namespace="ours", replay=shelf.replay) == []
-    assert store.find_digests(["r"], namespace="ours") == {}
+    assert store.find_known(["r"], namespace="ours") == {}
     assert store.runs_of(START, "a", namespace="ours", limit=9) == []
     assert store.summaries_of(START, "a", namespace="ours", limit=9) == []
     assert store.runs_after(0, namespace="ours") == []
@@ -174,7 +177,9 @@ def test_hostile_names_are_stored_as_they_are(store: Store, name: str) -> None:
     add(store, Shelf(trajectory(name, name, task=name, user=name, goal=name)), namespace=name)
     assert [row.name for row in store.tools(namespace=name)] == [name]
     assert store.runs_of(START, name, namespace=name, limit=1) == [name]
-    assert store.forget(Selection(user=name), namespace=name, replay=Shelf(trajectory(name, name, goal=name)).replay) == [name]
+    assert store.forget(
+        Selection(user=name), namespace=name, replay=Shelf(trajectory(name, name, goal=name)).replay
+    ) == [name]
 
 
 def test_writers_on_several_threads_count_every_run_once(store: Store) -> None:
@@ -216,7 +221,10 @@ def shelf_of(drawn: Sequence[tuple[list[str], bool | None, str, str, float | Non
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=runs, data=st.data())
 def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
-    make_store: MakeStore, counting: str, drawn: list[tuple[list[str], bool | None, str, str, float | None]], data: st.DataObject
+    make_store: MakeStore,
+    counting: str,
+    drawn: list[tuple[list[str], bool | None, str, str, float | None]],
+    data: st.DataObject,
 ) -> None:
     trajectories = shelf_of(drawn)
     shelf = Shelf(*trajectories)

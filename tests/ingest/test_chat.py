@@ -167,9 +167,16 @@ def test_ids_depend_on_content_and_not_on_files_or_the_order_of_keys(tmp_path: P
 
 @pytest.mark.parametrize(
     "change",
-    [{"reward": 0.0}, {"task": "other"}, {"environment": "x"}, {"model": "x"}, {"messages": CHAT["messages"][:-1]}],
+    [{"task": "other"}, {"environment": "x"}, {"model": "x"}, {"messages": CHAT["messages"][:-1]}],
 )
 def test_ids_differ_where_the_run_does(tmp_path: Path, change: dict[str, Any]):
     records = [CHAT, changed(CHAT, **change)]
     runs, _ = read(write(tmp_path / "log.jsonl", *records), options=ReadOptions(ids="content"))
     assert runs[0].id != runs[1].id
+
+
+def test_an_outcome_that_becomes_known_later_leaves_the_id_as_it_was(tmp_path: Path):
+    runs, _ = read(
+        write(tmp_path / "log.jsonl", CHAT, changed(CHAT, reward=0.0)), options=ReadOptions(ids="content")
+    )
+    assert runs[0].id == runs[1].id

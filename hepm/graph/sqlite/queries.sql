@@ -33,7 +33,7 @@ SELECT
     (SELECT count(*) FROM edge WHERE namespace = :namespace),
     (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL);
 
--- name: find_digests
+-- name: find_known
 SELECT id, digest, success, seq FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 

@@ -20,6 +20,7 @@ from hepm.graph.store import (
     Counting,
     FloatArray,
     Header,
+    Known,
     Replay,
     RunRow,
     Selection,
@@ -127,7 +128,7 @@ class SQLiteStore:
         duplicates: list[str] = []
         conflicts: list[str] = []
         ids = json.dumps([run.trajectory.id for run in runs])
-        known = {name: row for name, *row in write.run("find_digests", ids=ids).fetchall()}
+        known = {name: row for name, *row in write.run("find_known", ids=ids).fetchall()}
         for run in runs:
             name = run.trajectory.id
             row = known.get(name)
@@ -279,9 +280,10 @@ class SQLiteStore:
         """Counts of everything."""
         return Totals(*self._rows("totals", namespace=namespace)[0])
 
-    def find_digests(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
-        """Content digests of those of the ids that are stored."""
-        return {row[0]: row[1] for row in self._rows("find_digests", namespace=namespace, ids=json.dumps(ids))}
+    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
+        """What is stored under those of the ids that are."""
+        rows = self._rows("find_known", namespace=namespace, ids=json.dumps(ids))
+        return {name: Known(digest, success is not None) for name, digest, success, _ in rows}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
         """Every stored trajectory's record in order of arrival, and whether it counts."""
