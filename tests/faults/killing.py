@@ -1,0 +1,266 @@
+"""Kill a process while it writes a store, look at what is left, go on; again and again.
+
+    python -m tests.faults.killing --kills 200
+
+Each job is a child process that changes a store in many small transactions and acknowledges each on its standard
+output. It gets SIGKILL at a random moment. Then the store must open, `hepm doctor` must find nothing, what was
+acknowledged must be there exactly once, and a child that goes on must end where one that was never killed ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from hepm.memory import Memory
+from tests.faults.command import HEPM, quick
+from tests.faults.content import Content, content_of
+from tests.faults.logs import USERS, write_files
+
+FILES: Final = 24
+RUNS: Final = 15
+"""Of the small files that a job stores one by one."""
+
+MANY: Final = 2500
+"""Runs of the one file that the command line stores in batches."""
+
+
+# Jobs, as the child process runs them. Each prints what it has done when that is safe, and starts over from any state.
+
+
+def _say(word: str) -> None:
+    print(word, flush=True)
+
+
+def _ingest(memory: Memory, folder: Path) -> None:
+    for path in sorted((folder / "small").iterdir()):
+        memory.ingest(path)
+        _say(path.name)
+
+
+def _forget(memory: Memory, folder: Path) -> None:
+    del folder
+    for user in USERS[:-1]:
+        memory.forget(user=user)
+        _say(user)
+
+
+def _rebuild(memory: Memory, folder: Path) -> None:
+    del folder
+    for number in range(3):
+        memory.rebuild()
+        _say(str(number))
+
+
+def _reembed(memory: Memory, folder: Path) -> None:
+    del folder
+    for name in ("hash-64", "hash-128", "hash-256"):
+        memory.reembed(name)
+        _say(name)
+
+
+JOBS: Final[dict[str, Callable[[Memory, Path], None]]] = {
+    "ingest": _ingest,
+    "forget": _forget,
+    "rebuild": _rebuild,
+    "reembed": _reembed,
+}
+CLI: Final = "cli"
+KINDS: Final = (*JOBS, CLI)
+
+
+def child(kind: str, store: Path, folder: Path) -> None:
+    """Do a job to its end; "ready" is said when all is loaded, so that a kill can be aimed at the work itself."""
+    _say("ready")
+    with Memory.open(store) as memory:
+        JOBS[kind](memory, folder)
+    _say("end")
+
+
+# The parent
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a series of kills came to.
+
+    Attributes:
+        in_the_middle: Kills that hit after the first acknowledgement and before the end.
+        faults: Sentences on everything that was not as it should be.
+    """
+
+    kills: int = 0
+    in_the_middle: int = 0
+    finished_first: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+
+class Killer:
+    """Kills one kind of job; every series begins with a fresh store and ends when the job gets through.
+
+    Args:
+        folder: Where logs and stores lie.
+    """
+
+    def __init__(self, kind: str, folder: Path, *, seed: int = 0) -> None:
+        self.kind = kind
+        self._folder = folder
+        self._random = random.Random(f"{kind} {seed}")
+        self._store = folder / f"{kind}.hepm"
+        self._before = folder / f"{kind}-before.hepm"
+        self.tally = Tally()
+        self._log = folder / "many" / "0000.jsonl"
+        if not self._log.exists():
+            write_files(folder / "small", files=FILES, runs=RUNS)
+            write_files(folder / "many", files=1, runs=MANY, prefix="many")
+        if kind not in ("ingest", CLI):
+            self._prepare()
+        self._restart()
+        began = time.monotonic()
+        self._run(None)
+        self._span_s = time.monotonic() - began
+        self._whole = content_of(self._store)
+        self._start = content_of(self._before) if self._before.exists() else None
+        self._restart()
+
+    def kill(self, times: int) -> Tally:
+        """So many kills; then the last series is brought to its end."""
+        while self.tally.kills < times:
+            self._round(self._random.uniform(0, self._span_s))
+        self._finish()
+        return self.tally
+
+    def _prepare(self) -> None:
+        if not self._before.exists():
+            with Memory.open(self._before) as memory:
+                memory.ingest(sorted((self._folder / "small").iterdir()))
+
+    def _restart(self) -> None:
+        for path in self._folder.glob(f"{self._store.name}*"):
+            path.unlink()
+        if self._before.exists():
+            shutil.copy(self._before, self._store)
+
+    def _round(self, after_s: float) -> None:
+        said, killed = self._run(after_s)
+        if not killed:
+            self.tally.finished_first += 1
+        else:
+            self.tally.kills += 1
+            self.tally.in_the_middle += bool(said)
+        self._check(said, killed)
+        if not killed:
+            self._compare()
+            self._restart()
+
+    def _finish(self) -> None:
+        said, _ = self._run(None)
+        self._check(said, False)
+        self._compare()
+
+    def _command(self) -> list[str]:
+        if self.kind == CLI:
+            return [HEPM, "ingest", str(self._log), "--store", str(self._store), "--json"]
+        return [sys.executable, "-m", "tests.faults.killing", "--child", self.kind, str(self._store), str(self._folder)]
+
+    def _run(self, kill_after_s: float | None) -> tuple[list[str], bool]:
+        """The acknowledgements of a child, and whether it was killed; None lets it come to its end."""
+        process = subprocess.Popen(
+            self._command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            ready = self.kind == CLI or process.stdout.readline() == "ready\n"
+            if kill_after_s is not None and ready:
+                try:
+                    process.wait(kill_after_s)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            out, err = process.communicate()
+        killed = process.returncode == -9
+        if not killed and process.returncode:
+            self._blame(f"the child failed by itself with {process.returncode}: {err[-500:]}")
+        words = [] if self.kind == CLI else [word for word in out.splitlines() if word != "end"]
+        return words, killed
+
+    def _check(self, said: list[str], killed: bool) -> None:
+        if not self._store.exists():
+            if said:
+                self._blame(f"{said} were acknowledged, and there is no store")
+            return
+        doctor = quick("doctor", "--store", self._store, "--json")
+        findings = doctor.json["findings"] if doctor.out else {"": [{"what": doctor.err, "repair": ""}]}
+        waiting = self.kind == "reembed" and killed  # states that lack a vector are what it goes on with
+        for finding in (one for found in findings.values() for one in found):
+            if not (waiting and finding["repair"] == "reembed"):
+                self._blame(f"doctor: {finding['what']}")
+        left = content_of(self._store)
+        doubled = [name for name, count in left.runs.items() if count > 1]
+        if doubled:
+            self._blame(f"{doubled} are stored more than once")
+        self._check_said(said, left)
+
+    def _check_said(self, said: list[str], left: Content) -> None:
+        if self.kind == "ingest":
+            for name in said:
+                wanted = self._ids_in(self._folder / "small" / name)
+                if missing := wanted - left.runs.keys():
+                    self._blame(f"{name} was acknowledged, and {sorted(missing)} are not there")
+            stored = {path.name for path in (self._folder / "small").iterdir() if self._ids_in(path) & left.runs.keys()}
+            for name in stored:
+                if self._ids_in(self._folder / "small" / name) - left.runs.keys():
+                    self._blame(f"a part of {name} is stored: the batch was not atomic")
+        elif self.kind == "forget":
+            users = {json.loads(record)["user"] for record in left.records}
+            if back := users & set(said):
+                self._blame(f"{sorted(back)} were forgotten, and are there")
+        elif self.kind in ("rebuild", "reembed") and left != self._start:
+            self._blame("the graph is another one than before")
+
+    def _compare(self) -> None:
+        if content_of(self._store) != self._whole:
+            self._blame("in the end it is not what one uninterrupted process stores")
+
+    def _ids_in(self, path: Path) -> set[str]:
+        return {json.loads(line)["id"] for line in path.read_bytes().splitlines()}
+
+    def _blame(self, sentence: str) -> None:
+        self.tally.faults.append(f"{self.kind}, kill {self.tally.kills}: {sentence}")
+
+
+def main() -> None:
+    """Kill every kind of job so many times and print one JSON line."""
+    parser = argparse.ArgumentParser(description="Kill processes while they write a store, and look at what is left.")
+    parser.add_argument("--kills", type=int, default=20, help="in all, divided among the kinds")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this one; several may be given")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--child", nargs=3, metavar=("KIND", "STORE", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        kind, store, folder = options.child
+        child(kind, Path(store), Path(folder))
+        return
+    kinds = options.kind or KINDS
+    summary: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, kind in enumerate(kinds):
+            share = options.kills // len(kinds) + (number < options.kills % len(kinds))
+            tally = Killer(kind, Path(folder), seed=options.seed).kill(share)
+            summary[kind] = {"kills": tally.kills, "in_the_middle": tally.in_the_middle, "faults": tally.faults}
+    print(json.dumps({"seed": options.seed, "kinds": summary}))
+    sys.exit(any(found["faults"] for found in summary.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Terminals, pipes, locales and signals that a command line meets."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.command import HEPM, hepm, one_sentence, quick
+from tests.faults.logs import lines, records, run
+
+COMMANDS = ("demo", "ingest", "suggest", "stats", "eval", "view", "export", "import", "forget", "doctor", "reembed")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    odd = [run(f"é {number}", "look", "søk 🛫", "buy") for number in range(3)]
+    (tmp_path / "runs.jsonl").write_bytes(lines([*odd, *records(50)]))
+    assert quick("ingest", tmp_path / "runs.jsonl", "--store", tmp_path / "store.hepm").code == 0
+    return tmp_path / "store.hepm"
+
+
+def test_the_module_runs_like_the_script() -> None:
+    done = subprocess.run([sys.executable, "-m", "hepm", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:5]) == (0, "hepm "), done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_option_is_a_misuse(command: str) -> None:
+    answer = quick(command, "--no-such-option")
+    assert answer.code == 2
+    one_sentence(answer)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["suggest", "--policy", "none such"],
+        ["suggest", "-k", "0"],
+        ["suggest", "--c", "inf"],
+        ["suggest", "--c", "nan"],
+    ],
+    ids=" ".join,
+)
+def test_a_value_that_means_nothing_is_refused(store: Path, command: list[str]) -> None:
+    one_sentence(quick(*command, "--after", "look", "--store", store))
+
+
+@pytest.mark.parametrize("target", ["missing/out.jsonl", "folder"])
+@pytest.mark.parametrize("command", ["export", "view"])
+def test_a_target_that_cannot_be_written_is_told(store: Path, command: str, target: str) -> None:
+    (store.parent / "folder").mkdir()
+    one_sentence(quick(command, store.parent / target, "--store", store))
+    assert sorted(path.name for path in store.parent.iterdir()) == ["folder", "runs.jsonl", "store.hepm"]
+
+
+ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
+
+
+@pytest.mark.parametrize(
+    "command", [["suggest", "--after", "look", "--json"], ["suggest", "--after", "look"], ["stats"], ["export"]]
+)
+def test_a_terminal_that_knows_ascii_alone_still_gets_an_answer(store: Path, command: list[str]) -> None:
+    answer = hepm(*command, "--store", store, env=ASCII)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out
+
+
+@pytest.mark.parametrize("columns", ["1", "20", "0", "wide", "100000"])
+def test_a_table_needs_no_particular_width(store: Path, columns: str) -> None:
+    answer = hepm("stats", "--store", store, env={"COLUMNS": columns})
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.strip()
+
+
+@pytest.mark.parametrize("command", ["export", "suggest --json", "doctor"])
+def test_a_reader_that_goes_away_early_is_no_error(store: Path, command: str) -> None:
+    shell = f'"{HEPM}" {command} --store "{store}" | head -c 1 > /dev/null'
+    done = subprocess.run(
+        ["bash", "-c", f'{shell}; echo "${{PIPESTATUS[0]}}"'], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip() in ("0", "141"), done.stderr) == (True, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["ingest -", "stats", "export", "stats --store missing.hepm"])
+def test_a_closed_stream_is_no_traceback(store: Path, command: str, closed: str) -> None:
+    shell = f'"{HEPM}" {command} {closed}'
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, check=False, env={**os.environ, "HEPM_STORE": str(store)}
+    )
+    assert "Traceback" not in done.stderr, done.stderr[-1500:]
+    assert done.returncode in (0, 1, 2)
+
+
+@pytest.mark.parametrize("wait_s", [0.9, 1.6])
+def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: Path, wait_s: float) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(lines(records(30_000)))
+    store = tmp_path / "store.hepm"
+    process = subprocess.Popen(
+        [HEPM, "ingest", str(tmp_path / "runs.jsonl"), "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    deadline = time.monotonic() + 20
+    while not store.exists() and time.monotonic() < deadline:  # it has begun
+        time.sleep(0.01)
+    time.sleep(wait_s - 0.9)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in err) == (130, False), err
+    assert quick("doctor", "--store", store).out == "all is well\n"
+
+
+def test_compressed_runs_come_in_through_a_pipe_too(tmp_path: Path) -> None:
+    answer = quick("ingest", "-", "--store", tmp_path / "s.hepm", "--json", stdin=gzip.compress(lines(records(5))))
+    assert answer.code == 0
+    assert answer.json["stored"] == 5

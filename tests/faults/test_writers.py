@@ -1,0 +1,264 @@
+"""Several processes and threads on one store."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.errors import EmbedderMismatchError
+from tests.faults.command import HEPM, hepm, quick
+from tests.faults.content import content_of
+from tests.faults.logs import lines, records, run, write_files
+from tests.runs import trajectory
+
+HELD_S = 3.0
+"""How long another process keeps the store's write lock."""
+
+
+def write_overlapping(folder: Path, writers: int) -> list[list[Path]]:
+    """Small files of runs for each writer; every run is given to two of them."""
+    files = write_files(folder / "runs", files=6 * writers, runs=10)
+    return [
+        [path for number, path in enumerate(files) if number % writers in (who, (who + 1) % writers)]
+        for who in range(writers)
+    ]
+
+
+def ingest_at_once(store: Path, shares: Sequence[Sequence[Path]]) -> list[dict[str, object]]:
+    """One `hepm ingest` a share, all started together; their reports."""
+    writers = [
+        subprocess.Popen(
+            [HEPM, "ingest", *map(str, share), "--store", str(store), "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for share in shares
+    ]
+    reports: list[dict[str, object]] = []
+    for writer in writers:
+        out, err = writer.communicate(timeout=120)
+        assert writer.returncode == 0, err
+        reports.append(json.loads(out))
+    return reports
+
+
+@pytest.mark.parametrize("writers", [2, 4])
+def test_writers_at_once_store_every_run_exactly_once(tmp_path: Path, writers: int) -> None:
+    shares = write_overlapping(tmp_path, writers)
+    reports = ingest_at_once(tmp_path / "many.hepm", shares)
+
+    everything = sorted({path for share in shares for path in share})
+    assert sum(int(str(report["stored"])) for report in reports) == 10 * len(everything)
+    quick("ingest", *everything, "--store", tmp_path / "one.hepm")
+    # States keep one wording out of equal ones by time, not by order of arrival: so all of it must be equal.
+    assert content_of(tmp_path / "many.hepm") == content_of(tmp_path / "one.hepm")
+    assert quick("doctor", "--store", tmp_path / "many.hepm").out == "all is well\n"
+
+
+def small_batches(store: str, names: list[str], failures: multiprocessing.Queue[str]) -> None:
+    try:
+        with Memory.open(store) as memory:
+            for name in names:
+                memory.ingest(name)
+    except BaseException as error:
+        failures.put(f"{type(error).__name__}: {error}")
+        raise
+
+
+def test_writers_that_commit_often_never_see_a_locked_database(tmp_path: Path) -> None:
+    shares = write_overlapping(tmp_path, 4)
+    forked = multiprocessing.get_context("spawn")
+    failures: multiprocessing.Queue[str] = forked.Queue()
+    store = str(tmp_path / "often.hepm")
+    writers = [forked.Process(target=small_batches, args=(store, [*map(str, share)], failures)) for share in shares]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+    assert [writer.exitcode for writer in writers] == [0] * 4, failures.get(timeout=5)
+    assert set(content_of(Path(store)).runs.values()) == {1}
+    assert quick("doctor", "--store", store).out == "all is well\n"
+
+
+OPENER = """
+import sys, time
+from hepm.memory import Memory
+print("ready", flush=True)
+for line in sys.stdin:
+    moment, path = line.rstrip().split(" ", 1)
+    while time.time() < float(moment):
+        pass
+    try:
+        Memory.open(path).close()
+        print("opened", flush=True)
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+"""
+
+
+def test_processes_that_make_the_same_store_at_the_same_moment_all_open_it(tmp_path: Path) -> None:
+    openers = [
+        subprocess.Popen([sys.executable, "-c", OPENER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    said: list[str] = []
+    try:
+        for opener in openers:
+            assert opener.stdout is not None
+            assert opener.stdout.readline() == "ready\n"
+        for number in range(60):
+            moment = time.time() + 0.01
+            for opener in openers:
+                assert opener.stdin is not None
+                opener.stdin.write(f"{moment} {tmp_path / f'{number}.hepm'}\n")
+                opener.stdin.flush()
+            for opener in openers:
+                assert opener.stdout is not None
+                said.append(opener.stdout.readline().strip())
+    finally:
+        for opener in openers:
+            opener.kill()
+            opener.communicate()
+    assert set(said) == {"opened"}
+
+
+def test_a_reader_sees_what_another_process_stored_within_its_poll_time(tmp_path: Path) -> None:
+    store = tmp_path / "read.hepm"
+    (tmp_path / "first.jsonl").write_bytes(lines([run("one", "look", "buy")]))
+    (tmp_path / "second.jsonl").write_bytes(lines([run("two", "look", "pay"), run("three", "look", "pay")]))
+    quick("ingest", tmp_path / "first.jsonl", "--store", store)
+    with Memory.open(store, poll_s=0.05) as memory:
+        assert [one.tool for one in memory.suggest("look", policy="procedural")] == ["buy"]
+        quick("ingest", tmp_path / "second.jsonl", "--store", store)
+        deadline = time.monotonic() + 5
+        while len(memory.suggest("look", policy="procedural")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert [one.tool for one in memory.suggest("look", policy="procedural")] == ["pay", "buy"]
+
+
+def test_suggestions_never_fail_while_another_thread_ingests(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "runs", files=25, runs=20)
+    with Memory.open(tmp_path / "busy.hepm", poll_s=0.01) as memory:
+        memory.ingest(files[0])
+        failures: list[BaseException] = []
+        asked = 0
+        done = threading.Event()
+
+        def ask() -> None:
+            nonlocal asked
+            try:
+                while not done.is_set():
+                    for policy in ("procedural", "episodic", "adaptive"):
+                        found = memory.suggest(f"tool_{asked % 12}", state="see to order 7", policy=policy)
+                        assert [one.runs for one in found] or found.abstained
+                    asked += 1
+            except BaseException as error:
+                failures.append(error)
+
+        asking = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in asking:
+            thread.start()
+        for path in files[1:]:
+            memory.ingest(path)
+        memory.forget(user="user-1")
+        done.set()
+        for thread in asking:
+            thread.join()
+        assert failures == []
+        assert asked
+        assert memory.examine() == []
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A store whose write lock another process holds for `HELD_S`."""
+    store = tmp_path / "locked.hepm"
+    (tmp_path / "runs.jsonl").write_bytes(lines(records(60)))
+    assert quick("ingest", tmp_path / "runs.jsonl", "--store", store).code == 0
+    code = (
+        "import sqlite3, sys, time; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "db.execute('BEGIN IMMEDIATE'); print('held', flush=True); time.sleep(float(sys.argv[2])); db.execute('COMMIT')"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(store), str(HELD_S)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        yield store
+        holder.kill()
+
+
+def is_held(store: Path) -> bool:
+    try:
+        with sqlite3.connect(store, timeout=0, isolation_level=None) as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return True
+    return False
+
+
+def test_an_open_memory_answers_while_another_process_holds_the_write_lock(tmp_path: Path) -> None:
+    store = tmp_path / "asked.hepm"
+    with Memory.open(store, poll_s=0.0) as memory:
+        memory.ingest(trajectory(f"run {number}", "look", "buy") for number in range(5))
+        with sqlite3.connect(store, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert [one.tool for one in memory.suggest("look", policy="procedural")] == ["buy"]
+            assert memory.suggest("look", state="please help")[0].runs
+            assert memory.totals().trajectories == 5
+            memory.refresh()
+            other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    "command", [["suggest", "--after", "tool_1", "--json"], ["stats", "--json"], ["doctor"], ["export"]]
+)
+def test_a_command_that_reads_does_not_wait_for_a_writer(locked: Path, command: list[str]) -> None:
+    answer = quick(*command, "--store", locked)
+    assert answer.code == 0, answer.err
+    assert is_held(locked), "the lock was let go before the answer came"
+
+
+def test_a_writer_waits_for_another_and_loses_nothing(locked: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_bytes(lines(records(10, prefix="more")))
+    answer = hepm("ingest", tmp_path / "more.jsonl", "--store", locked, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.json["stored"] == 10
+    assert len(content_of(locked).runs) == 70
+
+
+def test_an_ingest_does_not_drop_the_vectors_of_an_embedder_that_another_process_chose(tmp_path: Path) -> None:
+    store = tmp_path / "vectors.hepm"
+    with Memory.open(store) as agent:
+        agent.ingest([trajectory("one", "look", "buy")])
+        assert quick("reembed", "--embedder", "hash-256", "--store", store).code == 0
+        # It may go on with the new embedder or refuse; vectors of the old one must not come back.
+        with contextlib.suppress(EmbedderMismatchError):
+            agent.ingest([trajectory("two", "look", "pay")])
+        assert agent.header.embedder == "hepm/hash-256"
+        assert agent.header.dimensions == 256
+    with Memory.open(store) as memory:
+        assert memory.examine() == []
+
+
+def test_a_suggestion_goes_on_after_another_process_changed_the_embedder(tmp_path: Path) -> None:
+    store = tmp_path / "vectors.hepm"
+    with Memory.open(store) as agent:
+        agent.ingest([trajectory("one", "look", "buy")])
+        assert agent.suggest("look", state="please help", policy="episodic")
+        assert quick("reembed", "--embedder", "hash-256", "--store", store).code == 0
+        agent.refresh()
+        assert [one.tool for one in agent.suggest("look", state="please help", policy="episodic")] == ["buy"]
