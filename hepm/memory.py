@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError
@@ -21,6 +21,8 @@ from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with
+from hepm.ingest.transitions import situation_of
+from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import START, StateSummary, Suggestions, Tool, ToolName, Trajectory
 
@@ -126,6 +128,7 @@ class Memory:
         self,
         after: ToolName | Sequence[ToolName] | None = None,
         *,
+        messages: Sequence[Mapping[str, Any]] | None = None,
         history: Sequence[ToolName] = (),
         state: str | StateSummary | None = None,
         tools: Iterable[ToolName] | None = None,
@@ -137,6 +140,7 @@ class Memory:
         """The tools to try next, best first, each with its reason; none where memory has no opinion.
 
         Args:
+            messages: The conversation so far as OpenAI chat messages: `after`, `history` and `state` are read from it.
             after: Tool of the last turn, or several that were called in parallel; None before the first call.
             history: All calls so far, oldest first; the last one stands for `after` where that is not given.
             state: What the agent knows now, in a few lines.
@@ -145,6 +149,9 @@ class Memory:
             policy: "hybrid", "adaptive", "episodic", "procedural", or an object.
             c: Weight of efficiency in edge weights.
         """
+        if messages is not None:
+            now = situation_of(read_messages(messages))
+            after, history, state = after or now.last, history or now.history, state or now.state()
         chosen = self._policy(policy, c) if isinstance(policy, str) else policy
         return chosen.suggest(self._mirror.namespace(namespace), self._query(after, history, state, tools, k))
 

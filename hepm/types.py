@@ -18,6 +18,9 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 START: Final[ToolName] = "<START>"
 """The node before the first call. Ours; the paper starts after the first call."""
 
+HINT: Final = "Suggested next tools: "
+"""How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
+
 USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
 
@@ -258,7 +261,7 @@ class Suggestions(Sequence[Suggestion]):
 
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1); empty when there is no opinion."""
-        return "Suggested next tools: " + ", ".join(s.tool for s in self.ranked) if self.ranked else ""
+        return HINT + ", ".join(s.tool for s in self.ranked) if self.ranked else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from hepm.types import START, USER_SIDE, StateSummary, ToolCall, ToolName, Trajectory, Transition, Turn
+from hepm.types import HINT, START, USER_SIDE, StateSummary, ToolCall, ToolName, Trajectory, Transition, Turn
 
 SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
@@ -58,15 +59,15 @@ class Situation:
             if call.name == SUMMARY_TOOL:
                 self._own = _own_summary(call) or self._own
             elif call.result:
-                self._result = call.result[:RESULT_CHARS]
+                self._result = _without_hints(call.result)[:RESULT_CHARS]
                 self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
 
     def _hear(self, turn: Turn, *, calls: bool) -> None:
         if turn.role == "user":
-            self._said = (*self._said, turn.text[:USER_CHARS])
+            self._said = (*self._said, _without_hints(turn.text)[:USER_CHARS])
             self._user_spoke = True
         elif turn.role == "assistant":
-            self._assistant = turn.text[:ASSISTANT_CHARS]
+            self._assistant = _without_hints(turn.text)[:ASSISTANT_CHARS]
             self._agent_spoke = self._agent_spoke or not calls
 
 
@@ -87,6 +88,21 @@ def tool_names(turn: Turn, *, user_side: bool) -> tuple[ToolName, ...]:
     if turn.role == "user":
         return tuple(USER_SIDE + call.name for call in turn.calls) if user_side else ()
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
+
+
+def situation_of(turns: Iterable[Turn]) -> Situation:
+    """What is known after these turns."""
+    now = Situation()
+    for turn in turns:
+        now.add(turn)
+    return now
+
+
+def _without_hints(text: str) -> str:
+    # Wherever an agent's builder put our line, it must not be learned back as if the agent had known it.
+    if HINT not in text:
+        return text
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(HINT))
 
 
 def _own_summary(call: ToolCall) -> str:

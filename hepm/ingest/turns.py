@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hepm.errors import InputError
 from hepm.ingest.json_stream import DECODER
 from hepm.ingest.records import Object, RecordError, as_list, as_object, is_object, kind_of, plain_text
 from hepm.types import Role, ToolCall, Turn
@@ -113,6 +115,18 @@ def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
     for message in messages:
         _add_message(builder, as_object(message, "a message"))
     return builder.build()
+
+
+def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
+    """The turns of a conversation that a program holds.
+
+    Raises:
+        InputError: a message is not one.
+    """
+    try:
+        return chat_turns([dict(message) for message in messages])
+    except (RecordError, TypeError, ValueError) as error:
+        raise InputError(f"these are not OpenAI chat messages: {error}") from error
 
 
 def _add_message(builder: TurnBuilder, message: Object) -> None:

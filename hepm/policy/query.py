@@ -41,11 +41,13 @@ class Floors:
         support: Successful runs that must stand behind a tool.
         similarity: Cosine that the best remembered state must reach, where states are compared.
         chance: Probability that the likeliest tool must reach, where there is one.
+        further: Probability that every further tool must reach.
     """
 
     support: int = 1
     similarity: float = 0.1
     chance: float = 0.15
+    further: float = 0.05
 
 
 class Policy(Protocol):

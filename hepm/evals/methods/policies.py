@@ -19,7 +19,7 @@ from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, 
 from hepm.types import USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 _EVERYTHING = 1_000_000
-_NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0)
+_NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
 def policies() -> list[Method]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.mirror import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES, Tools, features
 from hepm.policy.hybrid.reading import Reading
@@ -15,7 +15,7 @@ from hepm.policy.hybrid.reasons import reason
 from hepm.policy.hybrid.situation import Now, read_query
 from hepm.policy.hybrid.weights import WEIGHTS
 from hepm.policy.query import Floors, Query, nothing_known
-from hepm.types import Suggestion, Suggestions
+from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 MOST_CANDIDATES: Final = 128
 """Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
@@ -58,14 +58,15 @@ class Hybrid:
             return Suggestions(
                 abstained=f"no tool is likely enough (best {chances.max():.2f}, floor {self._floors.chance:g})"
             )
-        order = sorted(range(len(tools)), key=lambda at: (-chances[at], reading.calls.names[tools[at]]))
+        order = sorted(range(len(tools)), key=lambda at: (-chances[at], reading.calls.names[tools[at]]))[: query.k]
         spoke = (rows - chances @ rows) * self._weights
-        return Suggestions(
-            tuple(
-                self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
-                for at in order[: query.k]
-            )
+        found = (
+            self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
+            for at in order
+            if at == order[0] or chances[at] >= self._floors.further
         )
+        likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
+        return Suggestions(likely) if likely else nothing_known(mirror, query, self._floors)
 
     def _candidates(self, reading: Reading, now: Now, query: Query) -> Tools:
         tools = reading.candidates
@@ -88,17 +89,23 @@ class Hybrid:
     ) -> Suggestion:
         name = reading.calls.names[tool]
         edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
-        support = sum(edge.support for edge in edges)
+        here = sum(edge.support for edge in edges)
         failures = sum(edge.failures for edge in edges)
         return Suggestion(
             name,
             chance,
-            support,
-            failures / (support + failures) if support + failures else 0.0,
+            here or int(reading.successes_T[tool]),
+            failures / (here + failures) if here + failures else 0.0,
             float(row[NAMES.index("nearest")]) if query.vector is not None else None,
-            reason(query, support, failures, row, spoke),
-            partial(mirror.evidence, query.after, name),
+            reason(query, row, spoke, here=here, failures=failures, anywhere=int(reading.successes_T[tool])),
+            partial(_evidence, mirror, reading, query.after, tool),
         )
+
+
+def _evidence(mirror: NamespaceMirror, reading: Reading, after: tuple[ToolName, ...], tool: int) -> Evidence:
+    """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
+    found = mirror.evidence(after, reading.calls.names[tool])
+    return found if found.runs else Evidence(reading.latest_successes(tool, EVIDENCE_RUNS))
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

@@ -31,6 +31,7 @@ class Reading:
         number: Number of each tool by name.
         start: The number of START.
         candidates: Tools that successful runs called.
+        successes_T: How many successful runs called each tool.
         often_T: How often each tool is called in all runs, smoothed; sums to 1.
         log_often_T: Log of the same over successful runs.
     """
@@ -41,7 +42,8 @@ class Reading:
         self.number = {name: tool for tool, name in enumerate(calls.names)}
         self.start = self.number.get(START, -1)
         won_N = calls.success_R[calls.run_N]
-        in_success = calls.calls_RT[calls.success_R].sum(axis=0) > 0
+        self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
+        in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.
         later_N = calls.before_NK[:, 0] != self.start
@@ -52,6 +54,11 @@ class Reading:
         self._later, self._first = (_latest(calls, chosen) for chosen in (later_N, ~later_N))
         self._runs = np.arange(max(0, len(calls.run_ids) - MOST_RUNS), len(calls.run_ids))
         self._said_RD = np.ascontiguousarray(calls.said_RD[self._runs])
+
+    def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
+        """Ids of successful runs that called a tool, the latest first."""
+        rows = np.flatnonzero(self.calls.success_R & (self.calls.calls_RT[:, tool] > 0))
+        return tuple(self.calls.run_ids[row] for row in rows[: -most - 1 : -1].tolist())
 
     def likely(self, last: int, most: int) -> NDArray[np.intp]:
         """At most so many candidates: those that followed `last`, then the most called ones."""

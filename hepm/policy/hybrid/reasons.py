@@ -27,14 +27,24 @@ _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
 
 
-def reason(query: Query, support: int, failures: int, row: FloatArray, spoke: FloatArray) -> str:
-    """What spoke for a tool most, against the other candidates, and how many runs took this way."""
+def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failures: int, anywhere: int) -> str:
+    """What spoke for a tool most, against the other candidates, and how many runs took this way.
+
+    Args:
+        row: The tool's features.
+        spoke: What each adds to its score, above the mean of the candidates.
+        here: Successful runs that called it right after the last tools.
+        failures: Failed ones that did.
+        anywhere: Successful runs that called it at all.
+    """
     place = place_of(query)
     nearest = float(row[NAMES.index("nearest")])
     strongest = sorted(range(len(NAMES)), key=lambda feature: (-float(spoke[feature]), feature))
-    said = dict.fromkeys(
+    said = [
         _SAID[NAMES[feature]].format(place=place, nearest=nearest) for feature in strongest if spoke[feature] > _ENOUGH
-    )
-    why = "; ".join(list(said)[:_SHOWN]) or "nothing speaks against it"
-    failed = f", {failures} failed ones too" if failures else ""
-    return f"{why}; {support} successful runs called it {place}{failed}"
+    ]
+    why = "; ".join(said[:_SHOWN]) or "nothing speaks against it"
+    failed = f" and {failures} failed ones" if failures else ""
+    if here:
+        return f"{why}; {here} successful runs{failed} called it {place}"
+    return f"{why}; {anywhere} successful runs called it, none right {place}"

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hepm
+from hepm import START, Memory, StateSummary
+from hepm.embed import HashingEmbedder
+from hepm.errors import EmbedderMismatchError, InputError
+from tests.runs import trajectory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path) as opened:
+        yield opened
+
+
+def test_the_public_names_are_those_that_are_there() -> None:
+    assert hepm.__all__ == sorted(hepm.__all__, key=lambda name: (not name.isupper(), name))
+    assert all(hasattr(hepm, name) for name in hepm.__all__)
+
+
+@pytest.mark.parametrize("heavy", ["numpy", "networkx", "torch", "openai", "httpx2", "sqlite3", "typer"])
+def test_importing_hepm_loads_nothing_heavy(heavy: str) -> None:
+    code = f"import hepm, sys; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_suggestion_names_the_tool_that_worked_next_with_its_support_and_its_runs(memory: Memory) -> None:
+    memory.ingest([trajectory("r1", "look", "buy"), trajectory("r2", "look", "buy"), trajectory("r3", "look", "leave")])
+    found = memory.suggest("look", policy="procedural")
+    assert [(s.tool, s.support) for s in found] == [("buy", 2), ("leave", 1)]
+    assert found.prompt() == "Suggested next tools: buy, leave"
+    assert found[0].runs == ("r2", "r1")
+    assert found[0].summaries[0].startswith("U: please help")
+
+
+def test_before_the_first_call_the_first_tools_are_suggested(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", "buy")])
+    assert memory.suggest()[0].tool == "look"
+
+
+def test_failed_runs_are_told_with_a_suggestion_and_do_not_support_it(memory: Memory) -> None:
+    memory.ingest(
+        [trajectory("won", "look", "buy"), *(trajectory(f"lost{i}", "look", "buy", success=False) for i in "abc")]
+    )
+    (found,) = memory.suggest("look", policy="procedural")
+    assert (found.support, found.failure_share) == (1, 0.75)
+
+
+def test_a_state_decides_where_weights_alone_would_not(memory: Memory) -> None:
+    runs = [trajectory(f"buy{i}", "look", "buy", goal="purchase the red shoes") for i in range(3)]
+    runs += [trajectory(f"back{i}", "look", "refund", goal="money back for a broken lamp") for i in range(2)]
+    memory.ingest(runs)
+    for policy in ("episodic", "adaptive", "hybrid"):
+        assert memory.suggest("look", state="money back, the lamp is broken", policy=policy)[0].tool == "refund"
+    assert memory.suggest("look", policy="adaptive")[0].tool == "buy"
+
+
+def test_only_tools_at_hand_are_suggested(memory: Memory) -> None:
+    memory.ingest([trajectory("r1", "look", "buy"), trajectory("r2", "look", "leave")])
+    for policy in ("procedural", "hybrid"):
+        assert [s.tool for s in memory.suggest("look", tools=["leave", "dance"], policy=policy)] == ["leave"]
+
+
+@pytest.mark.parametrize("policy", ["procedural", "episodic", "adaptive", "hybrid"])
+def test_a_memory_without_runs_has_no_opinion_and_says_so(memory: Memory, policy: str) -> None:
+    found = memory.suggest("look", state="anything", policy=policy)
+    assert not found
+    assert found.prompt() == ""
+    assert found.abstained
+
+
+def test_a_state_unlike_any_other_gets_no_episodic_suggestion(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", "buy", goal="purchase shoes")])
+    found = memory.suggest("look", state="zebra quantum", policy="episodic")
+    assert "similar enough" in (found.abstained or "")
+
+
+def test_several_tools_called_in_parallel_are_asked_about_together(memory: Memory) -> None:
+    memory.ingest([trajectory("r1", "a+b", "c"), trajectory("r2", "a", "d"), trajectory("r3", "b", "c")])
+    found = memory.suggest(["a", "b"], policy="procedural")
+    assert [(s.tool, s.support) for s in found] == [("c", 3), ("d", 1)]
+
+
+def test_a_conversation_in_chat_messages_can_be_asked_about_as_it_is(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", "buy")])
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "please help"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "look done"},
+    ]
+    found = memory.suggest(messages=messages)
+    assert found[0].tool == "buy"
+    assert found[0].similarity == pytest.approx(1.0, abs=1e-3)
+
+
+def test_messages_that_are_none_are_refused_with_a_sentence(memory: Memory) -> None:
+    with pytest.raises(InputError, match="not OpenAI chat messages"):
+        memory.suggest(messages=[{"role": "assistant", "tool_calls": "what"}])
+
+
+def test_our_own_hint_in_a_run_is_not_learned_back(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", goal="hello\nSuggested next tools: look, buy")])
+    (found,) = memory.suggest()
+    assert all("Suggested next tools" not in summary for summary in found.summaries)
+
+
+@pytest.mark.parametrize(("options", "why"), [({"k": 0}, "k is 0"), ({"policy": "clever"}, "no policy is called")])
+def test_an_impossible_question_is_refused(memory: Memory, options: dict[str, object], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        memory.suggest(**options)  # type: ignore[arg-type]
+
+
+def test_the_graph_is_the_users_own_to_change(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", "buy")])
+    graph = memory.graph(evidence=True)
+    assert isinstance(graph, nx.DiGraph)
+    assert graph.edges["look", "buy"]["runs"] == ["r"]
+    graph.clear()
+    assert memory.graph().has_edge(START, "look")
+
+
+def test_a_second_memory_on_the_same_file_sees_new_runs_within_its_poll(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as writer, Memory.open(tmp_path, poll_s=0.01) as reader:
+        assert not reader.suggest("look")
+        writer.ingest([trajectory("r", "look", "buy")])
+        deadline = time.monotonic() + 10
+        while not reader.suggest("look") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert [s.tool for s in reader.suggest("look")] == ["buy"]
+
+
+def test_suggestions_go_on_while_another_thread_ingests(memory: Memory) -> None:
+    memory.ingest([trajectory("r", "look", "buy")])
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                assert memory.suggest("look", state="please help")[0].tool == "buy"
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for batch in range(5):
+        memory.ingest([trajectory(f"r{batch}-{i}", "look", "buy") for i in range(20)])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_the_mirror_after_many_small_writes_equals_one_that_is_read_afresh(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.suggest("look", state="x")
+        for i in range(12):
+            memory.ingest([trajectory(f"r{i}", "look", "buy" if i % 3 else "leave", goal=f"goal number {'x' * i}")])
+        memory.forget(trajectory="r4")
+        with Memory.open(tmp_path) as fresh:
+            for policy in ("procedural", "episodic", "hybrid"):
+                one, other = (m.suggest("look", state="goal xx", policy=policy) for m in (memory, fresh))
+                assert [(s.tool, round(s.score, 5)) for s in one] == [(s.tool, round(s.score, 5)) for s in other]
+
+
+def test_another_embedder_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r", "look")])
+    with pytest.raises(EmbedderMismatchError, match="hepm reembed"):
+        Memory.open(tmp_path, embedder="hash-64")
+
+
+def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r", "look", "buy")], vectors=False)
+        assert [finding.repair for finding in memory.examine()] == ["reembed"]
+        assert memory.reembed(HashingEmbedder(64)) == 3
+        assert memory.examine() == []
+    with Memory.open(tmp_path) as memory:
+        assert memory.header.dimensions == 64
+        assert memory.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
+
+
+def test_what_export_writes_ingest_reads_back_the_same(tmp_path: Path) -> None:
+    runs = [
+        trajectory("r1", "a+b", "c", user="ann"),
+        trajectory("r2", "a", success=False),
+        trajectory("r3", "b", success=None),
+    ]
+    with Memory.open(tmp_path / "one.hepm") as one, Memory.open(tmp_path / "two.hepm") as two:
+        one.ingest(runs)
+        (tmp_path / "runs.jsonl").write_text("\n".join(one.export()) + "\n", encoding="utf-8")
+        report = two.ingest(tmp_path / "runs.jsonl")
+        assert (report.stored, report.rejected) == (3, [])
+        assert list(two.export()) == list(one.export())
+        assert two.totals() == one.totals()
+
+
+def test_a_secret_in_a_run_is_not_stored(tmp_path: Path) -> None:
+    secret = "sk-proj-abcdefghijklmnopqrstuvwx0123456789"
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r", "look", goal=f"my key is {secret}")])
+        assert all(secret not in line for line in memory.export())
+    assert all(secret.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_equal_questions_get_equal_answers_from_memories_filled_in_any_order(tmp_path: Path) -> None:
+    runs = [
+        trajectory(f"r{i}", "look", tool, goal=goal)
+        for i, (tool, goal) in enumerate(zip("abcabd", "pqrpqs", strict=True))
+    ]
+    answers: list[list[tuple[str, float]]] = []
+    for name, order in (("one", runs), ("two", runs[::-1])):
+        with Memory.open(tmp_path / f"{name}.hepm") as memory:
+            memory.ingest(order)
+            found = memory.suggest("look", state=StateSummary(said=("p",)), k=4)
+            answers.append([(s.tool, round(s.score, 5)) for s in found])
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    turns=st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), min_size=1, max_size=6),
+    c=st.floats(0, 20),
+)
+def test_weights_of_a_tools_successors_sum_to_one(tmp_path: Path, turns: list[list[str]], c: float) -> None:
+    with Memory.open(tmp_path / "sums.hepm") as memory:
+        memory.ingest([trajectory(json.dumps(turns), *("+".join(turn) for turn in turns))])
+        mirror = memory.mirror()
+        for source in mirror.sources():
+            assert sum(tool.weight for tool in mirror.successors(source, c=c)) == pytest.approx(1.0)
+
+
+def test_the_weight_of_an_edge_is_the_papers() -> None:
+    """H-EPM 4.2, worked by hand: a->b in runs of 2 and 4 assistant turns, a->c in one of 2; c = 1.
+
+    w'(a,b) = 2 + 1/2 + 1/4 = 2.75, w'(a,c) = 1 + 1/2 = 1.5, w(a,b) = 2.75 / 4.25.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
+        memory.ingest([trajectory("r1", "a", "b"), trajectory("r2", "a", "b", "d", "e"), trajectory("r3", "a", "c")])
+        weights = {s.tool: s.score for s in memory.suggest("a", policy="procedural")}
+    assert weights["b"] == pytest.approx(2.75 / 4.25)
+    assert weights["c"] == pytest.approx(1.5 / 4.25)
