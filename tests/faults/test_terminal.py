@@ -79,13 +79,13 @@ def test_a_table_needs_no_particular_width(store: Path, columns: str) -> None:
     assert answer.out.strip()
 
 
-@pytest.mark.parametrize("command", ["export", "suggest --json", "doctor"])
-def test_a_reader_that_goes_away_early_is_no_error(store: Path, command: str) -> None:
-    shell = f'"{HEPM}" {command} --store "{store}" | head -c 1 > /dev/null'
-    done = subprocess.run(
-        ["bash", "-c", f'{shell}; echo "${{PIPESTATUS[0]}}"'], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout.strip() in ("0", "141"), done.stderr) == (True, "")
+def test_a_reader_that_goes_away_early_is_no_error(store: Path) -> None:
+    (store.parent / "more.jsonl").write_bytes(lines(records(1500, prefix="more")))  # more than a pipe holds
+    quick("ingest", store.parent / "more.jsonl", "--store", store)
+    shell = f'"{HEPM}" export --store "{store}" | head -n 1 > /dev/null; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.strip() in ("0", "141")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
