@@ -70,7 +70,7 @@ def collect(domain: Domain, columns: Sequence[int]) -> Sample:
         for event, query in zip(events, queries_of(events, filled.embedder), strict=True):
             starts.append(len(names))
             hits.append(len(names) + candidates.index(event.next) if event.next in candidates else -1)
-            rows.append(features(reading, read_query(query, reading), reading.candidates)[:, columns])
+            rows.append(features(reading, read_query(query, reading, event.last), reading.candidates)[:, columns])
             names.extend(candidates)
             families.append(event.run.family)
     return Sample(

@@ -2,10 +2,10 @@
 
 usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--states 500000] [--part NAME]...
 
-Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor over
-the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library), flat
-(cost per run at ten times the volume), start (importing hepm against a bare Python). Prints one JSON line a part; RUNS
-is $HEPM_RECORDED_RUNS, else ../shared/data.
+Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor
+over the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library),
+flat (cost per run at ten times the volume), start (importing hepm against a bare Python). Prints one JSON line a part;
+RUNS is $HEPM_RECORDED_RUNS, else ../shared/data.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError
@@ -35,10 +35,22 @@ DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
 
+Source: TypeAlias = str | PathLike[str] | Trajectory
+"""A file, folder, glob, archive or "-"; or a run itself."""
+
+
 class Memory:
     """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads."""
 
-    def __init__(self, store: Store, embedder: str | Embedder = DEFAULT_EMBEDDER, *, poll_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        embedder: str | Embedder = DEFAULT_EMBEDDER,
+        *,
+        poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        self._endpoint = endpoint
         self._store = store
         self._embedder_named = embedder
         self._embedder_opened: Embedder | None = None
@@ -53,6 +65,7 @@ class Memory:
         embedder: str | Embedder | None = None,
         counting: Counting | None = None,
         poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
     ) -> Self:
         """Open a memory, making it when it is not there.
 
@@ -62,13 +75,14 @@ class Memory:
             counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None
                 takes what the store was made with.
             poll_s: How often, in seconds, suggestions look for runs that other processes stored.
+            endpoint: Base URL and key of an embeddings endpoint, for an embedder called "openai/MODEL".
         Raises:
             StoreError: the file cannot be read.
             EmbedderMismatchError: the store holds another embedder's vectors.
         """
         store = SQLiteStore(Path(path), counting=counting)
         try:
-            return cls(store, _agree_on_embedder(store, embedder), poll_s=poll_s)
+            return cls(store, _agree_on_embedder(store, embedder), poll_s=poll_s, endpoint=endpoint)
         except BaseException:
             store.close()
             raise
@@ -77,7 +91,7 @@ class Memory:
 
     def ingest(
         self,
-        source: str | PathLike[str] | Iterable[str | PathLike[str] | Trajectory],
+        source: Source | Iterable[Source],
         *,
         namespace: str = DEFAULT_NAMESPACE,
         reading: ReadOptions = ReadOptions(),  # frozen
@@ -170,9 +184,13 @@ class Memory:
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
         vectors = dict(zip(wanted, self.embedder.embed(wanted), strict=True)) if wanted else {}
+        called = tuple(tool for tool in last if tool != START)
+        past = tuple(history)
+        if set(past[len(past) - len(called) :]) != set(called):
+            past += called
         return Query(
             after=last,
-            history=tuple(history) or tuple(tool for tool in last if tool != START),
+            history=past,
             state=summary,
             vector=vectors.get(text),
             said_vector=vectors.get(said),
@@ -266,7 +284,10 @@ class Memory:
         # Opened when first needed: weights alone need no model.
         if self._embedder_opened is None:
             named = self._embedder_named
-            self._embedder_opened = CachedEmbedder(open_embedder(named) if isinstance(named, str) else named)
+            if isinstance(named, str):
+                base_url, key = self._endpoint
+                named = open_embedder(named, base_url=base_url, api_key=key)
+            self._embedder_opened = CachedEmbedder(named)
         return self._embedder_opened
 
     def _writing_embedder(self) -> Embedder:
@@ -300,13 +321,9 @@ def _agree_on_embedder(store: Store, wanted: str | Embedder | None) -> str | Emb
     return wanted
 
 
-def _items(
-    source: str | PathLike[str] | Iterable[str | PathLike[str] | Trajectory], reading: ReadOptions
-) -> Iterator[tuple[str, Trajectory | Rejection]]:
-    if isinstance(source, (str, PathLike)):
-        yield from read_runs([source], reading)
-        return
-    for item in source:
+def _items(source: Source | Iterable[Source], reading: ReadOptions) -> Iterator[tuple[str, Trajectory | Rejection]]:
+    one = isinstance(source, (str, PathLike, Trajectory))
+    for item in [source] if one else source:
         if isinstance(item, Trajectory):
             yield "python", item
         else:

@@ -20,7 +20,7 @@ def export_runs(
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
-    with open_existing(store) as memory:
+    with open_existing(store, namespace) as memory:
         if path == "-":
             for line in memory.export(namespace=namespace):
                 print(line)

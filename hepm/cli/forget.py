@@ -23,7 +23,7 @@ def forget(
 
     Example: `hepm forget --user alice --namespace retail`
     """
-    with open_existing(store) as memory:
+    with open_existing(store, namespace) as memory:
         gone = memory.forget(trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace)
     print(json.dumps({"forgotten": gone}, ensure_ascii=False) if as_json else f"{len(gone):,} runs forgotten")
     if not gone:

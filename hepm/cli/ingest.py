@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_memory
 
 if TYPE_CHECKING:
     from hepm.ingest import Rejection
@@ -51,16 +51,16 @@ def ingest(
     Example: `hepm ingest results/*.json --namespace retail`
     """
     from hepm.cli.progress import Bar
-    from hepm.ingest import ReadOptions, load_tools
+    from hepm.ingest import ReadOptions, load_tools, read_runs
     from hepm.ingest.pipeline import IngestOptions
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
-    from hepm.memory import Memory
 
     reading = ReadOptions(format, reward_key, success_key, label_key, ids)
     redactor = None if keep_secrets else Redactor((*DEFAULT_RULES, *map(_rule, redact or ())))
+    read_runs([], reading)  # says now, before a store is made, that the format is unknown
     described = load_tools(tools) if tools else []
     with (
-        Memory.open(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        open_memory(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
         report = memory.ingest(

@@ -22,6 +22,6 @@ def reembed(
     """
     from hepm.cli.progress import Bar
 
-    with open_existing(store) as memory, Bar("states embedded") as bar:
+    with open_existing(store) as memory, Bar("texts embedded") as bar:
         written = memory.reembed(embedder, on_progress=bar.show)
-    print(f"{written:,} states embedded")
+    print(f"{written:,} texts embedded")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
+from hepm.cli.options import STORE, JsonOption, StoreOption, known_namespace, open_existing
 
 
 def stats(
@@ -21,7 +21,7 @@ def stats(
     Example: `hepm stats --store runs.hepm`
     """
     with open_existing(store) as memory:
-        names = memory.namespaces() if namespace is None else [namespace]
+        names = memory.namespaces() if namespace is None else [known_namespace(memory, namespace)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
     if as_json:
@@ -31,9 +31,9 @@ def stats(
     from rich.table import Table
 
     table = Table(title=f"{store} · {header['embedder'] or 'no vectors'} · revision {header['revision']}")
-    table.add_column("namespace")
-    for column in ("trajectories", "successes", "failures", "unlabelled", "tools", "edges", "states"):
-        table.add_column(column, justify="right")
+    table.add_column("namespace", overflow="fold")
+    for column in ("runs", "good", "failed", "open", "tools", "edges", "states"):
+        table.add_column(column, justify="right", no_wrap=True)
     for name, counts in totals.items():
         table.add_row(name, *(f"{count:,}" for count in counts.values()))
     Console().print(table)

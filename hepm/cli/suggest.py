@@ -30,7 +30,7 @@ def suggest(
 
     Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
     """
-    with open_existing(store) as memory:
+    with open_existing(store, namespace) as memory:
         found = memory.suggest(
             split_names(after),
             history=split_names(history) or (),

@@ -23,7 +23,7 @@ def view(
     """
     from hepm.graph.page import write_page
 
-    with open_existing(store) as memory:
+    with open_existing(store, namespace) as memory:
         graph = memory.graph(namespace=namespace, evidence=True)
     report = write_page(graph, page, title=f"{store.name} · {namespace}", focus=tool, max_tools=most)
     print(f"{report.tools} tools and {report.edges} edges drawn in {report.path}")

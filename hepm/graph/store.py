@@ -1,4 +1,4 @@
-"""What a store of the tool graph promises. Every store passes the same contract suite (tests/graph/contract.py).
+"""What a store of the tool graph promises. Every store passes tests/graph/test_store_contract.py.
 
 All methods take a namespace and see nothing outside it. Methods are safe to call from several threads; a read never
 waits for a write. Lists come sorted as the docstring says, and are empty where nothing is known.
@@ -41,10 +41,10 @@ class Header:
 
 
 class Known(NamedTuple):
-    """A stored run: the digest of its content, and whether its outcome is known."""
+    """A stored run: the digest of its content, and how it ended."""
 
     digest: str
-    labelled: bool
+    success: bool | None
 
 
 class EdgeRow(NamedTuple):
@@ -190,7 +190,7 @@ class Store(Protocol):
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
 
         A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
-        stored run of unknown outcome is replaced when it comes again with its label.
+        stored run is replaced when it comes again with another label, so that a correction or a late label counts.
         `vectors` maps state summaries and `Run.said` to their vectors; a text without one waits for `reembed`.
         """
         ...

@@ -180,7 +180,7 @@ def _batches(trajectories: Iterable[Trajectory]) -> Iterator[list[Trajectory]]:
 
 
 def _may_be_stored(run: Run, known: Known | None) -> bool:
-    return known is None or not (known.labelled or run.trajectory.outcome.success is None)
+    return known is None or run.trajectory.outcome.success not in (None, known.success)
 
 
 def _conflict(trajectory: Trajectory) -> Rejection:

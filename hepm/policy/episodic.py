@@ -6,7 +6,7 @@ from functools import partial
 
 from hepm.graph.mirror import NamespaceMirror
 from hepm.policy.procedural import successors
-from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
 from hepm.types import Suggestion, Suggestions, ToolName
 
 
@@ -51,7 +51,7 @@ class Episodic:
                     candidate.failure_share,
                     score,
                     f"agents that knew something similar {place_of(query)} (cosine {score:.2f}) called it next "
-                    f"and succeeded; {candidate.support} successful runs took this way",
+                    f"and succeeded; {count_runs(candidate.support)} took this way",
                     partial(mirror.evidence, query.after, tool),
                 )
             )

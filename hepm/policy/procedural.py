@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from hepm.graph.mirror import NamespaceMirror, NextTool
-from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
 from hepm.types import Suggestion, Suggestions, ToolName
 
 
@@ -53,8 +53,8 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
 
 def _suggestion(mirror: NamespaceMirror, query: Query, candidate: NextTool) -> Suggestion:
     share = candidate.failure_share
-    failed = f", {candidate.failures} failed ones too" if candidate.failures else ""
-    how_often = f"{candidate.support} successful runs went on with it {place_of(query)}"
+    failed = f", {candidate.failures} failed too" if candidate.failures else ""
+    how_often = f"{count_runs(candidate.support)} went on with it {place_of(query)}"
     return Suggestion(
         candidate.tool,
         candidate.weight,

@@ -46,7 +46,7 @@ class Floors:
 
     support: int = 1
     similarity: float = 0.1
-    chance: float = 0.15
+    chance: float = 0.1
     further: float = 0.05
 
 
@@ -60,17 +60,18 @@ class Policy(Protocol):
 
 def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
     """Say why no candidate is left."""
-    place = "before the first call" if query.after == (START,) else "after " + ", ".join(query.after)
-    known = any(tool in mirror for tool in query.after)
-    if not known:
-        return Suggestions(abstained=f"no successful run in namespace {mirror.name!r} has been {place}")
-    if query.tools is not None:
-        return Suggestions(
-            abstained=f"none of the tools at hand followed {place} in at least {floors.support} successful runs"
-        )
-    return Suggestions(abstained=f"no tool {place} has the support of {floors.support} successful runs")
+    place = place_of(query)
+    if not any(tool in mirror for tool in query.after):
+        return Suggestions(abstained=f"nothing is known {place} in the namespace {mirror.name!r}")
+    at_hand = " that is at hand" if query.tools is not None else ""
+    return Suggestions(abstained=f"no tool{at_hand} came {place} in {count_runs(floors.support)} or more")
 
 
 def place_of(query: Query) -> str:
     """The place in a run, for a sentence."""
     return "at the start" if query.after == (START,) else "after " + ", ".join(query.after)
+
+
+def count_runs(number: int) -> str:
+    """A number of successful runs, in words."""
+    return f"{number} successful {'run' if number == 1 else 'runs'}"

@@ -48,7 +48,7 @@ def test_memory_would_have_helped() -> None:
 def test_memory_would_have_misled() -> None:
     worse = replace(RESCUE, rescue=0.1, misled=0.5, gain=-0.4, interval={"gain": Interval(-0.6, -0.2)})
     found = verdict(replace(FINDINGS, rescue=worse))
-    assert found.startswith("Memory would have misled these agents: ")
+    assert found.startswith("Memory would have confirmed these agents in their wrong turns")
     assert "mostly on wait" in found
 
 

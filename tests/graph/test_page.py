@@ -320,7 +320,7 @@ def browser() -> Iterator[Any]:
         if os.environ.get("CI") == "true":
             pytest.fail(sentence)
         pytest.skip(sentence)
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # only where it is installed
+    from playwright.sync_api import sync_playwright  # only where it is installed
 
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in QUIET])

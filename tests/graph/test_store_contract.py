@@ -80,9 +80,12 @@ def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) 
     assert [row.name for row in store.tools(namespace=NS)] == ["a"]
 
 
-def test_a_run_whose_outcome_becomes_known_is_counted_with_it_and_only_once(make_store: MakeStore) -> None:
+@pytest.mark.parametrize("before", [None, False])
+def test_a_run_whose_outcome_becomes_known_or_is_corrected_counts_with_it_and_only_once(
+    make_store: MakeStore, before: bool | None
+) -> None:
     late, known = make_store("late"), make_store("known")
-    add(late, Shelf(trajectory("r", "a", "b", success=None)))
+    add(late, Shelf(trajectory("r", "a", "b", success=before)))
     labelled = Shelf(trajectory("r", "a", "b"))
     for store in (late, known):
         add(store, labelled)

@@ -138,8 +138,8 @@ class SQLiteStore:
             digest, success = row[:2] if row else (fresh[name].digest, fresh[name].trajectory.outcome.success)
             if digest != run.digest:
                 conflicts.append(name)
-            elif success is None and run.trajectory.outcome.success is not None:
-                # Its outcome has become known: it is counted anew, with its label.
+            elif run.trajectory.outcome.success not in (None, success):
+                # Its outcome has become known or was corrected: it is counted anew, with its label.
                 if row is not None:
                     self._retract(write, [name], replay)
                     write.run("delete_run_vector", seq=row[2])
@@ -283,7 +283,7 @@ class SQLiteStore:
     def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
         """What is stored under those of the ids that are."""
         rows = self._rows("find_known", namespace=namespace, ids=json.dumps(ids))
-        return {name: Known(digest, success is not None) for name, digest, success, _ in rows}
+        return {name: Known(digest, None if success is None else bool(success)) for name, digest, success, _ in rows}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
         """Every stored trajectory's record in order of arrival, and whether it counts."""

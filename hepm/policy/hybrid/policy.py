@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -48,18 +49,22 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
         reading = mirror.derived(Reading)
-        now = read_query(query, reading)
-        tools = self._candidates(reading, now, query)
+        # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
+        moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
+        tools = self._candidates(reading, moments, query)
         if not len(tools):
             return nothing_known(mirror, query, self._floors)
-        rows = features(reading, now, tools)
-        chances = _softmax(rows @ self._weights)
+        stacked = np.stack([features(reading, now, tools) for now in moments])
+        chances = np.mean([_softmax(rows @ self._weights) for rows in stacked], axis=0)
+        rows = stacked.mean(axis=0)
         if chances.max() < self._floors.chance:
             return Suggestions(
                 abstained=f"no tool is likely enough (best {chances.max():.2f}, floor {self._floors.chance:g})"
             )
         order = sorted(range(len(tools)), key=lambda at: (-chances[at], reading.calls.names[tools[at]]))[: query.k]
-        spoke = (rows - chances @ rows) * self._weights
+        # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
+        others = np.maximum(1 - chances, 1e-6)[:, None]
+        spoke = (rows - chances @ rows) / others * self._weights
         found = (
             self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order
@@ -68,14 +73,14 @@ class Hybrid:
         likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
         return Suggestions(likely) if likely else nothing_known(mirror, query, self._floors)
 
-    def _candidates(self, reading: Reading, now: Now, query: Query) -> Tools:
+    def _candidates(self, reading: Reading, moments: Sequence[Now], query: Query) -> Tools:
         tools = reading.candidates
         if query.tools is not None:
             tools = np.array(sorted(reading.number[t] for t in query.tools if t in reading.number), dtype=np.intp)
             return tools[np.isin(tools, reading.candidates)]
         if len(tools) <= MOST_CANDIDATES:
             return tools
-        return reading.likely(now.before[0], MOST_CANDIDATES)
+        return reading.likely([now.before[0] for now in moments], MOST_CANDIDATES)
 
     def _suggestion(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -58,11 +59,14 @@ class Reading:
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
         rows = np.flatnonzero(self.calls.success_R & (self.calls.calls_RT[:, tool] > 0))
-        return tuple(self.calls.run_ids[row] for row in rows[: -most - 1 : -1].tolist())
+        ids = self.calls.run_ids
+        return tuple(ids[row] for row in rows.tolist()[: -most - 1 : -1])
 
-    def likely(self, last: int, most: int) -> NDArray[np.intp]:
-        """At most so many candidates: those that followed `last`, then the most called ones."""
-        following = np.bincount(self.calls.next_N[self.calls.by_last.get(last, [])], minlength=self.tools)
+    def likely(self, last: Sequence[int], most: int) -> NDArray[np.intp]:
+        """At most so many candidates: those that followed one of `last`, then the most called ones."""
+        following = np.zeros(self.tools)
+        for tool in last:
+            following += np.bincount(self.calls.next_N[self.calls.by_last.get(tool, [])], minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 

@@ -6,11 +6,10 @@ from typing import Final
 
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES
-from hepm.policy.query import Query, place_of
+from hepm.policy.query import Query, count_runs, place_of
 
+# Two features correct others for how common a tool is; they never are a reason by themselves.
 _SAID: Final = {
-    "often": "it is seldom called, so a sign for it counts more",
-    "after_last": "it seldom comes {place}, so a sign for it counts more",
     "in_this_moment": "it came {place} at moments like this one",
     "seen": "this run has not called it yet",
     "times": "this run has called it before, and runs call it again",
@@ -41,10 +40,12 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     nearest = float(row[NAMES.index("nearest")])
     strongest = sorted(range(len(NAMES)), key=lambda feature: (-float(spoke[feature]), feature))
     said = [
-        _SAID[NAMES[feature]].format(place=place, nearest=nearest) for feature in strongest if spoke[feature] > _ENOUGH
+        _SAID[NAMES[feature]].format(place=place, nearest=nearest)
+        for feature in strongest
+        if spoke[feature] > _ENOUGH and NAMES[feature] in _SAID
     ]
     why = "; ".join(said[:_SHOWN]) or "nothing speaks against it"
-    failed = f" and {failures} failed ones" if failures else ""
+    failed = f" and {failures} failed" if failures else ""
     if here:
-        return f"{why}; {here} successful runs{failed} called it {place}"
-    return f"{why}; {anywhere} successful runs called it, none right {place}"
+        return f"{why}; {here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
+    return f"{why}; {count_runs(anywhere)} called it, none right {place}"

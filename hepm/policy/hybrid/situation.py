@@ -10,7 +10,7 @@ from hepm.graph.delta import flags_of
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.query import Query
-from hepm.types import StateSummary
+from hepm.types import StateSummary, ToolName
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,16 @@ class Now:
     summary: StateSummary
 
 
-def read_query(query: Query, reading: Reading) -> Now:
-    """Translate a query; tools that memory has never seen become -1."""
-    known = [reading.number.get(name, -1) for name in query.history]
+def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
+    """Translate a query; `last` of the last turn's tools is taken for the last call. Tools never seen become -1."""
+    names = list(query.history)
+    if last in names:
+        # Its latest call comes last, the others of its turn just before.
+        names.reverse()
+        names.remove(last)
+        names.reverse()
+        names.append(last)
+    known = [reading.number.get(name, -1) for name in names]
     before = (*(reading.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
     called = [tool for tool in known if tool >= 0]
     summary = query.state or StateSummary()
