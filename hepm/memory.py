@@ -20,7 +20,7 @@ from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions, Rejection, read_runs
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with
+from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with, without_secrets
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
@@ -111,11 +111,13 @@ class Memory:
         """
         if not namespace:
             raise InputError("a namespace needs a name")
-        embedder = self._writing_embedder() if vectors else None
+        embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, options=options)
         try:
             if described := list(tools):
-                self._store.describe(described, namespace=namespace)
+                clean = options.redactor
+                told = described if clean is None else [without_secrets(tool, clean) for tool in described]
+                self._store.describe(told, namespace=namespace)
             return pipeline.run(_items(source, reading), on_batch=on_batch)
         finally:
             self._mirror.refresh()
@@ -236,7 +238,7 @@ class Memory:
             for tool in self._store.tools(namespace=namespace)
             if tool.description or tool.parameters != "{}"
         )
-        for record, _ in self._store.iter_records(namespace=namespace):
+        for _, record, _ in self._store.iter_records(namespace=namespace):
             # The first run carries what is known of the tools.
             yield write_run(replace(parse_run(record), tools=described)) if described else record
             described = ()
@@ -256,7 +258,7 @@ class Memory:
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Make every count, state and vector again from the stored runs, in one transaction."""
         try:
-            self._store.rebuild(namespace=namespace, replay=replay_with(self._writing_embedder()))
+            self._store.rebuild(namespace=namespace, replay=replay_with(self._agreed_embedder()))
         finally:
             self._mirror.refresh()
 
@@ -270,7 +272,8 @@ class Memory:
         if embedder is not None:
             self._embedder_named, self._embedder_opened = embedder, None
         try:
-            return reembed(self._store, self._writing_embedder(), on_progress=on_progress)
+            self._store.set_embedder(self.embedder.name, self.embedder.dimensions)
+            return reembed(self._store, self.embedder, on_progress=on_progress)
         finally:
             self._mirror.refresh()
 
@@ -290,9 +293,14 @@ class Memory:
             self._embedder_opened = CachedEmbedder(named)
         return self._embedder_opened
 
-    def _writing_embedder(self) -> Embedder:
-        self._store.set_embedder(self.embedder.name, self.embedder.dimensions)
-        return self.embedder
+    def _agreed_embedder(self) -> Embedder:
+        """The embedder, once the store holds no other one's vectors; a new store takes its name."""
+        stored, mine = self._store.header.embedder, self.embedder
+        if not stored:
+            self._store.set_embedder(mine.name, mine.dimensions)
+        elif stored != mine.name:
+            raise EmbedderMismatchError(_mismatch(stored, mine.name))
+        return mine
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
@@ -314,11 +322,15 @@ def _agree_on_embedder(store: Store, wanted: str | Embedder | None) -> str | Emb
         return stored or DEFAULT_EMBEDDER
     name = open_embedder(wanted).name if isinstance(wanted, str) else wanted.name
     if stored and name != stored:
-        raise EmbedderMismatchError(
-            f"the store holds vectors of {stored!r}, and {name!r} was asked for: the two cannot be compared. "
-            f"Run `hepm reembed --embedder {name}`, or open the store without naming an embedder."
-        )
+        raise EmbedderMismatchError(_mismatch(stored, name))
     return wanted
+
+
+def _mismatch(stored: str, asked: str) -> str:
+    return (
+        f"the store holds vectors of {stored!r}, and {asked!r} was asked for: the two cannot be compared. "
+        f"Run `hepm reembed --embedder {asked}`, or open the store without naming an embedder."
+    )
 
 
 def _items(source: Source | Iterable[Source], reading: ReadOptions) -> Iterator[tuple[str, Trajectory | Rejection]]:

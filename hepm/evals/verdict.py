@@ -56,7 +56,8 @@ def verdict(findings: Findings) -> str:
     if gain.low > 0:
         opening, tools = "Memory would have helped these agents", _named(rescue.rescued_by)
     elif gain.high < 0:
-        opening, tools = "Memory would have confirmed these agents in their wrong turns rather than put them right", _named(rescue.misled_by)
+        opening = "Memory would have confirmed these agents in their wrong turns rather than put them right"
+        tools = _named(rescue.misled_by)
     else:
         opening = "Memory would not have helped these agents measurably"
     return (

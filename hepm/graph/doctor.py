@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from hepm.graph.delta import Delta
+from hepm.graph.delta import Delta, Run
 from hepm.graph.mirror import NamespaceMirror
 from hepm.graph.store import Replay, Store
 
@@ -29,7 +29,8 @@ class Finding:
 def examine(store: Store, mirror: NamespaceMirror, *, namespace: str, replay: Replay) -> list[Finding]:
     """Compare a namespace with its own records; [] when all is well. Reads every record: O(stored calls)."""
     found = [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
-    fresh = _recount(store, namespace, replay)
+    fresh, damaged = _recount(store, namespace, replay)
+    found.extend(damaged)
     found.extend(_compare("edges", _edges_of(fresh), _edges_in(store, namespace)))
     found.extend(_compare("tools", _tools_of(fresh), _tools_in(store, namespace)))
     found.extend(_compare("states", _states_of(fresh, store.header.states_per_move), _states_in(store, namespace)))
@@ -40,13 +41,28 @@ def examine(store: Store, mirror: NamespaceMirror, *, namespace: str, replay: Re
     return found
 
 
-def _recount(store: Store, namespace: str, replay: Replay) -> Delta:
-    total = Delta()
-    records = (record for record, counted in store.iter_records(namespace=namespace) if counted)
+def _recount(store: Store, namespace: str, replay: Replay) -> tuple[Delta, list[Finding]]:
+    total, damaged = Delta(), list[Finding]()
+    records = ((name, record) for name, record, counted in store.iter_records(namespace=namespace) if counted)
     while batch := list(islice(records, _BATCH)):
-        runs, _ = replay(batch)
+        try:
+            runs, _ = replay([record for _, record in batch])
+        except ValueError:
+            runs = [run for name, record in batch for run in _replay_one(name, record, replay, damaged)]
         total = total.merge(Delta.of(runs))
-    return total
+    return total, damaged
+
+
+def _replay_one(name: str, record: str, replay: Replay, damaged: list[Finding]) -> Sequence[Run]:
+    try:
+        return replay([record])[0]
+    except ValueError as error:
+        damaged.append(
+            Finding(
+                f"the record of the run {name!r} cannot be read ({error}); `hepm forget --trajectory` removes it", ""
+            )
+        )
+        return ()
 
 
 def _edges_of(delta: Delta) -> dict[object, object]:

@@ -186,12 +186,24 @@ class Store(Protocol):
         """What is stored under those of the ids that are."""
         ...
 
-    def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:
+    def add(
+        self,
+        runs: Sequence[Run],
+        vectors: Mapping[str, FloatArray],
+        *,
+        namespace: str,
+        replay: Replay,
+        embedder: str | None = None,
+    ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
 
         A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
         stored run is replaced when it comes again with another label, so that a correction or a late label counts.
         `vectors` maps state summaries and `Run.said` to their vectors; a text without one waits for `reembed`.
+        `embedder` names what they come from.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
         """
         ...
 
@@ -200,15 +212,18 @@ class Store(Protocol):
         ...
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
-        """Remove runs and all they added; every count goes back exactly. Ids of the removed, sorted."""
+        """Remove runs and all they added; every count goes back exactly. Ids of the removed, sorted.
+
+        A run whose record cannot be read any more is removed too; its counts go with the next `rebuild`.
+        """
         ...
 
     def rebuild(self, *, namespace: str, replay: Replay) -> None:
         """Make everything but the records again from the records, in one transaction."""
         ...
 
-    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
-        """Every stored trajectory's record in order of arrival, and whether it counts; lazy."""
+    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
+        """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
         ...
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:

@@ -7,7 +7,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from hepm.embed import Embedder
 from hepm.graph.delta import Run
@@ -18,7 +18,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.shorten import shorten
 from hepm.ingest.transitions import transitions
-from hepm.types import Outcome, Trajectory
+from hepm.types import JSON, Outcome, Tool, Trajectory
 
 BATCH: Final = 500
 
@@ -83,6 +83,8 @@ class Pipeline:
         self._namespace = namespace
         self._options = options
         self.report = IngestReport()
+        self._described: tuple[Tool, ...] = ()
+        self._clean: tuple[Tool, ...] = ()
 
     def run(self, items: Iterable[Item], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
@@ -103,11 +105,15 @@ class Pipeline:
                 yield item
 
     def _store_batch(self, batch: Sequence[Trajectory]) -> None:
-        runs = [self._prepare(trajectory) for trajectory in batch]
+        runs = [run for trajectory in batch if (run := self._try_to_prepare(trajectory)) is not None]
         known = self._store.find_known([run.trajectory.id for run in runs], namespace=self._namespace)
         new = [run for run in runs if _may_be_stored(run, known.get(run.trajectory.id))]
         added = self._store.add(
-            runs, embed_texts(new, self._embedder), namespace=self._namespace, replay=replay_with(self._embedder)
+            runs,
+            embed_texts(new, self._embedder),
+            namespace=self._namespace,
+            replay=replay_with(self._embedder),
+            embedder=None if self._embedder is None else self._embedder.name,
         )
         self.report.stored += len(added.stored)
         self.report.duplicates += len(added.duplicates)
@@ -115,10 +121,16 @@ class Pipeline:
         self.report.unlabelled += sum(
             run.trajectory.outcome.success is None and run.trajectory.id in stored for run in runs
         )
-        conflicts = set(added.conflicts)
-        for run in runs:
-            if run.trajectory.id in conflicts:
-                self.report.rejected.append(_conflict(run.trajectory))
+        sources = {run.trajectory.id: run.trajectory.source for run in runs}
+        self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
+
+    def _try_to_prepare(self, trajectory: Trajectory) -> Run | None:
+        try:
+            return self._prepare(trajectory)
+        except (ValueError, RecursionError) as error:
+            # What readers let through from Python or another version's export, and JSON cannot hold.
+            self.report.rejected.append(Rejection(trajectory.source, trajectory.id, f"it cannot be stored: {error}"))
+            return None
 
     def _prepare(self, trajectory: Trajectory) -> Run:
         if self._options.assume_success and trajectory.outcome.success is None:
@@ -126,9 +138,31 @@ class Pipeline:
         trajectory = shorten(trajectory)
         if self._options.redactor is not None:
             trajectory = self._options.redactor(trajectory)
+            if trajectory.tools and trajectory.tools is not self._described:
+                self._described = trajectory.tools
+                self._clean = tuple(without_secrets(tool, self._options.redactor) for tool in trajectory.tools)
+            if trajectory.tools:
+                trajectory = replace(trajectory, tools=self._clean)
         # Descriptions of tools are kept once a namespace, not with each run.
         record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
         return Run(trajectory, transitions(trajectory), content_digest(trajectory), record)
+
+
+def without_secrets(tool: Tool, redactor: Redactor) -> Tool:
+    """A tool whose description and parameters hold no secret."""
+    parameters = cast("Mapping[str, JSON]", _clean_leaves(tool.parameters, redactor))
+    return Tool(tool.name, redactor.text(tool.description), parameters)
+
+
+def _clean_leaves(value: JSON, redactor: Redactor) -> JSON:
+    # Not as one text: a schema names arguments such as "password", which are no secrets.
+    if isinstance(value, str):
+        return redactor.text(value)
+    if isinstance(value, Mapping):
+        return {key: _clean_leaves(member, redactor) for key, member in value.items()}
+    if isinstance(value, Sequence):
+        return [_clean_leaves(member, redactor) for member in value]
+    return value
 
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
@@ -183,10 +217,10 @@ def _may_be_stored(run: Run, known: Known | None) -> bool:
     return known is None or run.trajectory.outcome.success not in (None, known.success)
 
 
-def _conflict(trajectory: Trajectory) -> Rejection:
+def _conflict(name: str, source: str) -> Rejection:
     return Rejection(
-        trajectory.source,
-        trajectory.id,
-        f"another run is stored under the id {trajectory.id!r} with other content; "
+        source,
+        name,
+        f"another run is stored under the id {name!r} with other content; "
         "pass --ids content to tell runs apart by what they hold",
     )

@@ -6,6 +6,7 @@ import contextlib
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -80,6 +81,10 @@ class Connections:
             yield
         except sqlite3.Error as error:
             raise _explain(error, self.path) from error
+        except UnicodeDecodeError as error:
+            raise StoreDamagedError(
+                f"{self.path} holds text that is none ({error.reason}). Restore it from an export or a copy."
+            ) from error
 
     def close(self) -> None:
         """Close all connections; later use is an error."""
@@ -90,20 +95,43 @@ class Connections:
     def _open_for_writing(self) -> sqlite3.Connection:
         try:
             connection = self._connect(read_only=False)
-            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            # Read in one transaction: another process may be making the store right now.
+            connection.execute("BEGIN")
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            connection.execute("COMMIT")
             if tables and application != _APPLICATION_ID:
                 raise StoreDamagedError(
                     f"{self.path} is a database of another program. Name another file for the store."
                 )
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._turn_on_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             return connection
         except sqlite3.OperationalError as error:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
                 self.read_only = True
+                self._refuse_unread_log()
                 return self._connect(read_only=True)
             raise
+
+    def _refuse_unread_log(self) -> None:
+        log = self.path.with_name(self.path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise StoreError(
+                f"{self.path} can only be read here, and {log.name} beside it holds runs not yet written back. "
+                "Copy both files to a folder that can be written, and open the copy."
+            )
+
+    def _turn_on_wal(self, connection: sqlite3.Connection) -> None:
+        # Changing the mode needs the file alone, and does not wait for that by itself.
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         # immutable: on a medium that nobody can write, SQLite must not look for a WAL it cannot create.

@@ -64,7 +64,7 @@ WHERE namespace = :namespace
 ORDER BY id;
 
 -- name: records
-SELECT record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
+SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
 -- name: records_on_edge
 SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hepm.errors import InputError
+from hepm.errors import EmbedderMismatchError, InputError
 from hepm.graph.delta import Delta, Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.writing import Transaction, from_blob, to_blob
@@ -103,9 +103,23 @@ class SQLiteStore:
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
                 Transaction(db, self._statements, namespace=namespace, states_per_move=0).note_change(everything=True)
 
-    def add(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, namespace: str, replay: Replay) -> Added:
+    def add(
+        self,
+        runs: Sequence[Run],
+        vectors: Mapping[str, FloatArray],
+        *,
+        namespace: str,
+        replay: Replay,
+        embedder: str | None = None,
+    ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
         with self._connections.writing() as db:
+            stored = dict(db.execute(self._statements["meta"]).fetchall())["embedder"]
+            if embedder is not None and embedder != stored:
+                raise EmbedderMismatchError(
+                    f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
+                    "Nothing of this batch was stored; open the memory again."
+                )
             write = self._transaction(db, namespace)
             added, new = self._sort_out(write, runs, replay)
             if new:
@@ -178,8 +192,7 @@ class SQLiteStore:
                 "select_trajectories", trajectory=name, environment=None, task=None, user=None
             ).fetchall()
         ]
-        gone, _ = replay([row[6] for row in rows])
-        delta = Delta.of(gone)
+        delta = Delta.of([run for row in rows for run in _readable(row[6], replay)])
         write.retract(delta, [row[0] for row in rows])
         staying: dict[str, str] = {}
         for move in delta.states:
@@ -285,11 +298,11 @@ class SQLiteStore:
         rows = self._rows("find_known", namespace=namespace, ids=json.dumps(ids))
         return {name: Known(digest, None if success is None else bool(success)) for name, digest, success, _ in rows}
 
-    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, bool]]:
-        """Every stored trajectory's record in order of arrival, and whether it counts."""
+    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
+        """Every stored trajectory's id and record in order of arrival, and whether it counts."""
         with self._connections.reading() as db:
-            for record, counted in db.execute(self._statements["records"], {"namespace": namespace}):
-                yield record, bool(counted)
+            for name, record, counted in db.execute(self._statements["records"], {"namespace": namespace}):
+                yield name, record, bool(counted)
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
         """Edges by source and target."""
@@ -373,6 +386,13 @@ class SQLiteStore:
     def _rows(self, name: str, /, **values: object) -> list[Any]:
         with self._connections.reading() as db:
             return db.execute(self._statements[name], values).fetchall()
+
+
+def _readable(record: str, replay: Replay) -> Sequence[Run]:
+    try:
+        return replay([record])[0]
+    except ValueError:
+        return ()  # damaged: it can be removed, and what it counted goes with the next rebuild
 
 
 def _competes(run: Run) -> bool:
