@@ -7,6 +7,7 @@ every domain weighing the same. Each event's features come from a memory without
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
   shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
+The plain baselines are ranked in the same run, and the hybrid's lead over each is given with its interval.
 --strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
 """
 
@@ -21,8 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from hepm.evals.domains import Domain, ten_domains
+from hepm.evals.methods import baselines
 from hepm.evals.methods.policies import FilledMemory, queries_of
-from hepm.evals.metrics import Bootstrap, interval, values_of
+from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
 from hepm.evals.splits import by_family
 from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
@@ -40,6 +42,7 @@ class Sample:
 
     Attributes:
         rows_MF: Of all candidates of all events.
+        plain: Rank of the tool that was called, per event, by each baseline.
         starts: Where each event's candidates begin.
         hits: Row of the tool that was called, -1 where it is no candidate.
         names: Tool of each row.
@@ -51,6 +54,7 @@ class Sample:
     hits: np.ndarray
     names: list[str]
     families: list[str]
+    plain: dict[str, list[int]]
 
 
 def collect(domain: Domain, columns: Sequence[int]) -> Sample:
@@ -59,11 +63,15 @@ def collect(domain: Domain, columns: Sequence[int]) -> Sample:
     hits: list[int] = []
     names: list[str] = []
     families: list[str] = []
+    plain: dict[str, list[int]] = {method.name: [] for method in baselines()}
     for split in by_family(domain.runs, 5):
         events = [event for run in split.test if run.success for event in run.events]
         training = Training(split.train)
         if not training.events or not events:
             continue
+        for method in baselines():
+            rankings = method.fit(training).rank(events)
+            plain[method.name] += [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
         filled = FilledMemory(training)
         reading = filled.mirror.derived(Reading)
         candidates = [reading.calls.names[tool] for tool in reading.candidates]
@@ -74,7 +82,13 @@ def collect(domain: Domain, columns: Sequence[int]) -> Sample:
             names.extend(candidates)
             families.append(event.run.family)
     return Sample(
-        domain.name, np.concatenate(rows).astype(np.float64), np.array(starts), np.array(hits), names, families
+        domain.name,
+        np.concatenate(rows).astype(np.float64),
+        np.array(starts),
+        np.array(hits),
+        names,
+        families,
+        plain,
     )
 
 
@@ -137,6 +151,23 @@ def ranks(sample: Sample, weights: np.ndarray) -> np.ndarray:
         ties = sum(other == scores[hit] and n < name for other, n in zip(others, sample.names[start:end], strict=True))
         found.append(1 + int((others > scores[hit]).sum()) + ties)
     return np.array(found)
+
+
+def compare(samples: Sequence[Sample], found: dict[str, np.ndarray]) -> None:
+    """The baselines of the same run, and how far the hybrid is ahead of each."""
+    print(
+        "\n| baseline | hit@1 | hit@2 | hit@3 | MRR | hybrid ahead in hit@2 | in MRR |\n|---|---|---|---|---|---|---|"
+    )
+    for name in samples[0].plain:
+        theirs = {s.name: values_of(np.array(s.plain[name])) for s in samples}
+        ahead = {s.name: values_of(found[s.name]) - theirs[s.name] for s in samples}
+        cells = [f"{value:.3f}" for value in np.mean([v.mean(0) for v in theirs.values()], axis=0)]
+        for metric in (1, 3):
+            draws = [Bootstrap(s.families, seed=[0, i]).means(ahead[s.name][:, metric]) for i, s in enumerate(samples)]
+            at = interval(np.mean(draws, axis=0))
+            lead = np.mean([v[:, metric].mean() for v in ahead.values()])
+            cells.append(f"{lead:+.3f} [{at.low:+.3f}, {at.high:+.3f}]")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def best_chance(sample: Sample, weights: np.ndarray) -> np.ndarray:
@@ -205,6 +236,7 @@ def main() -> None:
             chances.update({s.name: best_chance(s, weights) for s in samples if apart(s.name) == held_out})
         report(title, samples, found)
         if title == "cross":
+            compare(samples, found)
             abstaining(samples, found, chances)
     shipped = fit(samples)
     report("shipped (fitted on these very domains)", samples, {s.name: ranks(s, shipped) for s in samples})
