@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm import Memory, StateSummary, Trajectory
+from hepm.graph.calls import Calls
+from hepm.policy import Floors, Hybrid, Query
+from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.ridge import LAMBDA, Ridge
+from hepm.policy.hybrid.situation import read_query
+from hepm.policy.hybrid.weights import WEIGHTS
+from hepm.policy.hybrid.words import NameWords, stems
+from tests.runs import trajectory
+
+EVERYTHING = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
+
+
+def some_runs(rename: dict[str, str] | None = None) -> list[Trajectory]:
+    """Two ways through a shop, and failed runs that mixed them up."""
+    ways = [("find+look", "buy"), ("find", "look", "refund"), ("look", "buy", "buy"), ("find", "refund", "look")]
+    goals = ["red shoes please", "lamp is broken", "two red shoes", "money back"]
+    runs: list[Trajectory] = []
+    for i in range(16):
+        turns = ["+".join((rename or {}).get(name, name) for name in turn.split("+")) for turn in ways[i % 4]]
+        runs.append(trajectory(f"r{i:02d}", *turns, success=i % 5 != 4, goal=f"{goals[i % 4]} {'x' * (i // 4)}"))
+    return runs
+
+
+def ranked(folder: Path, runs: Sequence[Trajectory], query: Query) -> list[tuple[str, float]]:
+    with Memory.open(folder) as memory:
+        memory.ingest(runs)
+        assert query.state is not None
+        state, said = memory.embedder.embed([query.state.text, query.state.said[0]])
+        asked = Query(query.after, query.history, query.state, state, said, query.tools, k=99)
+        return [(s.tool, s.score) for s in Hybrid(floors=EVERYTHING).suggest(memory.mirror(), asked)]
+
+
+def test_scores_are_probabilities_over_the_candidates(tmp_path: Path) -> None:
+    found = ranked(tmp_path, some_runs(), Query(("look",), ("look",), StateSummary(said=("red shoes",))))
+    assert {tool for tool, _ in found} == {"find", "look", "buy", "refund"}
+    assert sum(score for _, score in found) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_other_names_for_the_tools_change_no_score(tmp_path: Path) -> None:
+    """Names that no text holds: features know tools by what happened, not by what they are called."""
+    rename = {"find": "q1", "look": "q2", "buy": "q3", "refund": "q4"}
+    back = {new: old for old, new in rename.items()}
+    state, other = StateSummary(said=("red shoes",)), StateSummary(said=("red shoes",))
+    one = ranked(tmp_path / "a.hepm", some_runs(), Query(("look",), ("look",), state))
+    two = ranked(tmp_path / "b.hepm", some_runs(rename), Query(("q2",), ("q2",), other))
+    scores = {back[tool]: score for tool, score in two}
+    # Results and the names of the last tools stand in the states' texts, so that vectors differ a little.
+    assert one[0][0] == max(scores, key=lambda tool: scores[tool])
+
+
+def test_parallel_calls_have_no_order(tmp_path: Path) -> None:
+    state = StateSummary(said=("red shoes",))
+    one = ranked(tmp_path / "a.hepm", some_runs(), Query(("find", "look"), ("find", "look"), state))
+    two = ranked(tmp_path / "b.hepm", some_runs(), Query(("look", "find"), ("look", "find"), state))
+    assert [(tool, round(score, 6)) for tool, score in one] == [(tool, round(score, 6)) for tool, score in two]
+
+
+def test_every_suggestion_says_why_and_by_whom(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(some_runs())
+        for suggestion in memory.suggest("look", state="red shoes", k=4):
+            assert "successful" in suggestion.reason
+            assert suggestion.support > 0
+            assert suggestion.runs
+
+
+def test_there_is_a_weight_for_each_feature() -> None:
+    assert WEIGHTS.shape == (len(NAMES),)
+    with pytest.raises(ValueError, match="12 weights are needed"):
+        Hybrid(weights=np.ones(3, dtype=np.float32))
+
+
+def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(some_runs())
+        reading = memory.mirror().derived(Reading)
+        for last in ("look", "never seen"):
+            query = Query((last,), (last,))
+            found = features(reading, read_query(query, reading, last), reading.candidates)
+            assert found.shape == (len(reading.candidates), len(NAMES))
+            assert np.isfinite(found).all()
+
+
+def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
+    """W = (X'X + lambda I)^-1 X'Y over all later calls, checked with a dense X built by hand."""
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(some_runs())
+        reading = memory.mirror().derived(Reading)
+    calls = reading.calls
+    rows = np.flatnonzero((calls.before_NK[:, 0] != reading.start) & (calls.state_N >= 0))
+    inputs = np.array([dense(calls, int(row)) for row in rows])
+    labels = np.eye(len(calls.names))[calls.next_N[rows]]
+    expected = inputs @ np.linalg.solve(inputs.T @ inputs + LAMBDA * np.eye(inputs.shape[1]), inputs.T @ labels)
+    ridge, tools = Ridge(calls, rows), np.arange(len(calls.names))
+    for at, row in enumerate(rows):
+        seen = set(calls.next_N[row - calls.position_N[row] : row].tolist())
+        before = calls.before_NK[row].tolist()
+        found = ridge.scores(calls.states_SD[calls.state_N[row]], before, seen, int(calls.flags_N[row]), tools)
+        assert found == pytest.approx(expected[at], abs=1e-3)
+
+
+def dense(calls: Calls, row: int) -> np.ndarray:
+    tools = len(calls.names)
+    last, second, seen = np.zeros(tools), np.zeros(tools), np.zeros(tools)
+    last[calls.before_NK[row, 0]] = 0.5
+    if calls.before_NK[row, 1] >= 0:
+        second[calls.before_NK[row, 1]] = 0.5
+    seen[calls.next_N[row - calls.position_N[row] : row]] = 0.3
+    flags = [0.5 * (int(calls.flags_N[row]) >> bit & 1) for bit in range(3)]
+    return np.concatenate([calls.states_SD[calls.state_N[row]], last, second, seen, flags, [0.5]])
+
+
+def test_words_of_a_name_meet_their_other_forms() -> None:
+    assert stems("Please cancel-led myOrders") >= {"cance", "order"}
+    words = NameWords(["cancel_order", "get_order", "track"])
+    share = words.shares(stems("I cancelled my orders"))
+    assert share.tolist() == pytest.approx([1.0, share[1], 0.0])
+    assert 0 < share[1] < 1
