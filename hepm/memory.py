@@ -185,7 +185,7 @@ class Memory:
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
-        vectors = dict(zip(wanted, self.embedder.embed(wanted), strict=True)) if wanted else {}
+        vectors = dict(zip(wanted, self._current_embedder().embed(wanted), strict=True)) if wanted else {}
         called = tuple(tool for tool in last if tool != START)
         past = tuple(history)
         if set(past[len(past) - len(called) :]) != set(called):
@@ -292,6 +292,15 @@ class Memory:
                 named = open_embedder(named, base_url=base_url, api_key=key)
             self._embedder_opened = CachedEmbedder(named)
         return self._embedder_opened
+
+    def _current_embedder(self) -> Embedder:
+        """The embedder of the stored vectors, also after another process has embedded them anew."""
+        stored = self._mirror.embedder
+        if stored and stored != self.embedder.name:
+            if not isinstance(self._embedder_named, str):
+                raise EmbedderMismatchError(_mismatch(stored, self.embedder.name))
+            self._embedder_named, self._embedder_opened = stored, None
+        return self.embedder
 
     def _agreed_embedder(self) -> Embedder:
         """The embedder, once the store holds no other one's vectors; a new store takes its name."""

@@ -186,6 +186,18 @@ def test_another_embedder_is_refused_with_the_way_out(tmp_path: Path) -> None:
         Memory.open(tmp_path, embedder="hash-64")
 
 
+def test_a_memory_follows_another_process_to_its_new_embedder_and_never_drops_its_vectors(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as first, Memory.open(tmp_path) as second:
+        first.ingest([trajectory("r1", "look", "buy")])
+        assert second.reembed("hash-64") > 0
+        with pytest.raises(EmbedderMismatchError, match="hash-64"):
+            first.ingest([trajectory("r2", "look", "buy")])
+        first.refresh()
+        assert first.suggest("look", state="please help", policy="episodic")[0].tool == "buy"
+        assert first.ingest([trajectory("r2", "look", "buy")]).stored == 1
+        assert first.examine() == []
+
+
 def test_reembedding_lets_the_states_be_compared_again(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest([trajectory("r", "look", "buy")], vectors=False)

@@ -242,7 +242,10 @@ class Mirror:
         self._store = store
         self._poll_s = poll_s
         self._next_poll = time.monotonic() + poll_s
-        self._revision = store.header.revision
+        header = store.header
+        self._revision = header.revision
+        self.embedder = header.embedder
+        """Whose vectors the store holds, as far as it was followed."""
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lock = threading.Lock()
         self._follower: ThreadPoolExecutor | None = None
@@ -262,7 +265,8 @@ class Mirror:
     def refresh(self) -> None:
         """Catch up with the store now."""
         with self._lock:
-            revision = self._store.header.revision
+            header = self._store.header
+            revision, self.embedder = header.revision, header.embedder
             if revision == self._revision:
                 return
             changes = self._store.changes_since(self._revision)
