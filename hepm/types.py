@@ -261,7 +261,7 @@ class Suggestions(Sequence[Suggestion]):
 
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1); empty when there is no opinion."""
-        return HINT + ", ".join(s.tool for s in self.ranked) if self.ranked else ""
+        return HINT + ", ".join(on_one_line(s.tool) for s in self.ranked) if self.ranked else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...
@@ -272,6 +272,11 @@ class Suggestions(Sequence[Suggestion]):
 
     def __len__(self) -> int:
         return len(self.ranked)
+
+
+def on_one_line(text: str) -> str:
+    """A text with escapes in place of what would break or steer a line: line ends, control characters and the like."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _check_tool_name(name: ToolName) -> None:
