@@ -1,76 +1,107 @@
-"""The command line: one file per command, registered here.
+"""The command line: one file per command, registered in `hepm.cli.commands`.
 
 A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and complaints to stderr.
-Exit codes: 0 done, 1 failed (the sentence says why), 2 misused.
+Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from hepm.cli.demo import demo
-from hepm.cli.doctor import doctor
-from hepm.cli.eval import eval_runs
-from hepm.cli.export import export_runs, import_runs
-from hepm.cli.forget import forget
-from hepm.cli.ingest import ingest
-from hepm.cli.reembed import reembed
-from hepm.cli.stats import stats
-from hepm.cli.suggest import suggest
-from hepm.cli.view import view
 from hepm.errors import HepmError
 
-app = typer.Typer(
-    name="hepm",
-    help="Tool memory for LLM agents: which tool worked next, in what situation, and why.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    epilog="Exit codes: 0 done, 1 failed, 2 misused. Set HEPM_STORE to name the store once.",
-)
-app.command()(demo)
-app.command()(ingest)
-app.command()(suggest)
-app.command()(stats)
-app.command("eval")(eval_runs)
-app.command()(view)
-app.command("export")(export_runs)
-app.command("import")(import_runs)
-app.command()(forget)
-app.command()(doctor)
-app.command()(reembed)
+if TYPE_CHECKING:
+    from hepm.cli.commands import app
+
+__all__ = ["app", "main"]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        import hepm
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from hepm.cli.commands import app
 
-        print(f"hepm {hepm.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
-    version: bool = typer.Option(False, "--version", is_eager=True, callback=_print_version, help="Print the version."),
-) -> None:
-    """Tool memory for LLM agents."""
-    if debug:
-        sys.excepthook = sys.__excepthook__
+        return app
+    raise AttributeError(f"module 'hepm.cli' has no attribute {name!r}")
 
 
 def main() -> None:
-    """Run the command line; an error on purpose prints as its sentence."""
+    """Run the command line and end the process; what went wrong outside of hepm prints as a sentence."""
+    # The commands are imported inside, so that Ctrl-C meets us while Python still reads them.
     try:
-        app()
-    except HepmError as error:
-        if "--debug" in sys.argv:
-            raise
-        print(f"hepm: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        code = _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = 130
+    _write_out()
+    raise SystemExit(code)
+
+
+def _run(arguments: list[str]) -> int | str | None:
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in before
+    _prepare_terminal()
+    try:
+        code = _exit_code([one for one in before if one != "--debug"] + arguments[len(before) :])
+        if _stdout_is_open():
+            sys.stdout.flush()
+        return code
     except BrokenPipeError:
         # The reader of our output has gone, as `head` does; that is no failure of ours.
-        sys.stderr.close()
-        raise SystemExit(0) from None
+        return 0
+    except (HepmError, OSError) as error:
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        with contextlib.suppress(OSError):
+            print(f"hepm: {_sentence(error)}", file=sys.stderr)
+        return 1
+
+
+def _exit_code(arguments: list[str]) -> int | str | None:
+    from hepm.cli.commands import app
+
+    try:
+        app(arguments, prog_name="hepm")
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 then
+            raise end.__context__ from None
+        return end.code
+    return 0
+
+
+def _prepare_terminal() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal's encoding lacks is written as an escape: no tool's name may stop an answer.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("COLUMNS") == "0":  # not known, as some terminals say it; tables would be left empty
+        del os.environ["COLUMNS"]
+
+
+def _sentence(error: HepmError | OSError) -> str:
+    from hepm.types import on_one_line
+
+    if isinstance(error, HepmError) or not error.strerror:
+        return on_one_line(str(error))
+    about = "" if error.filename is None else f"{error.filename}: "
+    return on_one_line(f"{about}{error.strerror}")
+
+
+def _write_out() -> None:
+    # Python does so at its very end, and would complain where nobody takes what is left.
+    if not _stdout_is_open():
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+
+
+def _stdout_is_open() -> bool:
+    return sys.stdout is not None  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... >&-` closes it

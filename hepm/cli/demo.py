@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from hepm.cli.options import check_sources
+from hepm.cli.output import plain, print_table
+from hepm.types import on_one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,6 +49,7 @@ def demo(
 
     if bool(runs) == download:
         raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
+    check_sources(runs or [])
     console = Console()
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
         sources = [_fetch(Path(folder), console)] if download else runs or []
@@ -54,7 +59,9 @@ def demo(
             typer.echo(f"hepm: no run with a known good outcome in {', '.join(map(str, sources))}", err=True)
             raise typer.Exit(1)
         domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
-        console.print(f"[bold]{len(records):,} runs read[/], most of them ({len(domain.runs):,}) of {domain.name}\n")
+        console.print(
+            f"[bold]{len(records):,} runs read[/], most of them ({len(domain.runs):,}) of {_shown(domain.name)}\n"
+        )
         with Memory.open(folder) as memory:
             held_out = _held_out(domain)
             apart = {event.run.family for event in held_out}
@@ -63,7 +70,7 @@ def demo(
             console.print(
                 f"[bold]1. Remembered[/] {report.stored:,} of its runs; the tasks asked about below stay out."
             )
-            _show_edges(memory, console)
+            _show_edges(memory)
             _show_suggestions(memory, held_out, console)
             _show_quality(domain, console)
             _write_page(memory, page, domain.name, console)
@@ -93,14 +100,14 @@ def _held_out(domain: Domain) -> list[Event]:
     return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
 
 
-def _show_edges(memory: Memory, console: Console) -> None:
+def _show_edges(memory: Memory) -> None:
     from rich.table import Table
 
     table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
     edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
     for source, target, edge in edges[:_EDGES]:
-        table.add_row(source, target, str(edge["support"]), f"{edge['weight']:.2f}")
-    console.print(table)
+        table.add_row(plain(source), plain(target), str(edge["support"]), f"{edge['weight']:.2f}")
+    print_table(table)
 
 
 def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Console) -> None:
@@ -112,12 +119,12 @@ def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Consol
         state = now.state()
         found = memory.suggest(now.last, history=now.history, state=state)
         said = " ".join((state.said or ("nothing",))[-1].split())
-        console.print(f"\n  User: [italic]{said[:160]}[/]", highlight=False)
-        console.print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}", highlight=False)
-        console.print(f"  [bold]{found.prompt() or f'No suggestion: {found.abstained}'}[/]", highlight=False)
+        console.print(f"\n  User: [italic]{_shown(said[:160])}[/]", highlight=False)
+        console.print(f"  Calls so far: {_shown(', '.join(now.history[-4:]) or 'none')}", highlight=False)
+        console.print(f"  [bold]{_shown(found.prompt() or f'No suggestion: {found.abstained}')}[/]", highlight=False)
         for suggestion in found:
-            console.print(f"    {suggestion.tool}: {suggestion.reason}", highlight=False)
-        console.print(f"  (what came next: {event.next})", highlight=False)
+            console.print(_shown(f"    {suggestion.tool}: {suggestion.reason}"), highlight=False)
+        console.print(f"  (what came next: {_shown(event.next)})", highlight=False)
 
 
 def _show_quality(domain: Domain, console: Console) -> None:
@@ -133,4 +140,11 @@ def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None
     from hepm.graph.page import write_page
 
     report = write_page(memory.graph(evidence=True), page, title=name)
-    console.print(f"\n[bold]4. Drawn[/]: open {report.path} ({report.tools} tools, {report.edges} edges).")
+    console.print(f"\n[bold]4. Drawn[/]: open {_shown(str(report.path))} ({report.tools} tools, {report.edges} edges).")
+
+
+def _shown(text: str) -> str:
+    """A text of the runs between markup of ours: nothing in it is markup, or moves the cursor."""
+    from rich.markup import escape
+
+    return escape(on_one_line(text))

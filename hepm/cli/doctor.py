@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
-from hepm.memory import Memory
+from hepm.cli.output import print_json
+from hepm.types import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
 
 
 def doctor(
@@ -29,11 +32,11 @@ def doctor(
             memory.reembed()
             found = _examine(memory)
     if as_json:
-        print(json.dumps({"findings": found}, ensure_ascii=False))
+        print_json({"findings": found})
     else:
         for namespace, findings in found.items():
             for finding in findings:
-                print(f"{namespace}: {finding['what']} (repair: {finding['repair'] or 'none'})")
+                print(on_one_line(f"{namespace}: {finding['what']} (repair: {finding['repair'] or 'none'})"))
         if not any(found.values()):
             print("all is well")
     if any(found.values()):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hepm.cli.options import JsonOption
+from hepm.cli.options import JsonOption, check_sources
+from hepm.cli.output import print_json
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar
@@ -61,6 +61,7 @@ def eval_runs(
     from hepm.evals.plot import plot as write_plot
 
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
+    check_sources([*(runs or []), *(train or []), *(test or [])])
     methods = find_methods(method or [])
     extra = methods_without(ablation or [], [known.name for known in all_methods()])
     methods += [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
@@ -90,7 +91,7 @@ def eval_runs(
     if plot is not None:
         write_plot(report, plot)
     if as_json:
-        print(json.dumps(report.to_json(), ensure_ascii=False))
+        print_json(report.to_json())
         return
     from rich.console import Console
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hepm.cli.ingest import ingest
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, check_target, open_existing
+from hepm.errors import HepmError
+from hepm.types import on_one_line
 
 
 def export_runs(
@@ -20,20 +25,53 @@ def export_runs(
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
+    if path != "-":
+        check_target(Path(path), store)
     with open_existing(store, namespace) as memory:
+        runs = memory.export(namespace=namespace)
         if path == "-":
-            for line in memory.export(namespace=namespace):
-                print(line)
+            _print(runs)
             return
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        count = 0
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            for line in memory.export(namespace=namespace):
-                file.write(line + "\n")
-                count += 1
+        try:
+            count = _write(runs, Path(path))
+        except HepmError:
+            raise
+        except OSError as error:
+            raise HepmError(f"the runs cannot be written to {path}: {error.strerror or error}") from error
+    print(on_one_line(f"{count:,} runs written to {path}"))
+
+
+def _print(runs: Iterable[str]) -> None:
+    # JSON is UTF-8 whatever a terminal shows.
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        stdout.reconfigure(encoding="utf-8", newline="\n")
+    for line in runs:
+        print(line)
+
+
+def _write(runs: Iterable[str], target: Path) -> int:
+    """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes."""
+    target = target.resolve()  # a link goes on pointing to what is written
+    if target.exists() and not target.is_file():
+        return _write_lines(runs, target)
+    partial = target.with_name(target.name + ".part")
+    try:
+        count = _write_lines(runs, partial)
         partial.replace(target)
-    print(f"{count:,} runs written to {target}")
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return count
+
+
+def _write_lines(runs: Iterable[str], target: Path) -> int:
+    count = 0
+    with target.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        for line in runs:
+            file.write(line + "\n")
+            count += 1
+    return count
 
 
 def import_runs(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
+from hepm.cli.output import print_json
 
 
 def forget(
@@ -25,6 +25,9 @@ def forget(
     """
     with open_existing(store, namespace) as memory:
         gone = memory.forget(trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace)
-    print(json.dumps({"forgotten": gone}, ensure_ascii=False) if as_json else f"{len(gone):,} runs forgotten")
+    if as_json:
+        print_json({"forgotten": gone})
+    else:
+        print(f"{len(gone):,} runs forgotten")
     if not gone:
         raise typer.Exit(1)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_memory
+from hepm.cli.options import (
+    NAMESPACE,
+    STORE,
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    check_sources,
+    open_memory,
+    store_file,
+)
+from hepm.cli.output import print_json
+from hepm.errors import HepmError
+from hepm.types import on_one_line
 
 if TYPE_CHECKING:
     from hepm.ingest import Rejection
@@ -55,11 +68,13 @@ def ingest(
     from hepm.ingest.pipeline import IngestOptions
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
 
+    check_sources(runs)
     reading = ReadOptions(format, reward_key, success_key, label_key, ids)
     redactor = None if keep_secrets else Redactor((*DEFAULT_RULES, *map(_rule, redact or ())))
     read_runs([], reading)  # says now, before a store is made, that the format is unknown
     described = load_tools(tools) if tools else []
     with (
+        _no_empty_store(store),
         open_memory(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
@@ -73,7 +88,7 @@ def ingest(
             on_batch=lambda so_far: bar.show(so_far.read),
         )
     if as_json:
-        print(json.dumps(report.to_json(), ensure_ascii=False))
+        print_json(report.to_json())
     else:
         kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
         print(f"{report.stored:,} runs stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
@@ -85,6 +100,28 @@ def ingest(
         _tell_rejections(report.rejected)
     if not report.read:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _no_empty_store(store: Path) -> Generator[None]:
+    """Take away a store that was made inside and holds nothing at the end, whatever ended it."""
+    file = store_file(store)
+    there = file.exists()
+    try:
+        yield
+    finally:
+        if not there and file.exists() and _is_empty(file):
+            log = file.with_name(file.name + "-wal")
+            if not log.exists():  # else another process has opened it meanwhile, and may be storing runs
+                file.unlink()
+
+
+def _is_empty(file: Path) -> bool:
+    if not file.stat().st_size:
+        return True
+    with contextlib.suppress(HepmError), open_memory(file) as memory:
+        return not memory.namespaces()
+    return False
 
 
 def _rule(option: str) -> tuple[str, str]:
@@ -101,6 +138,6 @@ def _tell_rejections(rejected: Sequence[Rejection]) -> None:
         typer.echo(f"{len(rejected):,} records could not be used:", err=True)
     for one in rejected[:_SHOWN_REJECTIONS]:
         record = "" if one.record is None else f" record {one.record}"
-        typer.echo(f"  {one.file}{record}: {one.reason}", err=True)
+        typer.echo(on_one_line(f"  {one.file}{record}: {one.reason}"), err=True)
     if len(rejected) > _SHOWN_REJECTIONS:
         typer.echo(f"  … and {len(rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", err=True)

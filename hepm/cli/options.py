@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hepm.graph.store import Counting
-from hepm.memory import DEFAULT_NAMESPACE, DEFAULT_STORE, Memory
+if TYPE_CHECKING:
+    from hepm.graph.store import Counting
+    from hepm.memory import Memory
 
 StoreOption = Annotated[
     Path, typer.Option("--store", "-s", envvar="HEPM_STORE", help="The memory: a file, or a folder that holds one.")
@@ -17,12 +20,15 @@ StoreOption = Annotated[
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The partition of the store to work in.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
-STORE = Path(DEFAULT_STORE)
-NAMESPACE = DEFAULT_NAMESPACE
+# The defaults of `Memory`, written again: `--help` and a misuse answer in half the time without its imports.
+STORE: Final = Path("memory.hepm")
+NAMESPACE: Final = "default"
 
 
 def open_memory(store: Path, *, embedder: str | None = None, counting: Counting | None = None) -> Memory:
     """Open a memory, making it when it is not there; an embeddings endpoint is told by the world's own variables."""
+    from hepm.memory import Memory
+
     return Memory.open(
         store,
         embedder=embedder,
@@ -31,11 +37,19 @@ def open_memory(store: Path, *, embedder: str | None = None, counting: Counting 
     )
 
 
+def store_file(store: Path) -> Path:
+    """The file behind `--store`, there or not."""
+    from hepm.graph.sqlite.store import FILE_NAME
+
+    return store / FILE_NAME if store.is_dir() else store
+
+
 def open_existing(store: Path, namespace: str | None = None) -> Memory:
     """Open a memory to read it; a missing one is the user's mistake, not an empty memory."""
-    if not store.exists():
+    file = store_file(store)
+    if not file.exists():
         raise typer.BadParameter(
-            f"there is no memory at {store}. Make one with `hepm ingest RUNS --store {store}`.", param_hint="--store"
+            f"there is no memory at {file}. Make one with `hepm ingest RUNS --store {store}`.", param_hint="--store"
         )
     memory = open_memory(store)
     if namespace is not None:
@@ -50,6 +64,19 @@ def known_namespace(memory: Memory, namespace: str) -> str:
         there = f"There are: {', '.join(known)}." if known else "The store is empty."
         raise typer.BadParameter(f"nothing is stored in {namespace!r}. {there}", param_hint="--namespace")
     return namespace
+
+
+def check_sources(sources: Sequence[str]) -> None:
+    """Refuse to read a standard input that is closed."""
+    if "-" in sources and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
+        raise typer.BadParameter("standard input is closed: there is nothing to read behind -", param_hint="RUNS")
+
+
+def check_target(target: Path, store: Path) -> None:
+    """Refuse to write over the store that is read."""
+    file = store_file(store)
+    if target.exists() and file.exists() and target.samefile(file):
+        raise typer.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from hepm.cli.options import STORE, JsonOption, StoreOption, known_namespace, open_existing
+from hepm.cli.output import plain, print_json, print_table
 
 
 def stats(
@@ -25,15 +25,15 @@ def stats(
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
     if as_json:
-        print(json.dumps({"store": str(store), **header, "namespaces": totals}, ensure_ascii=False))
+        print_json({"store": str(store), **header, "namespaces": totals})
         return
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{store} · {header['embedder'] or 'no vectors'} · revision {header['revision']}")
-    table.add_column("namespace", overflow="fold")
+    title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
+    table = Table(title=plain(title))
+    table.add_column("namespace", overflow="fold", min_width=len("namespace"))
     for column in ("runs", "good", "failed", "open", "tools", "edges", "states"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, counts in totals.items():
-        table.add_row(name, *(f"{count:,}" for count in counts.values()))
-    Console().print(table)
+        table.add_row(plain(name), *(f"{count:,}" for count in counts.values()))
+    print_table(table)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import math
 from typing import Annotated
 
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, split_names
-from hepm.types import Suggestions
+from hepm.cli.output import print_json
+from hepm.types import Suggestions, on_one_line
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number to weigh with")
+    return value
 
 
 def suggest(
@@ -21,7 +28,7 @@ def suggest(
     tools: Annotated[str | None, typer.Option(help="Tools the agent has, comma-separated; left out: all.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="At most so many.")] = 2,
     policy: Annotated[str, typer.Option(help="hybrid, adaptive, episodic or procedural.")] = "hybrid",
-    c: Annotated[float, typer.Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
+    c: Annotated[float, typer.Option(min=0.0, callback=_finite, help="Weight of efficiency in edge weights.")] = 1.0,
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,
     as_json: JsonOption = False,
@@ -41,7 +48,10 @@ def suggest(
             c=c,
             namespace=namespace,
         )
-        print(json.dumps(to_json(found), ensure_ascii=False) if as_json else to_text(found))
+        if as_json:
+            print_json(to_json(found))
+        else:
+            print(to_text(found))
 
 
 def to_json(found: Suggestions) -> dict[str, object]:
@@ -63,12 +73,12 @@ def to_json(found: Suggestions) -> dict[str, object]:
 
 
 def to_text(found: Suggestions) -> str:
-    """As people read it."""
+    """As people read it, one thing a line."""
     if found.abstained is not None:
-        return f"no suggestion: {found.abstained}"
+        return on_one_line(f"no suggestion: {found.abstained}")
     lines = [found.prompt()]
     for s in found:
-        lines.append(f"  {s.tool}  score {s.score:.2f}: {s.reason}")
+        lines.append(on_one_line(f"  {s.tool}  score {s.score:.2f}: {s.reason}"))
         if s.runs:
-            lines.append(f"    runs: {', '.join(s.runs)}")
+            lines.append(on_one_line(f"    runs: {', '.join(s.runs)}"))
     return "\n".join(lines)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, open_existing
+from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, check_target, open_existing
+from hepm.types import on_one_line
 
 
 def view(
@@ -23,7 +24,8 @@ def view(
     """
     from hepm.graph.page import write_page
 
+    check_target(page, store)
     with open_existing(store, namespace) as memory:
         graph = memory.graph(namespace=namespace, evidence=True)
     report = write_page(graph, page, title=f"{store.name} · {namespace}", focus=tool, max_tools=most)
-    print(f"{report.tools} tools and {report.edges} edges drawn in {report.path}")
+    print(on_one_line(f"{report.tools} tools and {report.edges} edges drawn in {report.path}"))

@@ -73,7 +73,8 @@ def hepm(
 
 _LOADED = """
 import io, json, os, sys, traceback
-import hepm.cli, hepm.evals.evaluate, hepm.graph.page, hepm.ingest.pipeline, hepm.memory, rich.console, rich.table
+import hepm.cli.commands, hepm.evals.evaluate, hepm.graph.page, hepm.ingest.pipeline, hepm.memory
+import rich.console, rich.table
 
 def answer(arguments, folder):
     for number, (name, mode) in enumerate((("in", os.O_RDONLY), ("out", os.O_WRONLY), ("err", os.O_WRONLY))):

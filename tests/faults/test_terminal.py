@@ -117,7 +117,8 @@ def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: P
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, "Traceback" in err) == (130, False), err
-    assert quick("doctor", "--store", store).out == "all is well\n"
+    # Interrupted before the first batch, it takes its empty store away again.
+    assert not store.exists() or quick("doctor", "--store", store).out == "all is well\n"
 
 
 def test_compressed_runs_come_in_through_a_pipe_too(tmp_path: Path) -> None:

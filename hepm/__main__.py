@@ -1,0 +1,5 @@
+"""`python -m hepm` is `hepm`."""
+
+import hepm.cli
+
+hepm.cli.main()

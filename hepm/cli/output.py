@@ -1,0 +1,36 @@
+"""What commands print: JSON that any terminal can take, and tables that are never cut."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from hepm.types import on_one_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+def print_json(value: object) -> None:
+    """Print one line of JSON; it stays JSON where the terminal's encoding knows few letters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf")))
+
+
+def plain(text: str) -> Text:
+    """A name as it is: no markup is read in it, and nothing in it moves the cursor."""
+    from rich.text import Text
+
+    return Text(on_one_line(text))
+
+
+def print_table(table: Table) -> None:
+    """Print a table in the width of the terminal, or wider where its numbers would be cut."""
+    from rich.console import Console
+
+    console = Console()
+    roomy = console.options.update(max_width=10_000)
+    console.width = max(console.width, table.__rich_measure__(console, roomy).minimum)
+    console.print(table)
