@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
 
@@ -27,10 +27,17 @@ def plain(text: str) -> Text:
 
 
 def print_table(table: Table) -> None:
-    """Print a table in the width of the terminal, or wider where its numbers would be cut."""
+    """Print a table in the width of the terminal, or wider where numbers would be cut: text folds, they do not."""
     from rich.console import Console
 
     console = Console()
-    roomy = console.options.update(max_width=10_000)
-    console.width = max(console.width, table.__rich_measure__(console, roomy).minimum)
+    console.width = max(console.width, 1 + sum(3 + _least_width(column) for column in table.columns))
     console.print(table)
+
+
+def _least_width(column: Column) -> int:
+    from rich.cells import cell_len
+
+    if not column.no_wrap:
+        return column.min_width or 1
+    return max(cell_len(str(cell)) for cell in (column.header, *column.cells))

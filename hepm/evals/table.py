@@ -11,6 +11,7 @@ from rich.text import Text
 from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
+from hepm.types import on_one_line
 
 _TOOLS = 2
 
@@ -33,7 +34,7 @@ def _parts(report: EvalReport) -> Iterator[RenderableType]:
         if next(iter(by_method.values())).partings:
             yield _rescue(by_method)
     for name, reason in report.skipped.items():
-        yield Text(f"{name} was left out: {reason}.")
+        yield Text(on_one_line(f"{name} was left out: {reason}."))
     if report.settings.unlabelled:
         yield Text(
             f"{report.settings.unlabelled:,} of {report.settings.runs:,} runs have no outcome and were left out."
@@ -68,7 +69,7 @@ def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
             f"{method.gain:+.3f}",
             _range(method.interval["gain"], sign="+"),
             f"{method.harm:.3f}",
-            ", ".join([*method.rescued_by][:_TOOLS]),
+            Text(on_one_line(", ".join([*method.rescued_by][:_TOOLS]))),
         )
     return table
 
@@ -94,6 +95,9 @@ def _range(found: Interval, *, sign: str = "") -> str:
 
 
 def _table(title: str) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", box=None, pad_edge=False, header_style="dim")
+    # As Text: environments and tools are called as they like, and none of it is markup.
+    table = Table(
+        title=Text(f"\n{on_one_line(title)}"), title_justify="left", box=None, pad_edge=False, header_style="dim"
+    )
     table.add_column("method", no_wrap=True)
     return table
