@@ -58,6 +58,8 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         _check_tool_name(self.name)
+        if self.latency_s is not None and not math.isfinite(self.latency_s):
+            raise ValueError(f"the latency is {self.latency_s}, not a finite number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a trajectory needs an id")
+        if self.ended_at is not None and not math.isfinite(self.ended_at):
+            raise ValueError(f"the end of the run is at {self.ended_at}, not at a finite number")
 
     @property
     def steps(self) -> int:

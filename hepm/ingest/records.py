@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -131,9 +132,12 @@ def as_number(value: Any, what: str) -> float:
             f"{what} is {json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)}, not a number"
         )
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
-        raise RecordError(f"{what} is too large a number") from None
+        number = math.inf
+    if not math.isfinite(number):  # "1e999" is JSON, and infinite as a float
+        raise RecordError(f"{what} is too large a number")
+    return number
 
 
 def plain_text(content: Any) -> str:

@@ -167,8 +167,10 @@ def _open_zip(file: Path) -> Iterator[Opened]:
 
 def _worth_opening(name: str) -> bool:
     bare = uncompressed_name(name).lower()
-    hidden = bare.startswith((".", "__macosx")) or "/." in bare
-    return not hidden and bare.endswith((*DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
+    if not bare.endswith((*DATA_SUFFIXES, *_ARCHIVE_SUFFIXES)):
+        return False
+    # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
+    return not any(part == "__macosx" or (part[:1] == "." and part not in (".", "..")) for part in bare.split("/"))
 
 
 def _nested(name: str) -> Rejection:

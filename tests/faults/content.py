@@ -25,7 +25,7 @@ class Content(NamedTuple):
 def content_of(path: Path, *, namespace: str = "default") -> Content:
     """Read a store; it must open."""
     with closing(SQLiteStore(path)) as store:
-        written = sorted(record for record, _ in store.iter_records(namespace=namespace))
+        written = sorted(record for _, record, _ in store.iter_records(namespace=namespace))
         # The file that a run was read from is no part of what it says.
         kept = [json.dumps({k: v for k, v in json.loads(record).items() if k != "source"}) for record in written]
         states = sorted(astuple(replace(row, id=0)) for row in store.iter_states(namespace=namespace))

@@ -96,7 +96,7 @@ def test_a_bad_record_says_what_is_wrong_with_it(tmp_path: Path, fields: dict[st
 def test_a_reward_beyond_all_numbers_is_rejected(tmp_path: Path):
     path = write(tmp_path / "log.jsonl", CHAT)
     path.write_text(path.read_text().replace('"reward": 1.0', '"reward": 1e999'))
-    assert read_reason(path) == "the reward is inf, not a finite number"
+    assert read_reason(path) == "'reward' is too large a number"
 
 
 def test_a_bad_line_is_named_by_its_number_and_stops_nothing(tmp_path: Path):
@@ -176,7 +176,5 @@ def test_ids_differ_where_the_run_does(tmp_path: Path, change: dict[str, Any]):
 
 
 def test_an_outcome_that_becomes_known_later_leaves_the_id_as_it_was(tmp_path: Path):
-    runs, _ = read(
-        write(tmp_path / "log.jsonl", CHAT, changed(CHAT, reward=0.0)), options=ReadOptions(ids="content")
-    )
+    runs, _ = read(write(tmp_path / "log.jsonl", CHAT, changed(CHAT, reward=0.0)), options=ReadOptions(ids="content"))
     assert runs[0].id == runs[1].id

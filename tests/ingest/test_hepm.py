@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_what_is_written_is_read_back_the_same(trajectory: Trajectory):
     assert "\n" not in line
     assert parse_run(line) == trajectory
     assert write_run(parse_run(line)) == line
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 400])
+@pytest.mark.parametrize("key", ["reward", "ended_at", "latency_s"])
+def test_a_number_beyond_all_floats_is_refused(tmp_path: Path, key: str, number: str):
+    call = {"name": "look", **({key: "@"} if key == "latency_s" else {})}
+    record = {"hepm": 1, "id": "odd", "turns": [{"role": "assistant", "calls": [call]}]}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(record if key == "latency_s" else {**record, key: "@"}).replace('"@"', number))
+    assert read_reason(path) == f"{key!r} is too large a number"
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_no_number_of_a_run_is_infinite(number: float):
+    with pytest.raises(ValueError, match="not a finite number"):
+        ToolCall("look", latency_s=number)
+    with pytest.raises(ValueError, match="not at a finite number"):
+        Trajectory("odd", (), ended_at=number)
 
 
 @given(st.lists(trajectories, max_size=5))

@@ -14,6 +14,7 @@ import pytest
 
 from hepm.errors import FormatError, MissingExtraError
 from hepm.ingest import ReadOptions, read_runs
+from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, TAU, read, read_one, read_reason, write
 
 
@@ -71,6 +72,29 @@ def test_zip_archives_are_read_in_the_order_of_names(tmp_path: Path):
     runs, rejected = read(archive)
     assert [run.source.partition("!")[2] for run in runs] == ["a.json", "b.json"]
     assert [r.reason.split(",")[0] for r in rejected] == ["it is an archive inside an archive"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("./run.json", True),
+        ("./a/./b/run.json", True),
+        ("../../run.json", True),
+        (".run.json", False),
+        ("./.run.json", False),
+        ("a/.git/run.json", False),
+        ("a/.../run.json", False),
+    ],
+)
+def test_only_a_part_that_begins_with_a_point_hides_a_member(tmp_path: Path, name: str, shown: bool):
+    plain = write(tmp_path / "run.json", AGENTDOJO)
+    with tarfile.open(tmp_path / "runs.tar", "w") as tar:
+        tar.add(plain, name)
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as packed:
+        packed.writestr(name, plain.read_text())  # write() would simplify the name
+    for archive in ("runs.tar", "runs.zip"):
+        found = [item.source for _, item in read_runs([tmp_path / archive]) if isinstance(item, Trajectory)]
+        assert found == [f"{tmp_path / archive}!{name}"] * shown
 
 
 def test_a_folder_gives_its_data_files_in_a_fixed_order(tmp_path: Path):
