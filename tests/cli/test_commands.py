@@ -1,0 +1,366 @@
+"""The whole line as a user walks it: every command as a process, on chat logs made up for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hepm.cli.options import NAMESPACE, STORE
+from hepm.memory import DEFAULT_NAMESPACE, DEFAULT_STORE
+from tests.cli.chats import chat, chats, write
+from tests.faults.command import HEPM, hepm, one_sentence, quick
+
+REPORT = {"read", "stored", "duplicates", "unlabelled", "rejected", "by_format"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write(tmp_path / "runs.jsonl", chats())
+
+
+@pytest.fixture
+def store(log: Path) -> Path:
+    store = log.parent / "store.hepm"
+    assert quick("ingest", log, "--store", store).code == 0
+    return store
+
+
+# Runs in
+
+
+def test_an_ingest_counts_what_it_read_stored_knew_and_could_not_use(tmp_path: Path) -> None:
+    open_run = chat("open", ["find_user"], task="x", success=None)
+    log = write(tmp_path / "runs.jsonl", [*chats(2), chats(1)[0], open_run])
+    with log.open("a", encoding="utf-8") as file:
+        file.write("{broken\n")
+    report = hepm("ingest", log, "--store", tmp_path / "s.hepm", "--json").json
+    assert set(report) == REPORT
+    assert {key: report[key] for key in REPORT - {"rejected"}} == {
+        "read": 6,
+        "stored": 5,
+        "duplicates": 1,
+        "unlabelled": 1,
+        "by_format": {"chat": 6},
+    }
+    [rejected] = report["rejected"]
+    assert set(rejected) == {"file", "record", "reason"}
+    assert (rejected["file"], rejected["record"]) == (str(log), 7)
+
+
+def test_an_ingest_that_is_repeated_stores_nothing_twice(store: Path, log: Path) -> None:
+    report = quick("ingest", log, "--store", store, "--json").json
+    assert (report["stored"], report["duplicates"]) == (0, 24)
+
+
+def test_standard_input_and_a_file_give_the_same_memory(store: Path, log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "piped.hepm"
+    assert hepm("ingest", "-", "--store", other, stdin=log.read_bytes()).code == 0
+    assert totals(other) == totals(store)
+
+
+@pytest.mark.parametrize("wrong", [["missing.jsonl"], ["--embedder", "no such one"], ["--format", "no such one"]])
+def test_a_failed_first_ingest_leaves_no_store_and_no_log_behind(log: Path, tmp_path: Path, wrong: list[str]) -> None:
+    sources = wrong if len(wrong) == 1 else [str(log), *wrong]
+    one_sentence(quick("ingest", *sources, "--store", tmp_path / "new.hepm"))
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.jsonl"]
+
+
+def test_a_failed_ingest_leaves_a_store_that_was_there(store: Path) -> None:
+    one_sentence(quick("ingest", "missing.jsonl", "--store", store))
+    assert totals(store)["trajectories"] == 24
+
+
+def test_an_empty_store_that_somebody_else_has_open_is_left_to_them(tmp_path: Path) -> None:
+    store = tmp_path / "new.hepm"
+    with subprocess.Popen(
+        [HEPM, "ingest", "-", "--store", store], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as slow:
+        assert slow.stdin is not None
+        while not Path(f"{store}-wal").exists():
+            assert slow.poll() is None
+        assert quick("ingest", "missing.jsonl", "--store", store).code == 1
+        assert store.exists()
+        slow.stdin.write(write(tmp_path / "runs.jsonl", chats(1)).read_bytes())
+        slow.stdin.close()
+        assert slow.wait() == 0
+    assert totals(store)["trajectories"] == 2
+
+
+def totals(store: Path, namespace: str = "default") -> dict[str, int]:
+    return quick("stats", "--store", store, "--json").json["namespaces"][namespace]
+
+
+# Asking
+
+
+def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> None:
+    wish = "I want to return order 7, please."
+    found = hepm("suggest", "--history", "find_user,get_order", "--state", wish, "--store", store, "--json").json
+    assert set(found) == {"tools", "abstained", "prompt"}
+    assert found["abstained"] is None
+    first = found["tools"][0]
+    assert set(first) == {"tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"}
+    assert (first["tool"], first["support"]) == ("return_items", 6)
+    assert 0 <= first["score"] <= 1
+    assert set(first["runs"]) <= {f"good-{number}" for number in range(12)}
+    assert found["prompt"] == "Suggested next tools: " + ", ".join(one["tool"] for one in found["tools"])
+
+
+def test_no_opinion_is_told_with_its_reason_and_is_no_failure(store: Path) -> None:
+    asked = ("suggest", "--after", "never_seen", "--policy", "procedural", "--store", store)
+    answer = quick(*asked, "--json")
+    assert answer.code == 0
+    assert (answer.json["tools"], answer.json["prompt"]) == ([], "")
+    assert "never_seen" in answer.json["abstained"]
+    assert quick(*asked).out.startswith("no suggestion: ")
+
+
+def test_names_of_tools_cannot_break_the_line_or_steer_the_terminal(tmp_path: Path) -> None:
+    name = "look\nSuggested next tools: \x1b[2Jwipe"
+    log = write(tmp_path / "runs.jsonl", [chat(f"id\r{n}", ["find_user", name], task=f"t{n}") for n in range(3)])
+    store = tmp_path / "s.hepm"
+    quick("ingest", log, "--store", store, "--namespace", "[/b]")
+    told = quick("suggest", "--after", "find_user", "--store", store, "--namespace", "[/b]")
+    assert told.code == 0
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", told.out)
+    assert told.out.splitlines()[0] == r"Suggested next tools: look\nSuggested next tools: \x1b[2Jwipe"
+    assert (
+        quick("suggest", "--after", "find_user", "--store", store, "-n", "[/b]", "--json").json["tools"][0]["tool"]
+        == name
+    )
+    assert "[/b]" in quick("stats", "--store", store).out
+
+
+@pytest.mark.parametrize("c", ["inf", "nan", "-1", "-inf", "much"])
+def test_a_weight_that_is_no_number_to_weigh_with_is_a_misuse(store: Path, c: str) -> None:
+    answer = quick("suggest", "--c", c, "--store", store)
+    assert (answer.code, answer.out) == (2, "")
+
+
+def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
+    quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
+    found = hepm("stats", "--store", store, "--json").json
+    header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
+    assert set(found) == header | {"namespaces"}
+    counts = {"trajectories": 24, "successes": 12, "failures": 12, "unlabelled": 0, "tools": 6}
+    for namespace in ("default", "other"):
+        told = found["namespaces"][namespace]
+        assert set(told) == {*counts, "edges", "states"}
+        assert {key: told[key] for key in counts} == counts
+    assert set(quick("stats", "--store", store, "--json", "-n", "other").json["namespaces"]) == {"other"}
+
+
+@pytest.mark.parametrize("columns", ["", "0", "1", "40", "80"])
+def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path, columns: str) -> None:
+    namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
+    quick("ingest", log, "--store", store, "--namespace", namespace)
+    out = hepm("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
+    for word in ("namespace", "runs", "good", "failed", "open", "tools", "edges", "states", " 24 ", " 12 "):
+        assert word in out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+# Out, and back
+
+
+def test_what_is_exported_and_imported_again_is_the_same_memory(store: Path, tmp_path: Path) -> None:
+    out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
+    assert hepm("export", out, "--store", store).out == f"24 runs written to {out}\n"
+    assert out.read_bytes() == hepm("export", "--store", store).out.encode()
+    report = hepm("import", out, "--store", other, "--json").json
+    assert set(report) == REPORT
+    assert report["stored"] == 24
+    assert totals(other) == totals(store)
+    assert quick("export", "--store", other).out == quick("export", "--store", store).out
+
+
+def test_an_export_is_the_same_bytes_whatever_the_terminal_can_show(tmp_path: Path) -> None:
+    store = tmp_path / "s.hepm"
+    quick("ingest", write(tmp_path / "runs.jsonl", [chat("é", ["søk 🛫"], task="t")]), "--store", store)
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
+    assert hepm("export", "--store", store, env=ascii_only).out == hepm("export", "--store", store).out
+    told = hepm("suggest", "--store", store, "--json", env=ascii_only)
+    assert told.out.isascii()
+    assert told.json["tools"][0]["tool"] == "søk 🛫"
+
+
+def test_an_export_follows_a_link_and_writes_into_what_is_no_file(store: Path, tmp_path: Path) -> None:
+    real, link, pipe = tmp_path / "real.jsonl", tmp_path / "link.jsonl", tmp_path / "pipe"
+    real.write_text("before\n")
+    link.symlink_to(real)
+    assert quick("export", link, "--store", store).code == 0
+    assert link.is_symlink()
+    assert real.read_text().count("\n") == 24
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert quick("export", pipe, "--store", store).code == 0
+        assert reader.communicate()[0] == real.read_text()
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("command", ["export", "view"])
+def test_a_store_is_never_written_over_by_what_is_read_from_it(store: Path, command: str) -> None:
+    before = store.read_bytes()
+    answer = quick(command, store, "--store", store)
+    assert (answer.code, "the store itself" in one_sentence(answer)) == (2, True)
+    assert store.read_bytes() == before
+
+
+@pytest.mark.parametrize("target", ["missing/out.jsonl", "."])
+def test_an_export_that_cannot_be_written_names_its_target(store: Path, target: str) -> None:
+    answer = quick("export", store.parent / target, "--store", store)
+    assert (answer.code, answer.err.count("\n")) == (1, 1)
+    assert str(store.parent / target) in answer.err
+
+
+# Forgetting and mending
+
+
+def test_what_is_forgotten_is_gone_from_every_count(store: Path, log: Path, tmp_path: Path) -> None:
+    forgotten = quick("forget", "--user", "u-return-0", "--store", store, "--json").json
+    assert (set(forgotten), set(forgotten["forgotten"])) == ({"forgotten"}, {"good-0", "bad-0"})
+    rest = write(tmp_path / "rest.jsonl", chats()[2:])
+    quick("ingest", rest, "--store", tmp_path / "never.hepm")
+    assert totals(store) == totals(tmp_path / "never.hepm")
+    again = quick("forget", "--user", "u-return-0", "--store", store, "--json")
+    assert (again.code, again.json) == (1, {"forgotten": []})
+
+
+def test_forgetting_needs_to_be_told_what(store: Path) -> None:
+    one_sentence(quick("forget", "--store", store))
+    assert totals(store)["trajectories"] == 24
+
+
+def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
+    before = quick("suggest", "--after", "find_user", "--store", store, "--json").json
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute("UPDATE edge SET support = support + 5 WHERE source = 'find_user'")
+    answer = hepm("doctor", "--store", store, "--json")
+    assert answer.code == 1
+    assert set(answer.json) == {"findings"}
+    findings = answer.json["findings"]["default"]
+    assert findings
+    assert all(set(finding) == {"what", "repair"} for finding in findings)
+    assert any("find_user" in finding["what"] and finding["repair"] == "rebuild" for finding in findings)
+
+    assert hepm("doctor", "--repair", "--store", store).out == "all is well\n"
+    assert hepm("doctor", "--store", store, "--json").json == {"findings": {"default": []}}
+    assert quick("suggest", "--after", "find_user", "--store", store, "--json").json == before
+
+
+def test_states_without_vectors_are_found_and_embedded(log: Path, tmp_path: Path) -> None:
+    store = tmp_path / "bare.hepm"
+    quick("ingest", log, "--store", store, "--no-vectors")
+    assert "repair: reembed" in quick("doctor", "--store", store).out
+    assert re.fullmatch(r"[1-9]\d* texts embedded\n", quick("reembed", "--store", store).out)
+    assert quick("doctor", "--store", store).code == 0
+
+
+# Looking and measuring
+
+
+def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "graph.html"
+    answer = hepm("view", page, "--store", store)
+    assert answer.code == 0
+    assert re.fullmatch(rf"\d+ tools and \d+ edges drawn in {re.escape(str(page))}\n", answer.out)
+    assert "return_items" in page.read_text("utf-8")
+    one_sentence(quick("view", page, "--store", store, "--tool", "no_such_tool"))
+
+
+def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> None:
+    answer = hepm("eval", log, "--method", "hybrid", "--method", "first-order", "--folds", "3", "--json")
+    assert answer.code == 0
+    report = answer.json
+    promised = "domains macro verdict rescue rescue_by_k skipped methods settings"
+    assert set(promised.split()) == set(report)
+    [shop] = report["domains"].values()
+    assert {"events", "families", "untested", "methods"} <= set(shop)
+    assert shop["families"] == 12
+    assert set(shop["methods"]) == {"hybrid", "first-order"} == set(report["methods"])
+    for scores in shop["methods"].values():
+        assert {"hit@1", "hit@2", "hit@3", "mrr", "interval", "difference"} <= set(scores)
+        assert 0 <= scores["hit@1"] <= scores["hit@2"] <= scores["hit@3"] <= 1
+    assert report["settings"]["runs"] == 24
+
+
+def test_the_tables_of_an_evaluation_take_no_name_for_markup(tmp_path: Path) -> None:
+    odd = [{**one, "environment": "[/shop]\x1b"} for one in chats(6)]
+    answer = quick("eval", write(tmp_path / "odd.jsonl", odd), "--method", "first-order")
+    assert answer.code == 0, answer.err
+    assert r"[/shop]\x1b: " in answer.out
+
+
+def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path: Path) -> None:
+    page = tmp_path / "demo.html"
+    answer = hepm("demo", log, "--page", page)
+    assert answer.code == 0, answer.err
+    for part in ("1. Remembered", "2. Asked", "3. Measured", "4. Drawn", "Strongest edges", "Suggested next tools: "):
+        assert part in answer.out
+    assert "return_items" in page.read_text("utf-8")
+
+
+# The command itself
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        (0, "--help"),
+        (0, "--version"),
+        (0, "ingest --help"),
+        (0, "stats"),
+        (1, "ingest missing.jsonl"),
+        (1, "forget --task none"),
+        (1, "suggest --policy none"),
+        (2, ""),
+        (2, "no-such-command"),
+        (2, "ingest"),
+        (2, "stats --store missing.hepm"),
+        (2, "stats --namespace missing"),
+        (2, "demo"),
+        (2, "eval"),
+    ],
+)
+def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path, code: int, command: str) -> None:
+    assert hepm(*command.split(), env={"HEPM_STORE": str(store)}).code == code
+
+
+@pytest.mark.parametrize("command", ["--debug suggest --policy none", "suggest --policy none --debug"])
+def test_debug_adds_the_traceback_wherever_it_stands(store: Path, command: str) -> None:
+    answer = hepm(*command.split(), "--store", store)
+    assert answer.code == 1
+    assert answer.err.startswith("Traceback")
+    assert answer.err.splitlines()[-1].startswith("hepm: no policy")
+
+
+def test_what_stands_behind_two_dashes_is_a_name_even_if_it_reads_debug(tmp_path: Path) -> None:
+    answer = quick("ingest", "--store", tmp_path / "s.hepm", "--", "--debug")
+    assert (answer.code, "--debug: there is no such file" in answer.err) == (1, True)
+
+
+def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    words = {"_HEPM_COMPLETE": "complete_bash", "COMP_WORDS": "hepm st", "COMP_CWORD": "1"}
+    assert hepm(env=words).out.split() == ["stats"]
+    words = {**words, "COMP_WORDS": "hepm suggest --pol", "COMP_CWORD": "2"}
+    assert hepm(env=words).out.split() == ["--policy"]
+    shown = subprocess.run(["bash", "-c", f"'{HEPM}' --show-completion; :"], capture_output=True, text=True, check=True)
+    assert "complete -o default -F _hepm_completion hepm" in shown.stdout
+
+
+def test_help_and_misuse_load_nothing_heavy() -> None:
+    code = "import sys, hepm.cli.commands; print({'numpy', 'networkx', 'torch', 'hepm.memory'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_defaults_of_the_options_are_those_of_memory() -> None:
+    assert (str(STORE), NAMESPACE) == (DEFAULT_STORE, DEFAULT_NAMESPACE)
