@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from json import JSONEncoder
 from typing import Any, Final, cast
 
-from hepm.ingest.records import RecordError
+from hepm.ingest.records import RecordError, finite
 from hepm.types import Outcome, Tool, Trajectory, Turn
 
 MAX_DEPTH: Final = 100
 """Arguments nested deeper than this are refused: whoever writes them later recurses, too."""
+
+MAX_PARALLEL: Final = 256
+"""A turn that calls more different tools is refused: no agent does, and every pair with the next turn is an edge."""
 
 _HASHED: Final = "sha-"
 _encode = JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -38,13 +42,20 @@ def identified(
         file_model: The model where only the file's name tells it. It stays out of the hash, since a renamed
             file holds the same runs.
     Raises:
-        RecordError: the run holds no messages, or arguments nested beyond `MAX_DEPTH`.
+        RecordError: the run holds no messages, arguments nested beyond `MAX_DEPTH`, or a turn of more than
+            `MAX_PARALLEL` tools.
         UnicodeEncodeError: some text holds half a surrogate pair; clean the record and try again.
     """
     if not turns:
         raise RecordError("the run holds no messages")
     tags = {} if tags is None else tags
-    content = _content(turns, environment, task, model=model, tags=tags)
+    try:
+        content = _content(turns, environment, task, model=model, tags=tags)
+    except UnicodeEncodeError:
+        raise
+    except ValueError:
+        turns = _finite_turns(turns)
+        content = _content(turns, environment, task, model=model, tags=tags)
     "".join((own_id, file_model, user)).encode()
     return Trajectory(
         own_id or _HASHED + _hex(content),
@@ -60,7 +71,41 @@ def content_digest(trajectory: Trajectory) -> str:
     t = trajectory
     if t.id.startswith(_HASHED):
         return _hex(_encode([t.id, t.environment, t.task]).encode())
-    return _hex(_content(t.turns, t.environment, t.task, model=t.model, tags=t.tags))
+    try:
+        content = _content(t.turns, t.environment, t.task, model=t.model, tags=t.tags)
+    except ValueError:
+        content = _content(_finite_turns(t.turns), t.environment, t.task, model=t.model, tags=t.tags)
+    return _hex(content)
+
+
+def check_calls(turns: Sequence[Turn], written: str) -> None:
+    """Refuse what `identified` refuses, in a run that has its id and is `written` as JSON already.
+
+    Raises:
+        RecordError: arguments nested beyond `MAX_DEPTH`, or a turn of more than `MAX_PARALLEL` tools.
+    """
+    counts = [len(turn.calls) for turn in turns]
+    _check_parallel(turns, counts)
+    if written.count("{") + written.count("[") > MAX_DEPTH + 2 * (len(counts) + sum(counts)):
+        for turn in turns:
+            for call in turn.calls:
+                _check_depth(call.arguments, 2)
+
+
+def _finite_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """Turns whose arguments hold no infinite number: "1e999" is JSON, and infinite as a float."""
+    return tuple(
+        Turn(turn.role, turn.text, tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls))
+        for turn in turns
+    )
+
+
+def _check_parallel(turns: Sequence[Turn], counts: Sequence[int]) -> None:
+    if max(counts, default=0) > MAX_PARALLEL:
+        for turn in turns:
+            tools = len({call.name for call in turn.calls})
+            if tools > MAX_PARALLEL:
+                raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
 
 
 def _hex(content: bytes) -> str:
@@ -78,6 +123,7 @@ def _content(turns: tuple[Turn, ...], environment: str, task: str, *, model: str
     texts = [turn.text for turn in turns]
     roles = "".join([turn.role[0] for turn in turns])
     counts = [len(turn.calls) for turn in turns]
+    _check_parallel(turns, counts)
     calls: list[Any] = []
     for turn in turns:
         for call in turn.calls:

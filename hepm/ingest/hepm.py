@@ -6,12 +6,12 @@ that equal their default are left out, and the order of keys never changes, so t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from json import JSONDecodeError, JSONEncoder
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from hepm.errors import FormatError
+from hepm.ingest.digest import check_calls
 from hepm.ingest.document import Document
 from hepm.ingest.json_stream import DECODER
 from hepm.ingest.records import (
@@ -21,13 +21,13 @@ from hepm.ingest.records import (
     RecordError,
     as_list,
     as_object,
-    is_object,
+    finite,
     kind_of,
     list_at,
     number_at,
     object_at,
 )
-from hepm.types import JSON, Outcome, Role, Tool, ToolCall, Trajectory, Turn
+from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
 NAME = "hepm"
 
@@ -48,8 +48,15 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options
 
     def build(value: Any) -> Trajectory:
-        trajectory = _trajectory(as_object(value, "the record"))
-        write_run(trajectory).encode()  # half a surrogate pair shows here, and is replaced by the caller
+        record = as_object(value, "the record")
+        trajectory = _trajectory(record)
+        try:
+            line = _encode(_record(trajectory))
+        except ValueError:  # an infinite number, such as 1e999
+            trajectory = _trajectory(as_object(finite(record), "the record"))
+            line = write_run(trajectory)
+        line.encode()  # half a surrogate pair shows here, and is replaced by the caller
+        check_calls(trajectory.turns, line)
         return trajectory
 
     yield from document.each(build)
@@ -61,7 +68,7 @@ def write_run(trajectory: Trajectory) -> str:
     try:
         return _encode(record)
     except ValueError:  # NaN or infinity among the arguments of a run made by hand: JSON has no such numbers
-        return _encode(_finite(record))
+        return _encode(finite(record))
 
 
 def parse_run(line: str) -> Trajectory:
@@ -129,16 +136,6 @@ def _call_record(call: ToolCall) -> Object:
     if call.latency_s is not None:
         record["latency_s"] = call.latency_s
     return record
-
-
-def _finite(value: Any) -> JSON:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if is_object(value):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in cast("Sequence[Any]", value)]
-    return value
 
 
 def _trajectory(record: Object) -> Trajectory:

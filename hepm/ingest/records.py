@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
 from hepm.errors import FormatError
 from hepm.ingest.rejection import Rejection
@@ -138,6 +138,17 @@ def as_number(value: Any, what: str) -> float:
     if not math.isfinite(number):  # "1e999" is JSON, and infinite as a float
         raise RecordError(f"{what} is too large a number")
     return number
+
+
+def finite(value: Any) -> Any:
+    """`value` with every NaN and infinity inside as text: JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
 def plain_text(content: Any) -> str:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
 from hepm.ingest import document as documents
+from hepm.ingest.digest import MAX_PARALLEL
 from hepm.types import Trajectory, Turn
 from tests.ingest.samples import (
     BFCL_QUESTION,
@@ -242,6 +243,50 @@ def test_arguments_nested_beyond_reason_are_rejected(tmp_path: Path):
     call = {"id": "1", "function": {"name": "f", "arguments": nested}}
     path = write(tmp_path / "run.json", {"messages": [{"role": "assistant", "tool_calls": [call]}]})
     assert read_reason(path) == "the arguments of a call are nested deeper than 100"
+
+
+@pytest.mark.parametrize("depth", [98, 99, 100, 101, 300, 500, 900, 5000])
+def test_the_depth_of_arguments_is_the_same_limit_in_every_format(tmp_path: Path, depth: int):
+    arguments = {"a": "@"}
+    function = {"id": "1", "function": {"name": "f", "arguments": arguments}}
+    reads: list[bool] = []
+    for name, record in (
+        ("chat", {"messages": [{"role": "assistant", "tool_calls": [function]}]}),
+        (
+            "hepm",
+            {"hepm": 1, "id": "x", "turns": [{"role": "assistant", "calls": [{"name": "f", "arguments": arguments}]}]},
+        ),
+    ):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(record).replace('"@"', "[" * (depth - 1) + "]" * (depth - 1)))
+        runs, rejected = read(path)
+        assert len(runs) + len(rejected) == 1
+        assert all("nested" in item.reason for item in rejected)
+        reads.append(bool(runs))
+    assert reads == [depth <= 100] * 2
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_an_infinite_number_in_arguments_becomes_text(tmp_path: Path, number: str):
+    call = {"id": "1", "function": {"name": "f", "arguments": {"a": ["@", 1.5]}}}
+    for record in (
+        {"messages": [{"role": "assistant", "tool_calls": [call]}]},
+        {"hepm": 1, "id": "x", "turns": [{"role": "assistant", "calls": [call["function"]]}]},
+    ):
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(record).replace('"@"', number))
+        (found,) = read_one(path).calls()
+        assert found.arguments == {"a": [str(float(number)), 1.5]}
+
+
+def test_a_turn_of_more_different_tools_than_an_agent_calls_is_rejected(tmp_path: Path):
+    for count in (MAX_PARALLEL, MAX_PARALLEL + 1):
+        calls = [{"function": {"name": f"f{n}", "arguments": {}}} for n in range(count)]
+        chat = {"messages": [{"role": "assistant", "tool_calls": calls}]}
+        own = {"hepm": 1, "id": "x", "turns": [{"role": "assistant", "calls": [c["function"] for c in calls]}]}
+        runs, rejected = read(write(tmp_path / "a.json", chat), write(tmp_path / "b.json", own))
+        assert len(runs) == 2 * (count == MAX_PARALLEL)
+        assert {r.reason for r in rejected} <= {"a turn calls 257 different tools; 256 are the limit"}
 
 
 def test_many_flat_calls_are_not_mistaken_for_nested_ones(tmp_path: Path):
