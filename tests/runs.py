@@ -25,7 +25,8 @@ def trajectory(
     """A run that called `turns` in order; "a+b" are two parallel calls of one turn."""
     said = [Turn("user", goal)]
     said += [
-        Turn("assistant", "", tuple(ToolCall(tool, result=f"{tool} done") for tool in turn.split("+"))) for turn in turns
+        Turn("assistant", "", tuple(ToolCall(tool, result=f"{tool} done") for tool in turn.split("+")))
+        for turn in turns
     ]
     return Trajectory(
         name,

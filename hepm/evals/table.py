@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hepm.evals.domains import TEN_DOMAINS
 from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
@@ -38,6 +39,13 @@ def _parts(report: EvalReport) -> Iterator[RenderableType]:
     if report.settings.unlabelled:
         yield Text(
             f"{report.settings.unlabelled:,} of {report.settings.runs:,} runs have no outcome and were left out."
+        )
+    known = sorted(report.domains.keys() & set(TEN_DOMAINS))
+    if known and "hybrid" in report.macro:
+        yield Text(
+            f"\nThe hybrid's weights were fitted on public runs of {', '.join(known)} and others: if these are those "
+            "runs, its figures are a little too good; benchmarks/LOG.md has them without.",
+            style="dim",
         )
     yield Text(f"\n{report.verdict}", style="bold")
 

@@ -1,4 +1,3 @@
-# ruff: noqa: PLC0415  torch takes seconds to import: the tests that need it pay, not the collection of all others
 import subprocess
 import sys
 import threading
