@@ -7,6 +7,7 @@ https://github.com/ShishirPatil/gorilla (berkeley-function-call-leaderboard), al
 from __future__ import annotations
 
 import ast
+import io
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -74,7 +75,9 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return
     answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
     if answers is None:
-        yield document.rejected(None, f"its right calls are missing: they should lie beside it in {_ANSWERS}/")
+        yield document.rejected(
+            None, f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
+        )
         return
     gold = dict(_gold(answers))
     manual = _Manual(document)
@@ -107,9 +110,9 @@ def _gold(answers: bytes) -> Iterator[tuple[str, list[Any]]]:
 
 def _lines(content: bytes) -> Iterator[Any]:
     """The lines of a companion file that can be read; what a broken one leaves missing is told with its question."""
-    for line in content.decode("utf-8", "replace").split("\n"):
+    for line in io.BytesIO(content):
         try:
-            yield DECODER.decode(line)
+            yield DECODER.decode(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             continue
 

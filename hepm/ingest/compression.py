@@ -18,6 +18,18 @@ SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 TAR_SHORTHANDS: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _ALL: Final = (*SUFFIXES, *TAR_SHORTHANDS)
 
+_MAGIC: Final = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\0": ".xz",
+    b"(\xb5/\xfd": ".zst",
+    b"PK\3\4": ".zip",
+    b"PK\5\6": ".zip",
+}
+"""How compressed files begin, and zip archives, full and empty."""
+
+MAGIC_LENGTH: Final = 6
+
 STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 """What reading a damaged or truncated file raises; a zstd error is turned into an OSError here."""
 
@@ -29,6 +41,11 @@ def uncompressed_name(name: str) -> str:
         return name
     suffix = next(suffix for suffix in _ALL if lower.endswith(suffix))
     return name[: -len(suffix)] + (".tar" if suffix in TAR_SHORTHANDS else "")
+
+
+def magic_suffix(head: bytes) -> str:
+    """The suffix that a file with this beginning should have; "" where it is compressed in no way known here."""
+    return next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Set
 from typing import Any, Final, TypeAlias
 
 from hepm.ingest.compression import STREAM_ERRORS
-from hepm.ingest.json_stream import DECODER, Path, Piece, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.json_stream import DECODER, NO_MEMORY, Path, Piece, TextWindow, outline, walk, walk_decoded
 from hepm.ingest.records import Broken, Item, RecordError, is_list, is_object, kind_of
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.sources import Source, printable
@@ -18,7 +18,7 @@ from hepm.types import Trajectory
 WHOLE: Final = 16 << 20
 """Documents up to this many bytes are decoded at once; that is fastest, and longer ones are streamed."""
 
-RECORD_LIMIT: Final = 256 << 20
+RECORD_LIMIT: Final = 64 << 20
 """Default limit of one record, in bytes of JSON lines or characters elsewhere."""
 
 _OUTLINED: Final = 1 << 20
@@ -71,6 +71,11 @@ class Document:
     def file_name(self) -> str:
         """Last part of the path, without suffixes of compression."""
         return printable(self.source.path.name)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a list or an object of nothing."""
+        return self._value in ([], {})
 
     def records(self) -> Iterator[Record]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
@@ -144,7 +149,7 @@ class Document:
     def _decode_whole(self) -> None:
         try:
             value = DECODER.decode(self._bytes.decode())
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, MemoryError):
             return
         if not is_object(value) and not is_list(value):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
@@ -166,7 +171,7 @@ class Document:
         for line in _first_lines(self._bytes, 3):
             try:
                 value = DECODER.decode(line.decode())
-            except (ValueError, RecursionError):
+            except (ValueError, RecursionError, MemoryError):
                 continue
             if is_object(value) or is_list(value):
                 self._lines = True
@@ -184,14 +189,18 @@ class Document:
         return "it is not JSON: hepm reads runs from JSON and JSON lines"
 
     def _line_records(self) -> Iterator[Record]:
-        number = 0
+        last = 0
         for number, line in enumerate(self._raw_lines(), 1):
             if isinstance(line, RecordError):
                 yield number, line
             elif not line.isspace():
-                yield number, _decoded_line(line)
+                value = _decoded_line(line)
+                if self._damage and isinstance(value, RecordError) and line[-1:] != b"\n":
+                    break  # it is broken because the file is: that is told once
+                yield number, value
+            last = number
         if self._damage:
-            yield number + 1, RecordError(self._damage)
+            yield last + 1, RecordError(self._damage)
 
     def _raw_lines(self) -> Iterator[bytes | RecordError]:
         """Lines with bounded memory: of one that exceeds the limit only the news comes through."""
@@ -204,6 +213,8 @@ class Document:
             if end >= 0:
                 if skipping:
                     skipping = False
+                elif end - at > self._limit:
+                    yield self._too_long()
                 else:
                     yield buffer[at : end + 1]
                 at = end + 1
@@ -211,14 +222,21 @@ class Document:
             buffer = b"" if skipping else buffer[at:]
             at = 0
             if len(buffer) > self._limit:
-                yield RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
+                yield self._too_long()
                 buffer, skipping = b"", True
-            piece = b"" if self._complete and not skipping and self._damage else self._read(max(_CHUNK, len(buffer)))
+            piece = b"" if self._complete and not skipping and self._damage else self._read(self._wanted(len(buffer)))
             if not piece:
                 break
             buffer = piece if skipping or not buffer else buffer + piece
         if buffer and not skipping:
             yield buffer
+
+    def _too_long(self) -> RecordError:
+        return RecordError(f"it is longer than {self._limit:,} bytes, the limit for one record")
+
+    def _wanted(self, have: int) -> int:
+        """How much to read on to a line of which `have` bytes are there: as much again, but not beyond the limit."""
+        return max(_CHUNK, min(have, self._limit + 1 - have))
 
     def _window(self) -> TextWindow:
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -253,6 +271,8 @@ def built(file: str, number: int | str | None, value: Any, build: Build) -> Item
             return build(without_surrogates(value))
     except RecursionError:
         return Rejection(file, number, "it is nested too deeply")
+    except MemoryError:
+        return Rejection(file, number, NO_MEMORY)
     except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
         return Rejection(file, number, str(error))
 
@@ -279,6 +299,8 @@ def _decoded_line(line: bytes) -> Any:
         return RecordError(f"the JSON cannot be used: {error}")
     except RecursionError:
         return RecordError("it is nested too deeply to be read")
+    except MemoryError:
+        return RecordError(NO_MEMORY)
 
 
 def _first_lines(head: bytes, count: int) -> Iterator[bytes]:

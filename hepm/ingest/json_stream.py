@@ -20,6 +20,8 @@ Piece: TypeAlias = tuple[Path, int | None, Any]
 DECODER = json.JSONDecoder(parse_constant=str)
 """NaN and Infinity are no JSON and become text, so that no such number reaches a reward or a vector."""
 
+NO_MEMORY = "it takes more memory than there is"
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NEAR_THE_END = 64  # a number or a word may be cut off here; an error before that is a real one
 
@@ -72,6 +74,8 @@ class TextWindow:
                 raise Broken(f"the JSON cannot be used: {error}") from None
             except RecursionError:
                 raise Broken("it is nested too deeply to be read") from None
+            except MemoryError:
+                raise Broken(NO_MEMORY) from None
 
     def key(self) -> str:
         """The next string, which is the key of an object."""

@@ -104,6 +104,8 @@ def _read_one(
 
 
 def _looks(document: Document) -> str:
+    if document.is_empty:
+        return f"it is an empty {'list' if document.is_list else 'object'}"
     shape = "a JSON list" if document.is_list else "JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
@@ -112,6 +114,8 @@ def _looks(document: Document) -> str:
 
 
 def _nobody_knows(document: Document) -> str:
+    if document.is_empty:
+        return _looks(document)
     return (
         f"no reader knows it: {_looks(document)}. If it holds runs, name their format, "
         'or bring them into OpenAI chat messages: one {"messages": [...]} a line'

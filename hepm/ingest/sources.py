@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
+import shutil
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, TypeAlias
+from typing import IO, Final, TypeAlias, cast
 
-from hepm.ingest.compression import STREAM_ERRORS, decompressed, open_file, uncompressed_name
+from hepm.ingest.compression import (
+    MAGIC_LENGTH,
+    STREAM_ERRORS,
+    decompressed,
+    magic_suffix,
+    open_file,
+    uncompressed_name,
+)
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.tar_stream import tar_members
 
@@ -20,6 +31,14 @@ DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 
 _ARCHIVE_ERRORS: Final = (*STREAM_ERRORS, RuntimeError, NotImplementedError)
+
+_NO_DATA: Final = f"no file to read: neither {', '.join(DATA_SUFFIXES)} nor an archive"
+
+SIBLING_LIMIT: Final = 64 << 20
+"""Longest file, in bytes, that is read beside another one."""
+
+_CHUNK: Final = 1 << 20
+_COMPANIONS_LIMIT: Final = 8 * SIBLING_LIMIT
 
 STDIN: Final = "-"
 _COMPANIONS: Final = ("possible_answer", "multi_turn_func_doc", "result.json", "results.json")
@@ -72,14 +91,34 @@ Opened: TypeAlias = Source | Rejection
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name that leads nowhere comes back as a Rejection."""
     if name == STDIN:
-        yield Source("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
+        yield from _open_stdin()
     elif os.path.isdir(name):
-        for file in files_below(Path(name)):
-            yield from _open_file(file)
+        files = list(files_below(Path(name)))
+        if not files:
+            yield Rejection(name, None, f"the folder holds {_NO_DATA}")
+        for file in files:
+            yield from _open_found(file)
     elif os.path.exists(name):
         yield from _open_file(Path(name))
     else:
         yield from _open_glob(name)
+
+
+def _open_stdin() -> Iterator[Opened]:
+    """Standard input has no name to tell its compression by: its first bytes do."""
+    raw = cast(io.RawIOBase, sys.stdin.buffer)
+    stream = cast(io.BufferedReader, raw) if hasattr(raw, "peek") else io.BufferedReader(raw)
+    kind = magic_suffix(stream.peek(MAGIC_LENGTH)[:MAGIC_LENGTH])
+    try:
+        if kind == ".zip":  # its table of contents comes last
+            with tempfile.TemporaryFile() as copy:
+                shutil.copyfileobj(stream, copy, _CHUNK)
+                yield from _open_zip("<stdin>", copy)
+            return
+        with decompressed(stream, "<stdin>" + kind) as inner:
+            yield Source("<stdin>", "stdin", inner, lambda _: None)
+    except _ARCHIVE_ERRORS as error:
+        yield Rejection("<stdin>", None, _sentence(error))
 
 
 def _open_glob(pattern: str) -> Iterator[Opened]:
@@ -91,10 +130,10 @@ def _open_glob(pattern: str) -> Iterator[Opened]:
         yield Rejection(pattern, None, "no file matches this pattern")
     for name in found:
         if not os.path.isdir(name):
-            yield from _open_file(Path(name))
+            yield from _open_found(Path(name))
         elif not pattern.endswith("**"):  # "**" lists what is inside by itself
             for file in files_below(Path(name)):
-                yield from _open_file(file)
+                yield from _open_found(file)
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -116,6 +155,14 @@ def is_archive(name: str) -> bool:
     return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
 
 
+def _open_found(file: Path) -> Iterator[Opened]:
+    """A file that nobody named: a pipe among these would be waited for, and nobody writes into it."""
+    if not file.is_file() and file.exists():
+        yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
+        return
+    yield from _open_file(file)
+
+
 def _open_file(file: Path) -> Iterator[Opened]:
     name = str(file)
     bare = uncompressed_name(name).lower()
@@ -123,7 +170,7 @@ def _open_file(file: Path) -> Iterator[Opened]:
         if bare.endswith(".tar"):
             yield from _open_tar(file)
         elif bare.endswith((".zip", ".whl")):
-            yield from _open_zip(file)
+            yield from _open_zip(name, file)
         else:
             with open_file(file) as stream:
                 yield Source(name, file.absolute().as_posix(), stream, _read_beside)
@@ -136,24 +183,37 @@ def _read_beside(path: str) -> bytes | None:
         file = Path("/" + path.lstrip("/") + suffix) if os.name != "nt" else Path(path + suffix)
         if file.is_file():
             with open_file(file) as stream:
-                return stream.read()
+                return _bounded(stream)
     return None
 
 
-def _open_zip(file: Path) -> Iterator[Opened]:
-    with zipfile.ZipFile(file) as archive:
+def _bounded(stream: IO[bytes]) -> bytes:
+    """All of a stream; OSError where that is more than `SIBLING_LIMIT`."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := stream.read(_CHUNK):
+        pieces.append(piece)
+        size += len(piece)
+        if size > SIBLING_LIMIT:
+            raise OSError(f"it is longer than {SIBLING_LIMIT:,} bytes")
+    return b"".join(pieces)
+
+
+def _open_zip(file: str, content: Path | IO[bytes]) -> Iterator[Opened]:
+    with zipfile.ZipFile(content) as archive:
 
         def read(path: str) -> bytes | None:
             member = members.get(path)
             if member is None:
                 return None
             with archive.open(member) as raw, decompressed(raw, member) as stream:
-                return stream.read()
+                return _bounded(stream)
 
         members = {uncompressed_name(info.filename): info.filename for info in archive.infolist() if not info.is_dir()}
-        for info in sorted(archive.infolist(), key=lambda info: info.filename):
-            if info.is_dir() or not _worth_opening(info.filename):
-                continue
+        found = [info for info in archive.infolist() if not info.is_dir() and _worth_opening(info.filename)]
+        if not found:
+            yield Rejection(file, None, f"the archive holds {_NO_DATA}")
+        for info in sorted(found, key=lambda info: info.filename):
             name = f"{file}!{info.filename}"
             if is_archive(info.filename):
                 yield _nested(name)
@@ -179,9 +239,11 @@ def _nested(name: str) -> Rejection:
 
 def _open_tar(file: Path) -> Iterator[Opened]:
     companions = _TarCompanions(file)
+    empty = True
     for member, stream in _tar_members(file):
         if not _worth_opening(member):
             continue
+        empty = False
         name = f"{file}!{member}"
         if is_archive(member):
             yield _nested(name)
@@ -191,6 +253,8 @@ def _open_tar(file: Path) -> Iterator[Opened]:
                 yield Source(name, member, inner, companions.read)
         except STREAM_ERRORS as error:
             yield Rejection(name, None, _sentence(error))
+    if empty:
+        yield Rejection(str(file), None, f"the archive holds {_NO_DATA}")
 
 
 def _tar_members(file: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -208,11 +272,22 @@ class _TarCompanions:
     def read(self, path: str) -> bytes | None:
         if self._found is None:
             self._found = {}
-            for member, stream in _tar_members(self._file):
-                if any(part in _COMPANIONS for part in PurePosixPath(uncompressed_name(member)).parts):
-                    with decompressed(stream, member) as inner:
-                        self._found[str(PurePosixPath(uncompressed_name(member)))] = inner.read()
+            if self._file.is_file():  # a pipe cannot be read twice
+                self._collect(self._found)
         return self._found.get(path)
+
+    def _collect(self, found: dict[str, bytes]) -> None:
+        left = _COMPANIONS_LIMIT
+        for member, stream in _tar_members(self._file):
+            path = PurePosixPath(uncompressed_name(member))
+            if not any(part in _COMPANIONS for part in path.parts):
+                continue
+            with suppress(*STREAM_ERRORS), decompressed(stream, member) as inner:
+                content = _bounded(inner)
+                left -= len(content)
+                if left < 0:
+                    return
+                found[str(path)] = content
 
 
 def _sentence(error: Exception) -> str:

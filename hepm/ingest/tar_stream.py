@@ -36,6 +36,8 @@ def tar_members(stream: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             return
         kind = header[156:157]
         size = _size(header) if size_ahead is None else size_ahead
+        if size < 0:
+            raise TarError("it is damaged: it tells of a member of negative size")
         if kind == b"L":
             name_ahead = _extra(stream, size).rstrip(b"\0").decode("utf-8", "surrogateescape")
         elif kind == b"x":

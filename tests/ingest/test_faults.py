@@ -337,6 +337,36 @@ def test_a_record_over_the_limit_is_rejected_within_bounded_memory(tmp_path: Pat
     assert peak < 110 << 20
 
 
+def test_a_file_cut_off_in_a_record_is_told_once(tmp_path: Path):
+    path = tmp_path / "log.jsonl.gz"
+    packed = gzip.compress(b"".join(json.dumps({**CHAT, "id": str(n)}).encode() + b"\n" for n in range(500)))
+    for cut in range(8, len(packed) // 2, 97):
+        path.write_bytes(packed[:-cut])
+        runs, rejected = read(path)
+        assert len(rejected) == 1
+        assert "end-of-stream" in rejected[0].reason
+        assert rejected[0].record == (len(runs) + 1 if runs else None)
+
+
+def test_a_line_over_the_limit_is_rejected_wherever_it_ends(tmp_path: Path):
+    line = json.dumps(CHAT).encode() + b"\n"
+    path = tmp_path / "log.jsonl"
+    for spaces in range(3):
+        path.write_bytes(line + line[:-1] + b" " * spaces + b"\n" + line)
+        items = [item for _, item in read_runs([path], limit=len(line))]
+        assert [isinstance(item, Rejection) for item in items] == [False, spaces > 1, False]
+
+
+def test_too_little_memory_for_a_record_rejects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    path = write(tmp_path / "log.jsonl", CHAT, CHAT)
+    monkeypatch.setattr("hepm.ingest.chat.chat_turns", fail)
+    _, rejected = read(path)
+    assert [r.reason for r in rejected] == ["it takes more memory than there is"] * 2
+
+
 def test_a_large_result_file_is_read_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(documents, "WHOLE", 1 << 20)
     path = tmp_path / "results.json"

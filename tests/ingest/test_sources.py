@@ -3,9 +3,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
+import os
 import sys
 import tarfile
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +130,28 @@ def test_stdin_is_a_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert [run.source for run in runs] == ["<stdin>", "<stdin>"]
 
 
+def zipped(content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("log.jsonl", content)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zipped])
+def test_stdin_may_be_compressed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compress: Callable[[bytes], bytes]):
+    content = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(compress(content))))
+    runs, rejected = read("-")
+    assert (len(runs), rejected) == (2, [])
+    assert {run.source for run in runs} <= {"<stdin>", "<stdin>!log.jsonl"}
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b and no more", b"PK\3\4 and no more", b"\xfd7zXZ\0?"])
+def test_damaged_stdin_is_told(monkeypatch: pytest.MonkeyPatch, content: bytes):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert read_reason("-")
+
+
 @pytest.mark.parametrize("name", ["missing.json", "none-*.json"])
 def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
     assert read_reason(str(tmp_path / name)) in {"there is no such file or folder", "no file matches this pattern"}
@@ -141,6 +166,37 @@ def test_a_file_of_another_format_than_the_one_asked_for_is_rejected(tmp_path: P
     path = write(tmp_path / "run.json", AGENTDOJO)
     assert read_one(path, ReadOptions(format="agentdojo"))
     assert "it is not of the format 'tau'" in read_reason(path, ReadOptions(format="tau"))
+
+
+def test_a_folder_or_archive_of_nothing_to_read_says_so(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    notes = write(tmp_path / "notes" / "readme.txt", "nothing")
+    with tarfile.open(tmp_path / "notes.tar", "w") as tar:
+        tar.add(notes)
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as packed:
+        packed.write(notes)
+    for name in ("empty", "notes", "notes.tar", "notes.zip"):
+        assert "holds no file to read" in read_reason(tmp_path / name)
+
+
+@pytest.mark.parametrize(("content", "reason"), [("[]", "it is an empty list"), ("{}", "it is an empty object")])
+def test_an_empty_document_says_so(tmp_path: Path, content: str, reason: str):
+    (tmp_path / "run.json").write_text(content)
+    assert read_reason(tmp_path / "run.json") == reason
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
+def test_a_pipe_is_read_where_it_is_named_and_told_where_it_is_found(tmp_path: Path):
+    pipe = tmp_path / "folder" / "pipe.json"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    for source in (pipe.parent, tmp_path / "*" / "*"):
+        assert read_reason(source).startswith("it is a pipe")
+    content = json.dumps(CHAT)
+    writer = threading.Thread(target=lambda: pipe.write_text(content))
+    writer.start()
+    assert read_one(pipe).id == "chat-1"
+    writer.join()
 
 
 def test_what_no_reader_knows_is_described(tmp_path: Path):

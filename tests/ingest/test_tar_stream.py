@@ -71,6 +71,15 @@ def iter_all(archive: bytes, found: list[str]) -> list[tuple[str, bytes]]:
     return []
 
 
+@pytest.mark.parametrize("size", [b"-0000000001\0", b"-1 \0"])
+def test_a_member_of_negative_size_is_an_error(size: bytes):
+    archive = bytearray(packed({"first": b"1" * 600}, tarfile.USTAR_FORMAT))
+    start = archive.index(b"first")
+    archive[start + 124 : start + 124 + len(size)] = size
+    with pytest.raises(TarError, match="negative size"):
+        unpacked(bytes(archive))
+
+
 @given(st.binary(min_size=1, max_size=2000))
 def test_what_is_no_archive_is_an_error_and_no_crash(content: bytes):
     try:
