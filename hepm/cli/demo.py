@@ -92,11 +92,15 @@ def _fetch(folder: Path, console: Console) -> str:
 
 
 def _held_out(domain: Domain) -> list[Event]:
-    """Three situations of runs that memory will not see: a start, a middle and a late call."""
+    """Three situations of runs that memory will not see: a start, a middle and a late call.
+
+    Of few tasks at most half are held out, so that something is left to remember.
+    """
     long = sorted(
         (run for run in domain.runs if run.success and len(run.calls) > 3), key=lambda run: (run.family, run.id)
     )
-    picked = list({run.family: run for run in reversed(long)}.values())[-3:]
+    most = min(3, len({run.family for run in domain.runs}) // 2)
+    picked = list({run.family: run for run in reversed(long)}.values())[::-1][:most][::-1]
     return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
 
 
@@ -128,12 +132,18 @@ def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Consol
 
 
 def _show_quality(domain: Domain, console: Console) -> None:
+    from hepm.errors import InputError
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import find_methods
     from hepm.evals.table import tables
 
     console.print("\n[bold]3. Measured[/] on tasks held out, five parts in turn:")
-    console.print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
+    try:
+        report = evaluate([domain], find_methods(_METHODS), EvalOptions())
+    except InputError as error:
+        console.print(str(error), markup=False)
+        return
+    console.print(tables(report))
 
 
 def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None:

@@ -22,6 +22,9 @@ _SAID: Final = {
     "named_by_agent": "the agent's own words name it",
 }
 
+_SAID_ANYWHERE: Final = _SAID.keys() - {"in_this_moment", "vote"}
+"""What can be said of a tool that never came right after the last one."""
+
 _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
 
@@ -42,7 +45,7 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     said = [
         _SAID[NAMES[feature]].format(place=place, nearest=nearest)
         for feature in strongest
-        if spoke[feature] > _ENOUGH and NAMES[feature] in _SAID
+        if spoke[feature] > _ENOUGH and NAMES[feature] in (_SAID if here else _SAID_ANYWHERE)
     ]
     why = "; ".join(said[:_SHOWN]) or "nothing speaks against it"
     failed = f" and {failures} failed" if failures else ""
