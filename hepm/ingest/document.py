@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator, Set
 from typing import Any, Final, TypeAlias
 
 from hepm.ingest.compression import STREAM_ERRORS
-from hepm.ingest.json_stream import DECODER, NO_MEMORY, Path, Piece, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.json_stream import (
+    DECODER,
+    NO_MEMORY,
+    TOO_MANY,
+    Path,
+    Piece,
+    TextWindow,
+    outline,
+    too_many,
+    walk,
+    walk_decoded,
+)
 from hepm.ingest.records import Broken, Item, RecordError, is_list, is_object, kind_of
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.sources import Source, printable
@@ -289,6 +300,8 @@ def without_surrogates(value: Any) -> Any:
 
 
 def _decoded_line(line: bytes) -> Any:
+    if too_many(line):
+        return RecordError(TOO_MANY)
     try:
         return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:

@@ -22,8 +22,24 @@ DECODER = json.JSONDecoder(parse_constant=str)
 
 NO_MEMORY = "it takes more memory than there is"
 
+_LARGE = 8 << 20
+MANY = 4 << 20
+"""Lists and objects in one record. Each takes 60 to 230 bytes where "[]," takes 3: a limit on the text alone is none."""
+
+TOO_MANY = f"it holds more than {MANY:,} lists and objects, the limit for one record"
+
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NEAR_THE_END = 64  # a number or a word may be cut off here; an error before that is a real one
+
+
+def too_many(text: str | bytes) -> bool:
+    """Whether a record would take many times its length when decoded; brackets inside texts count, too."""
+    if len(text) <= _LARGE:
+        return False
+    lists, objects = (
+        (text.count("["), text.count("{")) if isinstance(text, str) else (text.count(b"["), text.count(b"{"))
+    )
+    return lists + objects > MANY
 
 
 class TextWindow:
@@ -104,6 +120,8 @@ class TextWindow:
             size += len(piece)
         self._text = "".join(pieces)
         self._at = 0
+        if too_many(self._text):
+            raise Broken(TOO_MANY)
         return size > wanted
 
 

@@ -357,6 +357,13 @@ def test_a_line_over_the_limit_is_rejected_wherever_it_ends(tmp_path: Path):
         assert [isinstance(item, Rejection) for item in items] == [False, spaces > 1, False]
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "run.json"])
+def test_a_record_of_more_lists_than_memory_should_hold_is_rejected(tmp_path: Path, name: str):
+    path = tmp_path / name
+    path.write_text('{"messages": [' + "[]," * (6 << 20) + "0]}\n")
+    assert read_reason(path) == "it holds more than 4,194,304 lists and objects, the limit for one record"
+
+
 def test_too_little_memory_for_a_record_rejects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise MemoryError
