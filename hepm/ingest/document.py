@@ -205,7 +205,7 @@ class Document:
             if isinstance(line, RecordError):
                 yield number, line
             elif not line.isspace():
-                value = _decoded_line(line)
+                value = RecordError(TOO_MANY) if too_many(line) else _decoded_line(line)
                 if self._damage and isinstance(value, RecordError) and line[-1:] != b"\n":
                     break  # it is broken because the file is: that is told once
                 yield number, value
@@ -300,8 +300,6 @@ def without_surrogates(value: Any) -> Any:
 
 
 def _decoded_line(line: bytes) -> Any:
-    if too_many(line):
-        return RecordError(TOO_MANY)
     try:
         return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:

@@ -24,7 +24,7 @@ NO_MEMORY = "it takes more memory than there is"
 
 _LARGE = 8 << 20
 MANY = 4 << 20
-"""Lists and objects in one record. Each takes 60 to 230 bytes where "[]," takes 3: a limit on the text alone is none."""
+"""Lists and objects in one record. Each takes 60 to 230 bytes where "[]," takes 3, so a limit on text is none."""
 
 TOO_MANY = f"it holds more than {MANY:,} lists and objects, the limit for one record"
 
@@ -36,10 +36,9 @@ def too_many(text: str | bytes) -> bool:
     """Whether a record would take many times its length when decoded; brackets inside texts count, too."""
     if len(text) <= _LARGE:
         return False
-    lists, objects = (
-        (text.count("["), text.count("{")) if isinstance(text, str) else (text.count(b"["), text.count(b"{"))
-    )
-    return lists + objects > MANY
+    if isinstance(text, str):
+        return text.count("[") + text.count("{") > MANY
+    return text.count(b"[") + text.count(b"{") > MANY
 
 
 class TextWindow:
