@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
 import lzma
 import os
@@ -141,7 +142,8 @@ def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
 def hybrid(tools: int = 80, states: int = 200, runs: int = 1000) -> dict[str, object]:
     """A memory of `tools` candidates, with about `states` states after the last tool."""
     random = np.random.default_rng(SEED)
-    words = [f"word{number}" for number in range(400)]
+    # Letters alone: states that differ in digits only would be merged.
+    words = ["".join(letters) for letters in itertools.islice(itertools.product("abcdefgh", repeat=4), 400)]
     chosen = [f"{words[i]}_{words[i + 100]}" for i in range(tools)]
 
     def run(number: int) -> Trajectory:
@@ -246,11 +248,13 @@ def part_flat(arguments: argparse.Namespace) -> dict[str, object]:
     del arguments
     random = np.random.default_rng(SEED)
 
+    letters = list("abcdefghijklmnop")
+
     def runs(first: int, count: int) -> list[Trajectory]:
         found: list[Trajectory] = []
         for number in range(first, first + count):
             names = [f"tool{i}" for i in random.integers(0, 60, 6)]
-            said = " ".join(f"word{i}" for i in random.integers(0, 2000, 40))
+            said = " ".join("".join(random.choice(letters, 3)) for _ in range(40))
             turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
             found.append(Trajectory(f"run{number}", turns, Outcome(1.0, True)))
         return found
