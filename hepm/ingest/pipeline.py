@@ -219,7 +219,7 @@ def _may_be_stored(run: Run, known: Known | None) -> bool:
 
 def _conflict(name: str, source: str) -> Rejection:
     return Rejection(
-        source,
+        source or "(a run that names no file)",
         name,
         f"another run is stored under the id {name!r} with other content; "
         "pass --ids content to tell runs apart by what they hold",
