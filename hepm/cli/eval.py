@@ -122,16 +122,18 @@ def _split(
 
 
 def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
+    from hepm.cli.output import plain
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
     records: list[Record] = []
-    rejected = 0
+    rejected: list[Rejection] = []
     for name, item in read_runs(sources, ReadOptions(format=format)):
         if isinstance(item, Rejection):
-            rejected += 1
+            rejected.append(item)
         else:
             records.append((name, item))
             bar.show(len(records))
     if rejected:
-        typer.echo(f"{rejected:,} records could not be read; `hepm ingest --json` lists them with reasons", err=True)
+        first = rejected[0]
+        typer.echo(f"{len(rejected):,} could not be read, the first: {plain(first.file)}: {first.reason}", err=True)
     return records

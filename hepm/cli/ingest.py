@@ -92,6 +92,8 @@ def ingest(
     else:
         kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
         print(f"{report.stored:,} runs stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
+        if report.without_calls:
+            print(f"{report.without_calls:,} of them hold no tool call, so that nothing is learned from them")
         if report.unlabelled:
             print(
                 f"{report.unlabelled:,} of them have no outcome and count for nothing yet: "

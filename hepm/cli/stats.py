@@ -32,7 +32,7 @@ def stats(
     title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
     table = Table(title=plain(title))
     table.add_column("namespace", overflow="fold", min_width=len("namespace"))
-    for column in ("runs", "good", "failed", "open", "tools", "edges", "states"):
+    for column in ("runs", "success", "failure", "unlabelled", "tools", "edges", "states"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, counts in totals.items():
         table.add_row(plain(name), *(f"{count:,}" for count in counts.values()))

@@ -34,6 +34,7 @@ class IngestReport:
     Attributes:
         duplicates: Runs that were stored before with equal content.
         rejected: Records that could not be used; they stopped nothing.
+        without_calls: Stored runs in which no tool was called: nothing is learned from them.
         unlabelled: Stored runs of unknown outcome, which count for nothing until they are labelled.
         by_format: Runs read, by reader.
     """
@@ -42,6 +43,7 @@ class IngestReport:
     stored: int = 0
     duplicates: int = 0
     unlabelled: int = 0
+    without_calls: int = 0
     rejected: list[Rejection] = field(default_factory=list[Rejection])
     by_format: Counter[str] = field(default_factory=Counter[str])
 
@@ -52,6 +54,7 @@ class IngestReport:
             "stored": self.stored,
             "duplicates": self.duplicates,
             "unlabelled": self.unlabelled,
+            "without_calls": self.without_calls,
             "rejected": [{"file": r.file, "record": r.record, "reason": r.reason} for r in self.rejected],
             "by_format": dict(sorted(self.by_format.items())),
         }
@@ -121,6 +124,7 @@ class Pipeline:
         self.report.unlabelled += sum(
             run.trajectory.outcome.success is None and run.trajectory.id in stored for run in runs
         )
+        self.report.without_calls += sum(not run.transitions and run.trajectory.id in stored for run in runs)
         sources = {run.trajectory.id: run.trajectory.source for run in runs}
         self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
 

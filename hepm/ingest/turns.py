@@ -107,9 +107,9 @@ ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "us
 
 
 def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
-    """The turns of OpenAI chat messages, old (`function_call`) and new (`tool_calls`).
+    """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
 
-    No format of this family says whether a call failed, so `error` stays None.
+    OpenAI's messages never say whether a call failed, so `error` stays None; a `tool_result` block may say it.
     """
     builder = TurnBuilder()
     for message in messages:
@@ -131,9 +131,16 @@ def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
 
 def _add_message(builder: TurnBuilder, message: Object) -> None:
     role = message.get("role")
-    text = message.get("content")
-    if type(text) is not str:
-        text = plain_text(text)
+    content = message.get("content")
+    blocks: list[Object] = []
+    if type(content) is str:
+        text = content
+    elif type(content) is list:
+        parts = as_list(content, "content")
+        blocks = [part for part in parts if is_object(part)]
+        text = plain_text([part for part in parts if not _is_result(part)])
+    else:
+        text = plain_text(content)
     if role in ("tool", "function"):
         builder.add_result(message.get("tool_call_id"), text)
         return
@@ -142,7 +149,20 @@ def _add_message(builder: TurnBuilder, message: Object) -> None:
         raise RecordError(
             f"a message has the role {json.dumps(role)[:40]}, not one of {', '.join(ROLES)}, tool, function"
         )
-    builder.add(known, text, _chat_calls(message) if known == "assistant" else None)
+    for block in filter(_is_result, blocks):
+        failed = block.get("is_error")
+        builder.add_result(
+            block.get("tool_use_id"), plain_text(block.get("content")), failed if type(failed) is bool else None
+        )
+    if known == "assistant":
+        used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
+        builder.add(known, text, [*(_chat_calls(message) or ()), *used] or None)
+    elif text or not blocks:
+        builder.add(known, text, None)
+
+
+def _is_result(part: Any) -> bool:
+    return is_object(part) and part.get("type") == "tool_result"
 
 
 def _chat_calls(message: Object) -> list[OpenCall] | None:

@@ -42,6 +42,8 @@ class Episodic:
             return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough ({best}, {floor})")
         found: list[Suggestion] = []
         for score, tool in ranked[: query.k]:
+            if score < self._floors.similarity:
+                break
             candidate = candidates[tool]
             found.append(
                 Suggestion(

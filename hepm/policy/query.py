@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol
 
 from hepm.graph.mirror import NamespaceMirror
@@ -39,13 +40,13 @@ class Floors:
 
     Attributes:
         support: Successful runs that must stand behind a tool.
-        similarity: Cosine that the best remembered state must reach, where states are compared.
+        similarity: Cosine that a tool's best remembered state must reach, where states are compared.
         chance: Probability that the likeliest tool must reach, where there is one.
         further: Probability that every further tool must reach.
     """
 
     support: int = 1
-    similarity: float = 0.1
+    similarity: float = 0.2
     chance: float = 0.1
     further: float = 0.05
 
@@ -62,14 +63,19 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
     """Say why no candidate is left."""
     place = place_of(query)
     if not any(tool in mirror for tool in query.after):
-        return Suggestions(abstained=f"nothing is known {place} in the namespace {mirror.name!r}")
+        close = [name for tool in query.after for name in get_close_matches(tool, mirror.sources(), n=1)]
+        hint = f"; close to it: {', '.join(close)}" if close else ""
+        return Suggestions(abstained=f"nothing is known {place} in the namespace {mirror.name!r}{hint}")
     at_hand = " that is at hand" if query.tools is not None else ""
     return Suggestions(abstained=f"no tool{at_hand} came {place} in {count_runs(floors.support)} or more")
 
 
 def place_of(query: Query) -> str:
     """The place in a run, for a sentence."""
-    return "at the start" if query.after == (START,) else "after " + ", ".join(query.after)
+    if query.after == (START,):
+        return "at the start"
+    one_of = "one of " if len(set(query.after)) > 1 else ""
+    return f"after {one_of}{', '.join(query.after)}"
 
 
 def count_runs(number: int) -> str:

@@ -17,7 +17,7 @@ from hepm.memory import DEFAULT_NAMESPACE, DEFAULT_STORE
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 
-REPORT = {"read", "stored", "duplicates", "unlabelled", "rejected", "by_format"}
+REPORT = {"read", "stored", "duplicates", "unlabelled", "without_calls", "rejected", "by_format"}
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path, co
     namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
     quick("ingest", log, "--store", store, "--namespace", namespace)
     out = hepm("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
-    for word in ("namespace", "runs", "good", "failed", "open", "tools", "edges", "states", " 24 ", " 12 "):
+    for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", " 24 ", " 12 "):
         assert word in out
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= 80

@@ -178,3 +178,30 @@ def test_ids_differ_where_the_run_does(tmp_path: Path, change: dict[str, Any]):
 def test_an_outcome_that_becomes_known_later_leaves_the_id_as_it_was(tmp_path: Path):
     runs, _ = read(write(tmp_path / "log.jsonl", CHAT, changed(CHAT, reward=0.0)), options=ReadOptions(ids="content"))
     assert runs[0].id == runs[1].id
+
+
+def test_calls_in_content_blocks_are_calls_too(tmp_path: Path):
+    record = {
+        "success": True,
+        "messages": [
+            {"role": "user", "content": "hi"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "Let me look."},
+                    {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "it"}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "gone", "is_error": True}],
+            },
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t2", "name": "ask", "input": {}}]},
+        ],
+    }
+    (run,), _ = read(write(tmp_path / "blocks.jsonl", record))
+    assert [(call.name, call.result, call.error) for call in run.calls()] == [
+        ("look", "gone", True),
+        ("ask", None, None),
+    ]
+    assert [turn.role for turn in run.turns] == ["user", "assistant", "assistant"]

@@ -52,7 +52,8 @@ class Hybrid:
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
         tools = self._candidates(reading, moments, query)
-        if not len(tools):
+        unknown = not any(tool in reading.number for tool in query.after)
+        if not len(tools) or (unknown and self._floors.support):
             return nothing_known(mirror, query, self._floors)
         stacked = np.stack([features(reading, now, tools) for now in moments])
         chances = np.mean([_softmax(rows @ self._weights) for rows in stacked], axis=0)

@@ -13,20 +13,28 @@ _SAID: Final = {
     "in_this_moment": "it came {place} at moments like this one",
     "seen": "this run has not called it yet",
     "times": "this run has called it before, and runs call it again",
-    "recency": "this run called it just now",
+    "recency": "it was called lately, and such calls are often repeated",
     "remaining": "runs with similar requests call it, and this one has not as often",
     "nearest": "an agent that knew something similar called it (cosine {nearest:.2f})",
     "vote": "most agents that knew something similar {place} called it",
-    "ridge": "over all runs, what is known here goes with calling it",
-    "named_by_user": "the user's words name it",
+    "ridge": "what is known now usually goes with calling it",
+    "named_by_user": "what was said names it",
     "named_by_agent": "the agent's own words name it",
 }
 
-_SAID_ANYWHERE: Final = _SAID.keys() - {"in_this_moment", "vote"}
-"""What can be said of a tool that never came right after the last one."""
 
 _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
+
+
+def _sayable(query: Query, here: int) -> set[str]:
+    """What can be said: of a tool that never came right here, and where no state was given, less."""
+    names = set(_SAID)
+    if not here:
+        names -= {"in_this_moment", "vote"}
+    if query.vector is None:
+        names -= {"nearest", "vote", "ridge", "named_by_user", "named_by_agent"}
+    return names if query.said_vector is not None else names - {"remaining"}
 
 
 def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failures: int, anywhere: int) -> str:
@@ -41,13 +49,14 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     """
     place = place_of(query)
     nearest = float(row[NAMES.index("nearest")])
+    sayable = _sayable(query, here)
     strongest = sorted(range(len(NAMES)), key=lambda feature: (-float(spoke[feature]), feature))
     said = [
         _SAID[NAMES[feature]].format(place=place, nearest=nearest)
         for feature in strongest
-        if spoke[feature] > _ENOUGH and NAMES[feature] in (_SAID if here else _SAID_ANYWHERE)
+        if spoke[feature] > _ENOUGH and NAMES[feature] in sayable
     ]
-    why = "; ".join(said[:_SHOWN]) or "nothing speaks against it"
+    why = "; ".join(said[:_SHOWN]) or "no single sign stands out"
     failed = f" and {failures} failed" if failures else ""
     if here:
         return f"{why}; {here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
