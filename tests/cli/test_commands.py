@@ -47,6 +47,7 @@ def test_an_ingest_counts_what_it_read_stored_knew_and_could_not_use(tmp_path: P
         "stored": 5,
         "duplicates": 1,
         "unlabelled": 1,
+        "without_calls": 0,
         "by_format": {"chat": 6},
     }
     [rejected] = report["rejected"]
