@@ -62,7 +62,6 @@ def test_the_table_shows_methods_rescue_and_the_verdict_last(report: EvalReport)
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_plot_is_written(report: EvalReport, tmp_path: Path, kind: str, start: bytes) -> None:
-    pytest.importorskip("matplotlib")
     path = tmp_path / f"hits.{kind}"
     plot(report, path)
     assert path.read_bytes().startswith(start)

@@ -11,8 +11,6 @@ from hepm.ingest import read_runs
 from hepm.types import ToolCall
 from tests.ingest.samples import read, read_one, read_reason, write
 
-pytest.importorskip("agentpile")
-
 SESSION = [
     {
         "type": "user",

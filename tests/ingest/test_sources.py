@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from hepm.errors import FormatError, MissingExtraError
 from hepm.ingest import ReadOptions, read_runs
@@ -40,7 +41,6 @@ def test_compressed_files_are_read_as_they_are(tmp_path: Path, suffix: str, comp
 
 
 def test_zstandard_files_are_read_with_their_extra(tmp_path: Path):
-    zstandard = pytest.importorskip("zstandard")
     packed = tmp_path / "log.jsonl.zst"
     packed.write_bytes(zstandard.ZstdCompressor().compress(write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()))
     assert len(read(packed)[0]) == 2
