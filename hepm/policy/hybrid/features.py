@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.reading import TEMPERATURE, Reading
 from hepm.policy.hybrid.situation import Now
 from hepm.policy.hybrid.words import stems
 
@@ -35,10 +35,7 @@ NAMES: Final = (
 )
 """In the order of the columns."""
 
-TEMPERATURE: Final = 0.05
-"""Of the softmax over cosines: a state .05 less similar has 1/e of the vote."""
-
-MOST_STATES: Final = 4096
+MOST_CALLS: Final = 4096
 """The latest calls after the last tool that are read."""
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
@@ -54,7 +51,7 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     calls = reading.calls
-    after = calls.by_last.get(now.before[0], _NONE)[-MOST_STATES:]
+    after = calls.by_last.get(now.before[0], _NONE)[-MOST_CALLS:]
     following = calls.next_N[after]
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
     first = now.before[0] == reading.start
