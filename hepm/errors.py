@@ -6,7 +6,8 @@ HepmError
 │   └── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
 ├── StoreError (OSError)             the store cannot be read or written
 │   ├── StoreVersionError            written by a newer hepm
-│   └── StoreDamagedError            the file is no store, or its content is torn
+│   ├── StoreDamagedError            the file is no store, or its content is torn
+│   └── LocalServerError             the local Neo4j cannot be fetched, started or stopped
 ├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 """
@@ -38,6 +39,10 @@ class StoreVersionError(StoreError):
 
 class StoreDamagedError(StoreError):
     """The file is no store, or its content is torn."""
+
+
+class LocalServerError(StoreError):
+    """The local Neo4j cannot be fetched, started or stopped."""
 
 
 class EmbedderMismatchError(HepmError, ValueError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError
@@ -18,13 +18,14 @@ from hepm.graph.mirror import Mirror, NamespaceMirror
 from hepm.graph.reembed import reembed
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
-from hepm.ingest import ReadOptions, Rejection, read_runs
+from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.pipeline import IngestOptions, IngestReport, Pipeline, Progress, replay_with, without_secrets
+from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, replay_with
+from hepm.ingest.prepare import IngestOptions, Source, prepare, without_secrets
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import START, StateSummary, Suggestions, Tool, ToolName, Trajectory
+from hepm.types import START, StateSummary, Suggestions, Tool, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,10 +34,6 @@ DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
-
-
-Source: TypeAlias = str | PathLike[str] | Trajectory
-"""A file, folder, glob, archive or "-"; or a run itself."""
 
 
 class Memory:
@@ -112,13 +109,13 @@ class Memory:
         if not namespace:
             raise InputError("a namespace needs a name")
         embedder = self._agreed_embedder() if vectors else None
-        pipeline = Pipeline(self._store, embedder, namespace=namespace, options=options)
+        pipeline = Pipeline(self._store, embedder, namespace=namespace)
         try:
             if described := list(tools):
                 clean = options.redactor
                 told = described if clean is None else [without_secrets(tool, clean) for tool in described]
                 self._store.describe(told, namespace=namespace)
-            return pipeline.run(_items(source, reading), on_batch=on_batch)
+            return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
             self._mirror.refresh()
 
@@ -340,12 +337,3 @@ def _mismatch(stored: str, asked: str) -> str:
         f"the store holds vectors of {stored!r}, and {asked!r} was asked for: the two cannot be compared. "
         f"Run `hepm reembed --embedder {asked}`, or open the store without naming an embedder."
     )
-
-
-def _items(source: Source | Iterable[Source], reading: ReadOptions) -> Iterator[tuple[str, Trajectory | Rejection]]:
-    one = isinstance(source, (str, PathLike, Trajectory))
-    for item in [source] if one else source:
-        if isinstance(item, Trajectory):
-            yield "python", item
-        else:
-            yield from read_runs([item], reading)

@@ -56,7 +56,7 @@ class Shelf:
 
     def vectors(self, runs: Sequence[Run]) -> dict[str, FloatArray]:
         """The vectors of their summaries."""
-        texts = sorted({t.state.text for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
+        texts = sorted({t.summary for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
     def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
@@ -65,4 +65,4 @@ class Shelf:
         return runs, self.vectors(runs)
 
     def _run(self, t: Trajectory) -> Run:
-        return Run(t, transitions(t), digest=f"digest of {t.id}", record=write_run(t))
+        return Run.of(t, transitions(t), digest=f"digest of {t.id}", record=write_run(t))

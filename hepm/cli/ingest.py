@@ -57,6 +57,9 @@ def ingest(
         list[str] | None, typer.Option(help="A further KIND=REGEX to take out of texts; may be given several times.")
     ] = None,
     keep_secrets: Annotated[bool, typer.Option(help="Store texts as they are, keys and passwords included.")] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many read files side by side; as many as pay by default.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read recorded runs and remember them. Safe to repeat: a run is stored once.
@@ -65,7 +68,7 @@ def ingest(
     """
     from hepm.cli.progress import Bar
     from hepm.ingest import ReadOptions, load_tools, read_runs
-    from hepm.ingest.pipeline import IngestOptions
+    from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
 
     check_sources(runs)
@@ -82,7 +85,7 @@ def ingest(
             runs,
             namespace=namespace,
             reading=reading,
-            options=IngestOptions(redactor, assume_success),
+            options=IngestOptions(redactor, assume_success, processes),
             tools=described,
             vectors=vectors,
             on_batch=lambda so_far: bar.show(so_far.read),

@@ -12,7 +12,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
@@ -26,6 +26,11 @@ class Move(NamedTuple):
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     success: bool
+
+    @classmethod
+    def of(cls, transition: TransitionRow, *, success: bool) -> Move:
+        """Where a transition's state belongs."""
+        return cls(_sorted_set(transition.sources), _sorted_set(transition.targets), success)
 
 
 INVERSE_STEPS_UNIT: Final = 1 << 32
@@ -111,34 +116,85 @@ class StateSeen:
             self.seen = other.seen
 
 
-@dataclass(frozen=True)
-class Run:
-    """One trajectory as a store keeps it: the record itself, what is looked up by, and its transitions.
+class TransitionRow(NamedTuple):
+    """One transition of a run as a store keeps it.
+
+    Attributes:
+        sources, targets: Tools of the earlier and of the later turn, in listed order.
+        flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between.
+        key: Equal for near-identical summaries.
+        summary: What the agent knew when it issued the later turn, as text.
+    """
+
+    sources: tuple[ToolName, ...]
+    targets: tuple[ToolName, ...]
+    flags: int
+    key: int
+    summary: str
+
+
+class Run(NamedTuple):
+    """One trajectory as a store keeps it: the record itself, and everything that is counted or looked up by.
+
+    A flat tuple, so that it crosses from one process to another at the cost of its texts.
 
     Attributes:
         digest: Hash of the content as it was read; tells a repeat from another run with the same id.
+        steps: Assistant turns, the rollout length n.
+        calls: How often each tool was called, and how often the record says that the call failed.
+        tools: What the run's file tells of its tools.
+        said: What the user said in the whole run, cut: by it runs are compared as a whole.
         record: The trajectory in hepm's own JSON, from which every count can be made again.
     """
 
-    trajectory: Trajectory
-    transitions: Sequence[Transition]
+    id: str
     digest: str
+    environment: str
+    task: str
+    model: str
+    user: str
+    reward: float | None
+    success: bool | None
+    steps: int
+    ended_at: float | None
+    source: str
+    calls: Mapping[ToolName, tuple[int, int]]
+    tools: tuple[Tool, ...]
+    transitions: tuple[TransitionRow, ...]
+    said: str
     record: str
 
-    @cached_property
-    def summaries(self) -> list[str]:
-        """The state summary of each transition, as text."""
-        return [t.state.text for t in self.transitions]
-
-    @cached_property
-    def keys(self) -> list[int]:
-        """The state key of each transition."""
-        return [state_key(summary) for summary in self.summaries]
-
-    @property
-    def said(self) -> str:
-        """What the user said in the whole run, cut: by it runs are compared as a whole."""
-        return said_text(self.transitions[-1].state) if self.transitions else ""
+    @classmethod
+    def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
+        """What a store keeps of a trajectory with these transitions."""
+        t = trajectory
+        calls: dict[ToolName, tuple[int, int]] = {}
+        for call in t.calls():
+            made, failed = calls.get(call.name, (0, 0))
+            calls[call.name] = made + 1, failed + (call.error is True)
+        rows = [
+            TransitionRow(passed.sources, passed.targets, flags_of(passed.state), state_key(text), text)
+            for passed in transitions
+            for text in (passed.state.text,)
+        ]
+        return cls(
+            id=t.id,
+            digest=digest,
+            environment=t.environment,
+            task=t.task,
+            model=t.model,
+            user=t.user,
+            reward=t.outcome.reward,
+            success=t.outcome.success,
+            steps=t.steps,
+            ended_at=t.ended_at,
+            source=t.source,
+            calls=calls,
+            tools=t.tools,
+            transitions=tuple(rows),
+            said=said_text(transitions[-1].state) if transitions else "",
+            record=record,
+        )
 
     @property
     def edges(self) -> set[Edge]:
@@ -163,8 +219,8 @@ class Delta:
         for run in runs:
             delta._count(run)
             # Runs of one file share one list of tools.
-            if run.trajectory.tools is not told:
-                told = run.trajectory.tools
+            if run.tools is not told:
+                told = run.tools
                 delta._add_tools(describe(told))
         return delta
 
@@ -190,25 +246,24 @@ class Delta:
             self.tools[name].add(tool)
 
     def _count(self, run: Run) -> None:
-        trajectory = run.trajectory
-        success = trajectory.outcome.success
+        success = run.success
         one = EdgeCounts(
             support=int(success is True),
-            inverse_steps=round(INVERSE_STEPS_UNIT / trajectory.steps) if success and trajectory.steps else 0,
+            inverse_steps=round(INVERSE_STEPS_UNIT / run.steps) if success and run.steps else 0,
             failures=int(success is False),
             unlabelled=int(success is None),
         )
         for edge in run.edges:
             self.edges[edge].add(one)
-            self.passages[edge].add(trajectory.id)
-        for call in trajectory.calls():
-            tool = self.tools[call.name]
-            tool.calls += 1
-            tool.errors += call.error is True
+            self.passages[edge].add(run.id)
+        for name, (made, failed) in run.calls.items():
+            tool = self.tools[name]
+            tool.calls += made
+            tool.errors += failed
         if success is not None:
-            for t, summary, key in zip(run.transitions, run.summaries, run.keys, strict=True):
-                seen = StateSeen(summary, trajectory.id, t.step, trajectory.ended_at or 0.0)
-                self._see(move_of(t, success=success), key, seen)
+            for step, t in enumerate(run.transitions):
+                seen = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
+                self._see(Move.of(t, success=success), t.key, seen)
 
     def _see(self, move: Move, key: int, state: StateSeen) -> None:
         states = self.states[move]
@@ -227,11 +282,6 @@ def describe(tools: Iterable[Tool]) -> dict[ToolName, ToolCounts]:
         )
         for tool in tools
     }
-
-
-def move_of(transition: Transition, *, success: bool) -> Move:
-    """Where a transition's state belongs."""
-    return Move(_sorted_set(transition.sources), _sorted_set(transition.targets), success)
 
 
 def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
@@ -274,8 +324,7 @@ def flags_of(state: StateSummary) -> int:
 
 def sequence_of(run: Run) -> str:
     """The run's steps as JSON: a list of [targets, flags, key]."""
-    steps = [(t.targets, flags_of(t.state), key) for t, key in zip(run.transitions, run.keys, strict=True)]
-    return _encode(steps)
+    return _encode([(t.targets, t.flags, t.key) for t in run.transitions])
 
 
 def steps_of(sequence: str) -> list[Step]:

@@ -1,4 +1,4 @@
-"""From readers to the store: one batch at a time, each atomic, so that a crash costs at most the running batch."""
+"""Prepared runs into the store: one batch at a time, each atomic, so that a crash costs at most the running batch."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import contextlib
 import gc
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray, Known, Store
-from hepm.ingest.digest import content_digest
-from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.redact import Redactor
+from hepm.ingest.hepm import parse_run
+from hepm.ingest.prepare import Prepared
 from hepm.ingest.rejection import Rejection
-from hepm.ingest.shorten import shorten
 from hepm.ingest.transitions import transitions
-from hepm.types import JSON, Outcome, Tool, Trajectory
 
 BATCH: Final = 2000
 """Runs a transaction. Fewer would write the pages of the indexes oftener: at 500 a run costs 1.4 times as much in a
 large store as in a small one, at 2,000 1.1 times."""
 
-Item: TypeAlias = tuple[str, Trajectory | Rejection]
-"""A reader's format name, and what it read."""
 Progress: TypeAlias = Callable[["IngestReport"], None]
 
 
@@ -62,19 +57,6 @@ class IngestReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class IngestOptions:
-    """How runs are prepared before they are stored.
-
-    Attributes:
-        redactor: Takes secrets out of every text; None stores texts as they are.
-        assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
-    """
-
-    redactor: Redactor | None = field(default_factory=Redactor)
-    assume_success: bool = False
-
-
 class Pipeline:
     """Writes runs into one namespace of a store.
 
@@ -82,39 +64,34 @@ class Pipeline:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | None, *, namespace: str, options: IngestOptions) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None, *, namespace: str) -> None:
         self._store = store
         self._embedder = embedder
         self._namespace = namespace
-        self._options = options
         self.report = IngestReport()
-        self._described: tuple[Tool, ...] = ()
-        self._clean: tuple[Tool, ...] = ()
 
-    def run(self, items: Iterable[Item], *, on_batch: Progress | None = None) -> IngestReport:
+    def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
         with _collector_resting():
-            for batch in _batches(self._prepared(items)):
+            for batch in _batches(self._sorted_out(items)):
                 self._store_batch(batch)
                 if on_batch is not None:
                     on_batch(self.report)
         return self.report
 
-    def _prepared(self, items: Iterable[Item]) -> Iterator[Run]:
-        """Runs ready to be stored, one at a time: what waits for its batch is cut already, however long it came."""
+    def _sorted_out(self, items: Iterable[Prepared]) -> Iterator[Run]:
         for name, item in items:
+            if name is not None:
+                self.report.read += 1
+                self.report.by_format[name] += 1
             if isinstance(item, Rejection):
                 self.report.rejected.append(item)
             else:
-                self.report.read += 1
-                self.report.by_format[name] += 1
-                run = self._try_to_prepare(item)
-                if run is not None:
-                    yield run
+                yield item
 
     def _store_batch(self, runs: Sequence[Run]) -> None:
-        known = self._store.find_known([run.trajectory.id for run in runs], namespace=self._namespace)
-        new = [run for run in runs if _may_be_stored(run, known.get(run.trajectory.id))]
+        known = self._store.find_known([run.id for run in runs], namespace=self._namespace)
+        new = [run for run in runs if _may_be_stored(run, known.get(run.id))]
         added = self._store.add(
             runs,
             embed_texts(new, self._embedder),
@@ -125,52 +102,10 @@ class Pipeline:
         self.report.stored += len(added.stored)
         self.report.duplicates += len(added.duplicates)
         stored = set(added.stored)
-        self.report.unlabelled += sum(
-            run.trajectory.outcome.success is None and run.trajectory.id in stored for run in runs
-        )
-        self.report.without_calls += sum(not run.transitions and run.trajectory.id in stored for run in runs)
-        sources = {run.trajectory.id: run.trajectory.source for run in runs}
+        self.report.unlabelled += sum(run.success is None and run.id in stored for run in runs)
+        self.report.without_calls += sum(not run.transitions and run.id in stored for run in runs)
+        sources = {run.id: run.source for run in runs}
         self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
-
-    def _try_to_prepare(self, trajectory: Trajectory) -> Run | None:
-        try:
-            return self._prepare(trajectory)
-        except (ValueError, RecursionError) as error:
-            # What readers let through from Python or another version's export, and JSON cannot hold.
-            self.report.rejected.append(Rejection(trajectory.source, trajectory.id, f"it cannot be stored: {error}"))
-            return None
-
-    def _prepare(self, trajectory: Trajectory) -> Run:
-        if self._options.assume_success and trajectory.outcome.success is None:
-            trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
-        trajectory = shorten(trajectory)
-        if self._options.redactor is not None:
-            trajectory = self._options.redactor(trajectory)
-            if trajectory.tools and trajectory.tools is not self._described:
-                self._described = trajectory.tools
-                self._clean = tuple(without_secrets(tool, self._options.redactor) for tool in trajectory.tools)
-            if trajectory.tools:
-                trajectory = replace(trajectory, tools=self._clean)
-        # Descriptions of tools are kept once a namespace, not with each run.
-        record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
-        return Run(trajectory, transitions(trajectory), content_digest(trajectory), record)
-
-
-def without_secrets(tool: Tool, redactor: Redactor) -> Tool:
-    """A tool whose description and parameters hold no secret."""
-    parameters = cast("Mapping[str, JSON]", _clean_leaves(tool.parameters, redactor))
-    return Tool(tool.name, redactor.text(tool.description), parameters)
-
-
-def _clean_leaves(value: JSON, redactor: Redactor) -> JSON:
-    # Not as one text: a schema names arguments such as "password", which are no secrets.
-    if isinstance(value, str):
-        return redactor.text(value)
-    if isinstance(value, Mapping):
-        return {key: _clean_leaves(member, redactor) for key, member in value.items()}
-    if isinstance(value, Sequence):
-        return [_clean_leaves(member, redactor) for member in value]
-    return value
 
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
@@ -179,8 +114,8 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
         return {}
     texts: dict[str, None] = {}
     for run in runs:
-        if run.trajectory.outcome.success is not None:
-            texts.update(dict.fromkeys(run.summaries))
+        if run.success is not None:
+            texts.update(dict.fromkeys(t.summary for t in run.transitions))
         if run.said:
             texts[run.said] = None
     return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
@@ -192,7 +127,7 @@ def replay_with(
     """How a store reads its own records again (see `hepm.graph.store.Replay`)."""
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        runs = [Run(t := parse_run(record), transitions(t), "", record) for record in records]
+        runs = [Run.of(t := parse_run(record), transitions(t), digest="", record=record) for record in records]
         return runs, embed_texts(runs, embedder)
 
     return replay
@@ -222,7 +157,7 @@ def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
 
 
 def _may_be_stored(run: Run, known: Known | None) -> bool:
-    return known is None or run.trajectory.outcome.success not in (None, known.success)
+    return known is None or run.success not in (None, known.success)
 
 
 def _conflict(name: str, source: str) -> Rejection:

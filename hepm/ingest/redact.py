@@ -123,6 +123,11 @@ class Redactor:
         self._cleaned: dict[str, str] = {}
         self._remembered = 0
 
+    @property
+    def has_hook(self) -> bool:
+        """Whether a function of the caller's has the last word."""
+        return self._hook is not None
+
     def __call__(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory without secrets; itself where there were none."""
         texts, found = self._texts(trajectory)

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias, cast
@@ -143,6 +143,32 @@ def files_below(folder: Path) -> Iterator[Path]:
         for name in sorted(files):
             if not name.startswith(".") and (is_data(name) or is_archive(name)):
                 yield Path(parent, name)
+
+
+def regular_files(names: Sequence[object]) -> list[Path] | None:
+    """The files behind folders, globs and names of files, in the order in which `open_source` opens them.
+
+    None where there is anything else, such as a pipe or a name that leads nowhere.
+    """
+    found: list[Path] = []
+    for name in names:
+        if not isinstance(name, (str, os.PathLike)) or name == STDIN:
+            return None
+        path = os.fspath(cast("str | os.PathLike[str]", name))
+        files = [Path(path)] if os.path.isfile(path) else _regular_files_found(path)
+        if not files:
+            return None
+        found += files
+    return found if all(file.is_file() for file in found) else None
+
+
+def _regular_files_found(name: str) -> list[Path]:
+    if os.path.isdir(name):
+        return list(files_below(Path(name)))
+    matches = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
+    # What is inside of a folder is listed by "**" itself.
+    inside = [[*files_below(Path(one))] if os.path.isdir(one) else [Path(one)] for one in matches]
+    return [] if name.endswith("**") else [file for files in inside for file in files]
 
 
 def is_data(name: str) -> bool:

@@ -56,4 +56,7 @@ def test_states_that_differ_in_digits_case_or_space_alone_share_a_key() -> None:
 
 def test_a_sequence_reads_back_as_it_was_written() -> None:
     (run,) = Shelf(trajectory("r", "a+b", "a", goal="hi")).runs()
-    assert steps_of(sequence_of(run)) == [Step(("a", "b"), 1, run.keys[0]), Step(("a",), 0, run.keys[1])]
+    assert steps_of(sequence_of(run)) == [
+        Step(("a", "b"), 1, run.transitions[0].key),
+        Step(("a",), 0, run.transitions[1].key),
+    ]

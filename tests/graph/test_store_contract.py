@@ -74,7 +74,7 @@ def test_a_run_stored_twice_is_a_duplicate_and_changes_nothing(store: Store) -> 
 def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) -> None:
     add(store, Shelf(trajectory("r", "a")))
     other = Shelf(trajectory("r", "b")).run("r")
-    changed = type(other)(other.trajectory, other.transitions, "other digest", other.record)
+    changed = other._replace(digest="other digest")
     added = store.add([changed], {}, namespace=NS, replay=Shelf().replay)
     assert added.conflicts == ("r",)
     assert [row.name for row in store.tools(namespace=NS)] == ["a"]

@@ -141,18 +141,18 @@ class SQLiteStore:
         fresh: dict[str, Run] = {}
         duplicates: list[str] = []
         conflicts: list[str] = []
-        ids = json.dumps([run.trajectory.id for run in runs])
+        ids = json.dumps([run.id for run in runs])
         known = {name: row for name, *row in write.run("find_known", ids=ids).fetchall()}
         for run in runs:
-            name = run.trajectory.id
+            name = run.id
             row = known.get(name)
             if row is None and name not in fresh:
                 fresh[name] = run
                 continue
-            digest, success = row[:2] if row else (fresh[name].digest, fresh[name].trajectory.outcome.success)
+            digest, success = row[:2] if row else (fresh[name].digest, fresh[name].success)
             if digest != run.digest:
                 conflicts.append(name)
-            elif run.trajectory.outcome.success not in (None, success):
+            elif run.success not in (None, success):
                 # Its outcome has become known or was corrected: it is counted anew, with its label.
                 if row is not None:
                     self._retract(write, [name], replay)
@@ -170,12 +170,12 @@ class SQLiteStore:
             return list(new), []
         counted = [run for run in new if not _competes(run)]
         aside: list[Run] = []
-        rivals = sorted(filter(_competes, new), key=lambda r: (r.trajectory.environment, r.trajectory.task))
-        for (environment, task), group in groupby(rivals, key=lambda r: (r.trajectory.environment, r.trajectory.task)):
-            first, *rest = sorted(group, key=lambda r: (r.trajectory.steps, r.trajectory.id))
+        rivals = sorted(filter(_competes, new), key=lambda r: (r.environment, r.task))
+        for (environment, task), group in groupby(rivals, key=lambda r: (r.environment, r.task)):
+            first, *rest = sorted(group, key=lambda r: (r.steps, r.id))
             aside.extend(rest)
             stored = write.run("successes_of_task", environment=environment, task=task).fetchone()
-            if stored is not None and (stored[1], stored[0]) < (first.trajectory.steps, first.trajectory.id):
+            if stored is not None and (stored[1], stored[0]) < (first.steps, first.id):
                 aside.append(first)
                 continue
             counted.append(first)
@@ -256,7 +256,7 @@ class SQLiteStore:
             for start in range(0, len(rows), _REBUILD_BATCH):
                 batch = rows[start : start + _REBUILD_BATCH]
                 runs, vectors = replay([record for _, record in batch])
-                numbers = {run.trajectory.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
+                numbers = {run.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
                 write.add_run_vectors(runs, vectors, numbers)
                 write.apply(Delta.of(runs), vectors, numbers)
             write.run("delete_empty_tools")
@@ -396,7 +396,7 @@ def _readable(record: str, replay: Replay) -> Sequence[Run]:
 
 
 def _competes(run: Run) -> bool:
-    return bool(run.trajectory.outcome.success and run.trajectory.task)
+    return bool(run.success and run.task)
 
 
 def _plausible(blob: bytes, size: int) -> bool:

@@ -47,7 +47,7 @@ class Transaction:
 
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> dict[str, int]:
         """Store records; their row numbers by id."""
-        rows = {run.trajectory.id: self._insert_run(run, counted) for run in runs}
+        rows = {run.id: self._insert_run(run, counted) for run in runs}
         self.add_run_vectors(runs, vectors, rows)
         return rows
 
@@ -56,26 +56,25 @@ class Transaction:
         self._connection.executemany(
             self._statements["add_run_vector"],
             (
-                {"trajectory": rows[run.trajectory.id], "embedding": to_blob(vectors[run.said])}
+                {"trajectory": rows[run.id], "embedding": to_blob(vectors[run.said])}
                 for run in runs
                 if run.said in vectors
             ),
         )
 
     def _insert_run(self, run: Run, counted: bool) -> int:
-        t = run.trajectory
         values = {
-            "id": t.id,
+            "id": run.id,
             "digest": run.digest,
-            "environment": t.environment,
-            "task": t.task,
-            "model": t.model,
-            "user": t.user,
-            "reward": t.outcome.reward,
-            "success": t.outcome.success,
-            "steps": t.steps,
-            "ended_at": t.ended_at,
-            "source": t.source,
+            "environment": run.environment,
+            "task": run.task,
+            "model": run.model,
+            "user": run.user,
+            "reward": run.reward,
+            "success": run.success,
+            "steps": run.steps,
+            "ended_at": run.ended_at,
+            "source": run.source,
             "counted": counted,
             "sequence": sequence_of(run),
             "said": run.said,

@@ -1,0 +1,129 @@
+"""From what a user names to runs ready to be stored: read, cut, redacted, with their transitions.
+
+All of it is a function of the sources alone, so files are prepared in processes of their own where that pays (see
+`hepm.ingest.workers`), while this one stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Final, TypeAlias, cast
+
+from hepm.graph.delta import Run
+from hepm.ingest.digest import content_digest
+from hepm.ingest.hepm import write_run
+from hepm.ingest.reading import read_runs
+from hepm.ingest.records import ReadOptions
+from hepm.ingest.redact import Redactor
+from hepm.ingest.rejection import Rejection
+from hepm.ingest.shorten import shorten
+from hepm.ingest.sources import regular_files
+from hepm.ingest.transitions import transitions
+from hepm.ingest.workers import prepare_in_workers, workers_for
+from hepm.types import JSON, Outcome, Tool, ToolName, Trajectory
+
+Source: TypeAlias = str | PathLike[str] | Trajectory
+"""A file, folder, glob, archive or "-"; or a run itself."""
+
+Prepared: TypeAlias = tuple[str | None, Run | Rejection]
+"""The format that a run was read in, and the run; None where nothing could be read."""
+
+FROM_PYTHON: Final = "python"
+
+MAX_EDGES: Final = 1 << 16
+"""Distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How runs are prepared before they are stored.
+
+    Attributes:
+        redactor: Takes secrets out of every text; None stores texts as they are.
+        assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
+        processes: How many read files side by side; None takes as many as pay, 1 reads everything in this one.
+    """
+
+    redactor: Redactor | None = field(default_factory=Redactor)
+    assume_success: bool = False
+    processes: int | None = None
+
+
+def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
+    """Every run of the sources, in a fixed order; lazy, but for several processes reading a few files ahead."""
+    sources = [source] if isinstance(source, (str, PathLike, Trajectory)) else source
+    files = regular_files(sources) if isinstance(sources, list | tuple) else None
+    if files is not None and (count := workers_for(files, options)) > 0:
+        yield from prepare_in_workers(files, reading, options, count)
+    else:
+        yield from prepare_here(sources, reading, options)
+
+
+def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
+    """The same in this process: one run at a time, so that what waits to be stored is cut already."""
+    preparer = _Preparer(options)
+    for source in sources:
+        if isinstance(source, Trajectory):
+            yield preparer.prepare(FROM_PYTHON, source)
+            continue
+        for name, item in read_runs([source], reading):
+            yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
+
+
+class _Preparer:
+    def __init__(self, options: IngestOptions) -> None:
+        self._options = options
+        self._clean: dict[ToolName, tuple[Tool, Tool]] = {}
+        self._lists: dict[tuple[int, ...], tuple[Tool, ...]] = {}
+
+    def prepare(self, name: str, trajectory: Trajectory) -> Prepared:
+        try:
+            return name, self._run(trajectory)
+        except (ValueError, RecursionError) as error:
+            # What readers let through from Python or another version's export, and JSON cannot hold.
+            return name, Rejection(trajectory.source, trajectory.id, f"it cannot be stored: {error}")
+
+    def _run(self, trajectory: Trajectory) -> Run:
+        if self._options.assume_success and trajectory.outcome.success is None:
+            trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
+        trajectory = shorten(trajectory)
+        if self._options.redactor is not None:
+            trajectory = self._options.redactor(trajectory)
+            if trajectory.tools:
+                trajectory = replace(trajectory, tools=self._tools(trajectory.tools, self._options.redactor))
+        # Descriptions of tools are kept once a namespace, not with each run.
+        record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
+        run = Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)
+        if sum(len(t.sources) * len(t.targets) for t in run.transitions) > MAX_EDGES < len(run.edges):
+            raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
+        return run
+
+    def _tools(self, told: tuple[Tool, ...], redactor: Redactor) -> tuple[Tool, ...]:
+        """The tools without secrets. Runs tell the same of them again and again: equal lists become one."""
+        clean: list[Tool] = []
+        for tool in told:
+            known = self._clean.get(tool.name)
+            if known is None or known[0] != tool:
+                known = self._clean[tool.name] = tool, without_secrets(tool, redactor)
+                self._lists.clear()
+            clean.append(known[1])
+        return self._lists.setdefault(tuple(map(id, clean)), tuple(clean))
+
+
+def without_secrets(tool: Tool, redactor: Redactor) -> Tool:
+    """A tool whose description and parameters hold no secret."""
+    parameters = cast("Mapping[str, JSON]", _clean_leaves(tool.parameters, redactor))
+    return Tool(tool.name, redactor.text(tool.description), parameters)
+
+
+def _clean_leaves(value: JSON, redactor: Redactor) -> JSON:
+    # Not as one text: a schema names arguments such as "password", which are no secrets.
+    if isinstance(value, str):
+        return redactor.text(value)
+    if isinstance(value, Mapping):
+        return {key: _clean_leaves(member, redactor) for key, member in value.items()}
+    if isinstance(value, Sequence):
+        return [_clean_leaves(member, redactor) for member in value]
+    return value
