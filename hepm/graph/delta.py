@@ -40,7 +40,7 @@ The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bi
 
 SAID_CHARS: Final = 2000
 
-_NO_DIGITS: Final = dict.fromkeys(range(ord("0"), ord("9") + 1))
+_IGNORED: Final = b"0123456789 \t\n\r\f\v"
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -291,8 +291,8 @@ def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
 @lru_cache(maxsize=65_536)  # runs of one task repeat each other's states
 def state_key(summary: str) -> int:
     """Equal for near-identical summaries: those that differ in digits, case or white space alone. Signed, 63 bits."""
-    plain = " ".join(summary.translate(_NO_DIGITS).lower().split())
-    return int.from_bytes(hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+    plain = summary.lower().encode("utf-8", "replace").translate(None, _IGNORED)
+    return int.from_bytes(hashlib.blake2b(plain, digest_size=8).digest(), "big") >> 1
 
 
 def said_text(state: StateSummary) -> str:
