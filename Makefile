@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := embed,openai,plot,zstd,datasets
+EXTRAS := embed,openai,plot,zstd,datasets,neo4j,neo4j-local
 
 .PHONY: demo test browser lint format bench clean
 

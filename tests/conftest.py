@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.neo4j_server import neo4j_server  # noqa: F401
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def exclusive(file: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+def exclusive(file: Path, *, waiting: Callable[[], None] | None = None) -> Generator[None]:
     """Hold `file` for this process alone; wait while another one does.
 
     The system lets go of it when the process ends, however it ends. The file itself stays.

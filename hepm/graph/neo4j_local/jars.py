@@ -102,7 +102,7 @@ def sha256_of(file: Path) -> str | None:
 
 def _lacking(wanted: Sequence[Jar], cache: Path) -> list[Jar]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = pool.map(lambda jar: sha256_of(cache / jar.path), wanted)
+        found = pool.map(sha256_of, [cache / jar.path for jar in wanted])
         return [jar for jar, digest in zip(wanted, found, strict=True) if digest != jar.sha256]
 
 
@@ -188,7 +188,7 @@ def _download(artifact: Artifact) -> Path:
 def _unreachable(line: Line, jar: Jar, error: Exception) -> str:
     what = "no repository has it" if isinstance(error, RuntimeError) else type(error).__name__
     return (
-        f"{jar.coordinate} could not be fetched ({what}). Neo4j {line.release} is fetched once and needs the network for"
-        " that: go online and repeat the command, which goes on where it stopped; behind a proxy set HTTPS_PROXY, and a"
-        " Maven mirror is named in jgo's settings file, section [repositories]"
+        f"{jar.coordinate} could not be fetched ({what}). Neo4j {line.release} is fetched once and needs the network"
+        " for that: go online and repeat the command, which goes on where it stopped; behind a proxy set HTTPS_PROXY,"
+        " and a Maven mirror is named in jgo's settings file, section [repositories]"
     )

@@ -1,0 +1,51 @@
+"""A real Neo4j for the tests: the one that NEO4J_URI names, else one that hepm starts for this session.
+
+It fails where neither can be had; nothing is skipped. HEPM_TEST_NEO4J names the line of Neo4j to start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from hepm.graph.neo4j_local import LocalServer
+
+
+@dataclass(frozen=True, slots=True)
+class Neo4jServer:
+    """Where a test finds Neo4j.
+
+    Attributes:
+        local: The server behind it, to be killed and started again by tests of faults; None where NEO4J_URI is set.
+    """
+
+    uri: str
+    username: str
+    password: str = field(repr=False)
+    database: str
+    local: LocalServer | None
+
+
+@pytest.fixture(scope="session")
+def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
+    """One server for all tests of a session; what a test leaves in it the next one finds."""
+    if uri := os.environ.get("NEO4J_URI"):
+        yield Neo4jServer(
+            uri,
+            os.environ.get("NEO4J_USERNAME", "neo4j"),
+            os.environ.get("NEO4J_PASSWORD", ""),
+            os.environ.get("NEO4J_DATABASE", "neo4j"),
+            None,
+        )
+        return
+    server = LocalServer(tmp_path_factory.mktemp("neo4j"), os.environ.get("HEPM_TEST_NEO4J", "5.26"), say=print)
+    try:
+        server.start(timeout_s=240)  # an exception is a failure of every test that asked for it
+        status = server.status()
+        assert status.uri is not None
+        yield Neo4jServer(status.uri, status.username, server.password, "neo4j", server)
+    finally:
+        server.stop()
