@@ -13,10 +13,12 @@ millisecond, took a minute to build and half as much memory again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from threading import Lock
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,12 @@ _FITTED_ROWS = 8_192
 # all-MiniLM-L6-v2 this finds the best state of a tool in 99.2 % of cases, and compares one state in a hundred.
 _MARGIN = 0.11
 
+# From some 50,000 states on a second thread takes half of them: handing them over costs 50 µs.
+_SHARED_CHUNKS = 4
+
+T = TypeVar("T")
+
+_NO_STATE = np.iinfo(np.int64).max
 _NONE: IntArray = np.empty(0, dtype=np.int64)
 
 
@@ -126,7 +134,11 @@ class StateBlock:
 
     def similarities(self, query_D: FloatArray) -> FloatArray:
         """Cosine of the query, of unit length, with each state: shape (N,), in the order of `ids`. Always exact."""
-        return np.concatenate([np.empty(0, dtype=np.float32), *_cosines(self._now.chunks, query_D)])
+        chunks = self._now.chunks
+        if chunks:
+            _check_size(query_D, chunks[0].dimensions)
+        found = _side_by_side(_cosines_with(query_D), chunks)
+        return np.concatenate([np.empty(0, dtype=np.float32), *found])
 
     def best(self, query_D: FloatArray) -> list[Nearest]:
         """Per tool that followed any state the most similar such state, by tool number; [] where nothing is remembered.
@@ -138,7 +150,7 @@ class StateBlock:
         """
         now = self._now  # once: what is read must be of one moment
         if now.projection is None:
-            return _best_of_all(now.chunks, _cosines(now.chunks, query_D))
+            return _best_of_all(now.chunks, query_D)
         return _best_of_near(now.chunks, now.projection, query_D)
 
 
@@ -185,15 +197,12 @@ class _Groups:
         targets_G, starts_G, sizes_G = np.unique(targets_P[order], return_index=True, return_counts=True)
         return cls(rows_P[order], starts_G, sizes_G, targets_G)
 
-    def raise_to_maxima(self, best_T: FloatArray, values_P: FloatArray) -> None:
-        if values_P.size:
-            best_T[self.targets_G] = np.maximum(best_T[self.targets_G], np.maximum.reduceat(values_P, self.starts_G))
-
-    def reaching(self, values_P: FloatArray, least_T: FloatArray) -> tuple[IntArray, IntArray]:
-        """Targets and rows of the pairs whose value is at least that of their target."""
-        hits = np.flatnonzero(values_P >= np.repeat(least_T[self.targets_G], self.sizes_G))
-        groups = np.searchsorted(self.starts_G, hits, side="right") - 1
-        return self.targets_G[groups], self.members_P[hits]
+    def pairs_of(self, groups_H: IntArray) -> tuple[IntArray, IntArray]:
+        """Of some groups the positions of their pairs, and to which of the groups given each belongs."""
+        sizes_H = self.sizes_G[groups_H]
+        ends_H = np.cumsum(sizes_H)
+        of_Q = np.repeat(np.arange(len(groups_H)), sizes_H)
+        return np.arange(len(of_Q)) + (self.starts_G[groups_H] - ends_H + sizes_H)[of_Q], of_Q
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +249,7 @@ class _Chunk:
         counts: Sequence[int],
         projection: _Projection | None,
     ) -> _Chunk:
+        """The chunk with more states: in the same buffers while there is room, else in larger ones."""
         rows = self.rows + len(vectors_ND)
         vectors_CD, projected_KC = self.vectors_CD, self.projected_KC
         if rows > len(vectors_CD):
@@ -292,25 +302,80 @@ def _projected(now: _Snapshot) -> _Snapshot:
     return _Snapshot(tuple(chunk.projected(projection) for chunk in now.chunks), projection)
 
 
-def _cosines(chunks: Sequence[_Chunk], query_D: FloatArray) -> list[FloatArray]:
-    if not chunks:
-        return []
-    _check_size(query_D, chunks[0].dimensions)
-    if not (chunks[0].sparse and _is_sparse(query_D)):
-        return [chunk.vectors_CD[: chunk.rows] @ query_D for chunk in chunks]
+class _Scored(NamedTuple):
+    """A chunk with a value for each of its (state, target) pairs, and the greatest of each target."""
+
+    chunk: _Chunk
+    values_P: FloatArray
+    maxima_G: FloatArray
+
+    @classmethod
+    def of(cls, chunk: _Chunk, values_N: FloatArray) -> _Scored:
+        values_P = values_N[chunk.groups.members_P]
+        maxima_G = np.maximum.reduceat(values_P, chunk.groups.starts_G) if values_P.size else values_P
+        return cls(chunk, values_P, maxima_G)
+
+    def reaching(self, least_T: FloatArray) -> tuple[IntArray, IntArray]:
+        """Targets and rows of the pairs whose value is at least that of their target."""
+        groups = self.chunk.groups
+        # Most groups hold none: their pairs are not looked at.
+        groups_H = np.flatnonzero(self.maxima_G >= least_T[groups.targets_G])
+        pairs_Q, of_Q = groups.pairs_of(groups_H)
+        targets_Q = groups.targets_G[groups_H][of_Q]
+        hits = np.flatnonzero(self.values_P[pairs_Q] >= least_T[targets_Q])
+        return targets_Q[hits], groups.members_P[pairs_Q[hits]]
+
+
+def _cosines_with(query_D: FloatArray) -> Callable[[_Chunk], FloatArray]:
+    sparse = _is_sparse(query_D)
     coordinates = np.flatnonzero(query_D)
     query_S = query_D[coordinates]
-    return [query_S @ chunk.vectors_CD.T[:, : chunk.rows][coordinates] for chunk in chunks]
+
+    def cosines(chunk: _Chunk) -> FloatArray:
+        if chunk.sparse and sparse:
+            return query_S @ chunk.vectors_CD.T[:, : chunk.rows][coordinates]
+        return chunk.vectors_CD[: chunk.rows] @ query_D
+
+    return cosines
 
 
-def _best_of_all(chunks: Sequence[_Chunk], cosines: Sequence[FloatArray]) -> list[Nearest]:
-    by_target = [cosines_N[chunk.groups.members_P] for chunk, cosines_N in zip(chunks, cosines, strict=True)]
-    cosine_T, state_T = _nothing_yet(chunks)
-    for chunk, cosines_P in zip(chunks, by_target, strict=True):
-        chunk.groups.raise_to_maxima(cosine_T, cosines_P)
-    for chunk, cosines_P in zip(chunks, by_target, strict=True):
-        target_H, row_H = chunk.groups.reaching(cosines_P, cosine_T)
-        np.minimum.at(state_T, target_H, chunk.ids_N[row_H])
+def _side_by_side(function: Callable[[_Chunk], T], chunks: Sequence[_Chunk]) -> list[T]:
+    """What a function says of each chunk. Where they are many a second thread takes what this one has not begun."""
+    if len(chunks) < _SHARED_CHUNKS:
+        return [function(chunk) for chunk in chunks]
+    left = list(range(len(chunks)))
+    found: dict[int, T] = {}
+
+    def work() -> None:
+        while left:
+            try:
+                at = left.pop()
+            except IndexError:  # the other one took the last
+                return
+            found[at] = function(chunks[at])
+
+    other = _second_thread().submit(work)
+    work()
+    if not other.cancel():  # busy with another question, it has not even begun
+        other.result()
+    return [found[at] for at in range(len(chunks))]
+
+
+@cache
+def _second_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="hepm-nearest")
+
+
+def _best_of_all(chunks: Sequence[_Chunk], query_D: FloatArray) -> list[Nearest]:
+    if chunks:
+        _check_size(query_D, chunks[0].dimensions)
+    cosines_of = _cosines_with(query_D)
+    scored = _side_by_side(lambda chunk: _Scored.of(chunk, cosines_of(chunk)), chunks)
+    cosine_T = _greatest(scored)
+    state_T = np.full(len(cosine_T), _NO_STATE)
+    for one in scored:
+        target_H, row_H = one.reaching(cosine_T)
+        np.minimum.at(state_T, target_H, one.chunk.ids_N[row_H])
     return _listed(cosine_T, state_T)
 
 
@@ -318,30 +383,33 @@ def _best_of_near(chunks: Sequence[_Chunk], projection: _Projection, query_D: Fl
     """Of each tool, compare exactly the states whose projections come close to its nearest."""
     _check_size(query_D, chunks[0].dimensions)
     query_K: FloatArray = query_D @ projection.axes_DK
-    rough: list[FloatArray] = [query_K @ chunk.projected_KC[:, : chunk.rows] for chunk in chunks]
-    rough_T, _ = _nothing_yet(chunks)
-    by_target = [rough_N[chunk.groups.members_P] for chunk, rough_N in zip(chunks, rough, strict=True)]
-    for chunk, rough_P in zip(chunks, by_target, strict=True):
-        chunk.groups.raise_to_maxima(rough_T, rough_P)
+    scored = _side_by_side(lambda chunk: _Scored.of(chunk, query_K @ chunk.projected_KC[:, : chunk.rows]), chunks)
+    least_T = _greatest(scored) - _MARGIN
     targets: list[IntArray] = []
     cosines: list[FloatArray] = []
     states: list[IntArray] = []
-    for chunk, rough_P in zip(chunks, by_target, strict=True):
-        target_Q, row_Q = chunk.groups.reaching(rough_P, rough_T - _MARGIN)
+    for one in scored:
+        target_Q, row_Q = one.reaching(least_T)
         targets.append(target_Q)
-        cosines.append(chunk.vectors_CD.take(row_Q, axis=0) @ query_D)
-        states.append(chunk.ids_N[row_Q])
+        cosines.append(one.chunk.vectors_CD.take(row_Q, axis=0) @ query_D)
+        states.append(one.chunk.ids_N[row_Q])
     target_Q, cosine_Q, state_Q = np.concatenate(targets), np.concatenate(cosines), np.concatenate(states)
-    cosine_T, state_T = _nothing_yet(chunks)
+    cosine_T = np.full(len(least_T), -np.inf, dtype=np.float32)
+    state_T = np.full(len(least_T), _NO_STATE)
     np.maximum.at(cosine_T, target_Q, cosine_Q)
     hits = np.flatnonzero(cosine_Q == cosine_T[target_Q])
     np.minimum.at(state_T, target_Q[hits], state_Q[hits])
     return _listed(cosine_T, state_T)
 
 
-def _nothing_yet(chunks: Sequence[_Chunk]) -> tuple[FloatArray, IntArray]:
-    size = max((int(chunk.groups.targets_G[-1]) + 1 for chunk in chunks if chunk.groups.targets_G.size), default=0)
-    return np.full(size, -np.inf, dtype=np.float32), np.full(size, np.iinfo(np.int64).max)
+def _greatest(scored: Sequence[_Scored]) -> FloatArray:
+    """The greatest value of each target; minus infinity where it has none."""
+    groups = [one.chunk.groups.targets_G for one in scored]
+    size = max((int(targets_G[-1]) + 1 for targets_G in groups if targets_G.size), default=0)
+    greatest_T = np.full(size, -np.inf, dtype=np.float32)
+    for targets_G, one in zip(groups, scored, strict=True):
+        greatest_T[targets_G] = np.maximum(greatest_T[targets_G], one.maxima_G)
+    return greatest_T
 
 
 def _listed(cosine_T: FloatArray, state_T: IntArray) -> list[Nearest]:
