@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hepm import START, Tool, Trajectory
+from hepm import START, Outcome, Tool, Trajectory
 from hepm.errors import InputError
 from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.store import Selection, Store
@@ -138,6 +139,21 @@ def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_store: M
     assert store.edges(namespace=NS) == other.edges(namespace=NS)
     store.forget(Selection(trajectory="short"), namespace=NS, replay=shelf.replay)
     assert ("b", "c") in {(row[0], row[1]) for row in store.edges(namespace=NS)}
+
+
+def test_correcting_a_label_under_shortest_counts_as_if_it_had_been_known(make_store: MakeStore) -> None:
+    short, long = trajectory("short", "a", "c", task="t"), trajectory("long", "a", "b", "c", task="t")
+    corrected, known = make_store("corrected", counting="shortest"), make_store("known", counting="shortest")
+    add(corrected, Shelf(short, long))
+    failed = replace(short, outcome=Outcome(0.0, False))
+    add(corrected, Shelf(failed, long), ["short"])
+    add(known, Shelf(failed, long))
+    assert everything(corrected) == everything(known)
+    set_aside = replace(long, outcome=Outcome(0.0, False))
+    for store in (corrected, known):
+        add(store, Shelf(short, set_aside))
+    assert everything(corrected) == everything(known)
+    assert {row[2] for row in known.edges(namespace=NS)} == {0, 1}
 
 
 def test_a_store_does_not_change_which_runs_count_behind_ones_back(make_store: MakeStore) -> None:

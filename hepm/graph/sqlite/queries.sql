@@ -47,15 +47,15 @@ RETURNING seq;
 -- name: set_counted
 UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
 
--- name: successes_of_task
--- Successful runs of one task, the one that counts under "shortest" first.
-SELECT id, steps, counted, record FROM trajectory
+-- name: shortest_success
+-- Of a task's successful runs the one that counts under "shortest".
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
-ORDER BY steps, id;
+ORDER BY steps, id LIMIT 1;
 
 -- name: select_trajectories
 -- A part that is not given matches everything.
-SELECT seq, id, environment, task, success, counted, record FROM trajectory
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE namespace = :namespace
   AND (:trajectory IS NULL OR id = :trajectory)
   AND (:environment IS NULL OR environment = :environment)
@@ -257,7 +257,7 @@ DELETE FROM edge WHERE namespace = :namespace;
 DELETE FROM passage WHERE namespace = :namespace;
 
 -- name: counted_records
-SELECT seq, record FROM trajectory WHERE namespace = :namespace AND counted = 1 ORDER BY seq;
+SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND counted = 1 ORDER BY seq;
 
 -- name: orphan_vectors
 SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id = v.state AND s.summary IS NOT NULL);

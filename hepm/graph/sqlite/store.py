@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from hepm.errors import EmbedderMismatchError, InputError
-from hepm.graph.delta import Delta, Run
+from hepm.graph.changes import add_runs, forget_runs, rebuild
+from hepm.graph.delta import Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.writing import Transaction, from_blob, to_blob
+from hepm.graph.sqlite.writing import SQLiteTransaction, from_blob, to_blob
 from hepm.graph.store import (
     Added,
     Change,
@@ -32,7 +32,6 @@ from hepm.graph.store import (
 from hepm.types import Tool, ToolName
 
 FILE_NAME: Final = "memory.hepm"
-_REBUILD_BATCH: Final = 500
 
 
 class SQLiteStore:
@@ -101,7 +100,7 @@ class SQLiteStore:
             for key, value in (("embedder", name), ("dimensions", str(dimensions))):
                 db.execute(self._statements["set_meta"], {"key": key, "value": value})
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
-                Transaction(db, self._statements, namespace=namespace, states_per_move=0).note_change(everything=True)
+                self._transaction(db, namespace).note_change(everything=True)
 
     def add(
         self,
@@ -120,86 +119,17 @@ class SQLiteStore:
                     f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
                     "Nothing of this batch was stored; open the memory again."
                 )
-            write = self._transaction(db, namespace)
-            added, new = self._sort_out(write, runs, replay)
-            if new:
-                counted, aside = self._elect(write, new, replay)
-                write.insert_runs(aside, vectors, counted=False)
-                write.apply(Delta.of(counted), vectors, write.insert_runs(counted, vectors, counted=True))
-                write.note_change()
-        return added
+            return add_runs(
+                self._transaction(db, namespace), runs, vectors, counting=self.header.counting, replay=replay
+            )
 
-    def _transaction(self, db: object, namespace: str) -> Transaction:
-        return Transaction(
+    def _transaction(self, db: object, namespace: str) -> SQLiteTransaction:
+        return SQLiteTransaction(
             db,  # pyright: ignore[reportArgumentType]
             self._statements,
             namespace=namespace,
             states_per_move=self.header.states_per_move,
         )
-
-    def _sort_out(self, write: Transaction, runs: Sequence[Run], replay: Replay) -> tuple[Added, list[Run]]:
-        fresh: dict[str, Run] = {}
-        duplicates: list[str] = []
-        conflicts: list[str] = []
-        ids = json.dumps([run.id for run in runs])
-        known = {name: row for name, *row in write.run("find_known", ids=ids).fetchall()}
-        for run in runs:
-            name = run.id
-            row = known.get(name)
-            if row is None and name not in fresh:
-                fresh[name] = run
-                continue
-            digest, success = row[:2] if row else (fresh[name].digest, fresh[name].success)
-            if digest != run.digest:
-                conflicts.append(name)
-            elif run.success not in (None, success):
-                # Its outcome has become known or was corrected: it is counted anew, with its label.
-                if row is not None:
-                    self._retract(write, [name], replay)
-                    write.run("delete_run_vector", seq=row[2])
-                    write.run("delete_trajectory", seq=row[2])
-                    del known[name]
-                fresh[name] = run
-            else:
-                duplicates.append(name)
-        return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values())
-
-    def _elect(self, write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
-        """Split new runs into those that count and those set aside; under "shortest" a stored one may step back."""
-        if self.header.counting == "all":
-            return list(new), []
-        counted = [run for run in new if not _competes(run)]
-        aside: list[Run] = []
-        rivals = sorted(filter(_competes, new), key=lambda r: (r.environment, r.task))
-        for (environment, task), group in groupby(rivals, key=lambda r: (r.environment, r.task)):
-            first, *rest = sorted(group, key=lambda r: (r.steps, r.id))
-            aside.extend(rest)
-            stored = write.run("successes_of_task", environment=environment, task=task).fetchone()
-            if stored is not None and (stored[1], stored[0]) < (first.steps, first.id):
-                aside.append(first)
-                continue
-            counted.append(first)
-            if stored is not None:
-                write.run("set_counted", id=stored[0], counted=0)
-                self._retract(write, [stored[0]], replay)
-        return counted, aside
-
-    def _retract(self, write: Transaction, ids: Sequence[str], replay: Replay) -> None:
-        rows = [
-            row
-            for name in ids
-            for row in write.run(
-                "select_trajectories", trajectory=name, environment=None, task=None, user=None
-            ).fetchall()
-        ]
-        delta = Delta.of([run for row in rows for run in _readable(row[6], replay)])
-        write.retract(delta, [row[0] for row in rows])
-        staying: dict[str, str] = {}
-        for move in delta.states:
-            staying.update(write.records_on_move(move))
-        runs, vectors = replay(list(staying.values()))
-        states = Delta.of(runs).states
-        write.add_states({move: states[move] for move in delta.states if move in states}, vectors)
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters."""
@@ -212,55 +142,15 @@ class SQLiteStore:
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
         """Remove runs and all they added."""
-        if selection == Selection():
-            raise InputError(
-                "nothing is selected to be forgotten: name a trajectory, a task, an environment or a user."
-            )
         with self._connections.writing() as db:
-            write = self._transaction(db, namespace)
-            wanted = {
-                "trajectory": selection.trajectory,
-                "environment": selection.environment,
-                "task": selection.task,
-                "user": selection.user,
-            }
-            rows = write.run("select_trajectories", **wanted).fetchall()
-            self._retract(write, [row[1] for row in rows if row[5]], replay)
-            for row in rows:
-                write.run("delete_run_vector", seq=row[0])
-                write.run("delete_trajectory", seq=row[0])
-            if self.header.counting == "shortest":
-                self._promote(write, {(row[2], row[3]) for row in rows if row[4] and row[5] and row[3]}, replay)
-            if rows:
-                write.note_change()
-        return [row[1] for row in rows]
-
-    def _promote(self, write: Transaction, tasks: set[tuple[str, str]], replay: Replay) -> None:
-        for environment, task in sorted(tasks):
-            best = write.run("successes_of_task", environment=environment, task=task).fetchone()
-            if best is None:
-                continue
-            write.run("set_counted", id=best[0], counted=1)
-            runs, vectors = replay([best[3]])
-            row = write.run(
-                "select_trajectories", trajectory=best[0], environment=None, task=None, user=None
-            ).fetchone()
-            write.apply(Delta.of(runs), vectors, {best[0]: row[0]})
+            return forget_runs(
+                self._transaction(db, namespace), selection, counting=self.header.counting, replay=replay
+            )
 
     def rebuild(self, *, namespace: str, replay: Replay) -> None:
         """Make everything but the records again from the records."""
         with self._connections.writing() as db:
-            write = self._transaction(db, namespace)
-            write.clear()
-            rows: list[tuple[int, str]] = write.run("counted_records").fetchall()
-            for start in range(0, len(rows), _REBUILD_BATCH):
-                batch = rows[start : start + _REBUILD_BATCH]
-                runs, vectors = replay([record for _, record in batch])
-                numbers = {run.id: seq for run, (seq, _) in zip(runs, batch, strict=True)}
-                write.add_run_vectors(runs, vectors, numbers)
-                write.apply(Delta.of(runs), vectors, numbers)
-            write.run("delete_empty_tools")
-            write.note_change(everything=True)
+            rebuild(self._transaction(db, namespace), replay=replay)
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
         """Attach vectors to states."""
@@ -386,17 +276,6 @@ class SQLiteStore:
     def _rows(self, name: str, /, **values: object) -> list[Any]:
         with self._connections.reading() as db:
             return db.execute(self._statements[name], values).fetchall()
-
-
-def _readable(record: str, replay: Replay) -> Sequence[Run]:
-    try:
-        return replay([record])[0]
-    except ValueError:
-        return ()  # damaged: it can be removed, and what it counted goes with the next rebuild
-
-
-def _competes(run: Run) -> bool:
-    return bool(run.success and run.task)
 
 
 def _plausible(blob: bytes, size: int) -> bool:

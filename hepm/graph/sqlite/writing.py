@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
 import numpy as np
 
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
-from hepm.graph.store import FloatArray
+from hepm.graph.store import FloatArray, Known, Selection
+from hepm.graph.transaction import StoredRun
 from hepm.types import ToolName
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class Transaction:
-    """One write transaction on one namespace; remembers what it touched for the journal."""
+class SQLiteTransaction:
+    """See `hepm.graph.transaction.Transaction` for what each method promises."""
 
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], *, namespace: str, states_per_move: int
@@ -28,6 +30,7 @@ class Transaction:
         self._states_per_move = states_per_move
         self._sources: set[ToolName] = set()
         self._rewritten = False
+        self._rows: dict[str, int] = {}
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         """Execute a named statement in this namespace."""
@@ -45,22 +48,70 @@ class Transaction:
         )
         self.run("trim_changes", revision=revision)
 
-    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> dict[str, int]:
-        """Store records; their row numbers by id."""
-        rows = {run.id: self._insert_run(run, counted) for run in runs}
-        self.add_run_vectors(runs, vectors, rows)
-        return rows
+    def known(self, ids: Sequence[str]) -> dict[str, Known]:
+        """What is stored under those of the ids that are."""
+        rows = self.run("find_known", ids=json.dumps(ids)).fetchall()
+        self._rows.update((name, row) for name, _, _, row in rows)
+        return {name: Known(digest, None if success is None else bool(success)) for name, digest, success, _ in rows}
 
-    def add_run_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], rows: Mapping[str, int]) -> None:
+    def select(self, selection: Selection) -> list[StoredRun]:
+        """Stored runs that match every given part, by id."""
+        rows = self.run("select_trajectories", **asdict(selection)).fetchall()
+        return [self._stored(row) for row in rows]
+
+    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
+        """Of a task's successful runs the one with the fewest steps."""
+        row = self.run("shortest_success", environment=environment, task=task).fetchone()
+        return None if row is None else self._stored(row)
+
+    def _stored(self, row: Sequence[Any]) -> StoredRun:
+        number, name, environment, task, success, steps, counted, record = row
+        self._rows[name] = number
+        return StoredRun(
+            name, environment, task, None if success is None else bool(success), steps, bool(counted), record
+        )
+
+    def counted_records(self) -> list[str]:
+        """Records of the runs that count, in order of arrival."""
+        rows = self.run("counted_records").fetchall()
+        self._rows.update((name, number) for number, name, _ in rows)
+        return [record for _, _, record in rows]
+
+    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
+        """Records of the labelled, counted runs that may hold one of the moves."""
+        found: dict[str, str] = {}
+        for move in moves:
+            # Every run with the move took the edge between its first tools.
+            found.update(self.run("records_on_edge", source=move.sources[0], target=move.targets[0]).fetchall())
+        return list(found.values())
+
+    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
+        """Store records, with the vectors of what users said."""
+        for run in runs:
+            self._rows[run.id] = self._insert_run(run, counted)
+        self.put_said_vectors(runs, vectors)
+
+    def put_said_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray]) -> None:
         """Attach the vectors of what users said."""
         self._connection.executemany(
             self._statements["add_run_vector"],
             (
-                {"trajectory": rows[run.id], "embedding": to_blob(vectors[run.said])}
+                {"trajectory": self._rows[run.id], "embedding": to_blob(vectors[run.said])}
                 for run in runs
                 if run.said in vectors
             ),
         )
+
+    def set_counted(self, run: str, counted: bool) -> None:
+        """Say whether a stored run counts."""
+        self.run("set_counted", id=run, counted=int(counted))
+
+    def drop_runs(self, ids: Sequence[str]) -> None:
+        """Delete records."""
+        for name in ids:
+            row = self._rows.pop(name)
+            self.run("delete_run_vector", seq=row)
+            self.run("delete_trajectory", seq=row)
 
     def _insert_run(self, run: Run, counted: bool) -> int:
         values = {
@@ -82,40 +133,34 @@ class Transaction:
         }
         return int(self.run("add_trajectory", **values).fetchone()[0])
 
-    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray], rows: Mapping[str, int]) -> None:
-        """Add a delta; `rows` tells the row number of each trajectory in it."""
+    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
+        """Add a delta of stored runs."""
         self._add_edges(delta.edges)
         self._add_tools(delta.tools)
         self._connection.executemany(
             self._statements["add_passage"],
             (
-                {"namespace": self._namespace, "source": a, "target": b, "trajectory": rows[run]}
+                {"namespace": self._namespace, "source": a, "target": b, "trajectory": self._rows[run]}
                 for (a, b), runs in delta.passages.items()
                 for run in runs
             ),
         )
-        for move, states in delta.states.items():
-            self._add_states(move, states, vectors)
+        self.add_states(delta.states, vectors)
 
-    def retract(self, delta: Delta, rows: Iterable[int]) -> None:
-        """Take a delta away again. States of its moves are deleted whole: the caller adds those of runs that stay."""
+    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
+        """Take a delta of these runs away again."""
         self._rewritten = True
         self._add_edges(delta.edges, sign=-1)
         self._add_tools(delta.tools, sign=-1)
         for source in {a for a, _ in delta.edges}:
             self.run("delete_empty_edges", source=source)
-        self.run("delete_empty_tools")
-        for row in rows:
-            self.run("delete_passages", seq=row)
+        self.drop_empty_tools()
+        for name in ids:
+            self.run("delete_passages", seq=self._rows[name])
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state(state, move.sources)
                 self.run("delete_state", state=state)
-
-    def records_on_move(self, move: Move) -> dict[str, str]:
-        """Records of the labelled, counted runs that may hold a move, by id."""
-        # Every run with the move took the edge between its first tools.
-        return dict(self.run("records_on_edge", source=move.sources[0], target=move.targets[0]).fetchall())
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         """Add states of several moves."""
@@ -128,6 +173,10 @@ class Transaction:
         for table in ("vectors", "run_vectors", "states", "state_after", "edges", "passages"):
             self.run(f"clear_namespace_{table}")
         self.run("reset_tools")
+
+    def drop_empty_tools(self) -> None:
+        """Delete tools that are neither called nor described."""
+        self.run("delete_empty_tools")
 
     def _add_edges(self, edges: Mapping[Edge, EdgeCounts], sign: int = 1) -> None:
         self._sources.update(source for source, _ in edges)

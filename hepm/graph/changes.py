@@ -1,0 +1,143 @@
+"""What happens to a store when runs come, go or are counted again: the same for every store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from hepm.errors import InputError
+from hepm.graph.delta import Delta, Run
+from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection
+from hepm.graph.transaction import StoredRun, Transaction
+
+_REBUILD_BATCH: Final = 500
+
+
+def add_runs(
+    write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counting: Counting, replay: Replay
+) -> Added:
+    """Store those runs that are new or newly labelled (see `Store.add`)."""
+    added, new, relabelled = _sort_out(write, runs)
+    if relabelled:
+        # They are counted anew, with their label.
+        gone = [run for name in relabelled for run in write.select(Selection(trajectory=name))]
+        _take_out(write, gone, counting=counting, replay=replay)
+    if new:
+        counted, aside = _elect(write, new, replay) if counting == "shortest" else (new, [])
+        write.insert_runs(aside, vectors, counted=False)
+        write.insert_runs(counted, vectors, counted=True)
+        write.apply(Delta.of(counted), vectors)
+        write.note_change()
+    return added
+
+
+def forget_runs(write: Transaction, selection: Selection, *, counting: Counting, replay: Replay) -> list[str]:
+    """Remove runs and all they added (see `Store.forget`)."""
+    if selection == Selection():
+        raise InputError("nothing is selected to be forgotten: name a trajectory, a task, an environment or a user.")
+    gone = write.select(selection)
+    if gone:
+        _take_out(write, gone, counting=counting, replay=replay)
+        write.note_change()
+    return [run.id for run in gone]
+
+
+def rebuild(write: Transaction, *, replay: Replay) -> None:
+    """Make everything but the records again from the records (see `Store.rebuild`)."""
+    write.clear()
+    records = write.counted_records()
+    for start in range(0, len(records), _REBUILD_BATCH):
+        runs, vectors = replay(records[start : start + _REBUILD_BATCH])
+        write.put_said_vectors(runs, vectors)
+        write.apply(Delta.of(runs), vectors)
+    write.drop_empty_tools()
+    write.note_change(everything=True)
+
+
+def _take_out(write: Transaction, gone: Sequence[StoredRun], *, counting: Counting, replay: Replay) -> None:
+    _retract(write, [run for run in gone if run.counted], replay)
+    write.drop_runs([run.id for run in gone])
+    if counting == "shortest":
+        _promote(
+            write, {(run.environment, run.task) for run in gone if run.success and run.counted and run.task}, replay
+        )
+
+
+def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
+    """What becomes of each run; those to be stored; and which of these are stored with another label."""
+    fresh: dict[str, Run] = {}
+    duplicates: list[str] = []
+    conflicts: list[str] = []
+    relabelled: list[str] = []
+    known = write.known([run.id for run in runs])
+    for run in runs:
+        stored = known.get(run.id)
+        before = fresh.get(run.id)
+        if stored is None and before is None:
+            fresh[run.id] = run
+            continue
+        digest, success = stored if stored is not None else (before.digest, before.success)  # type: ignore[union-attr]
+        if digest != run.digest:
+            conflicts.append(run.id)
+        elif run.success not in (None, success):
+            if stored is not None:
+                relabelled.append(run.id)
+                del known[run.id]
+            fresh[run.id] = run
+        else:
+            duplicates.append(run.id)
+    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), relabelled
+
+
+def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
+    """Split new runs into those that count and those set aside; a stored one may step back."""
+    counted = [run for run in new if not _competes(run)]
+    aside: list[Run] = []
+    rivals = sorted(filter(_competes, new), key=_task)
+    for (environment, task), group in groupby(rivals, key=_task):
+        first, *rest = sorted(group, key=lambda r: (r.steps, r.id))
+        aside.extend(rest)
+        stored = write.shortest_success(environment, task)
+        if stored is not None and (stored.steps, stored.id) < (first.steps, first.id):
+            aside.append(first)
+            continue
+        counted.append(first)
+        if stored is not None:
+            write.set_counted(stored.id, False)
+            _retract(write, [stored], replay)
+    return counted, aside
+
+
+def _promote(write: Transaction, tasks: set[tuple[str, str]], replay: Replay) -> None:
+    for environment, task in sorted(tasks):
+        best = write.shortest_success(environment, task)
+        if best is not None:
+            write.set_counted(best.id, True)
+            runs, vectors = replay([best.record])
+            write.apply(Delta.of(runs), vectors)
+
+
+def _retract(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
+    if not stored:
+        return
+    delta = Delta.of([run for one in stored for run in _readable(one.record, replay)])
+    write.retract(delta, [run.id for run in stored])
+    runs, vectors = replay(write.records_on_moves(delta.states))
+    states = Delta.of(runs).states
+    write.add_states({move: states[move] for move in delta.states if move in states}, vectors)
+
+
+def _readable(record: str, replay: Replay) -> Sequence[Run]:
+    try:
+        return replay([record])[0]
+    except ValueError:
+        return ()  # damaged: it can be removed, and what it counted goes with the next rebuild
+
+
+def _competes(run: Run) -> bool:
+    return bool(run.success and run.task)
+
+
+def _task(run: Run) -> tuple[str, str]:
+    return run.environment, run.task
