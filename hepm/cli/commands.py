@@ -10,6 +10,7 @@ from hepm.cli.eval import eval_runs
 from hepm.cli.export import export_runs, import_runs
 from hepm.cli.forget import forget
 from hepm.cli.ingest import ingest
+from hepm.cli.neo4j import app as neo4j
 from hepm.cli.reembed import reembed
 from hepm.cli.stats import stats
 from hepm.cli.suggest import suggest
@@ -34,6 +35,7 @@ app.command("import")(import_runs)
 app.command()(forget)
 app.command()(doctor)
 app.command()(reembed)
+app.add_typer(neo4j)
 
 
 def _print_version(wanted: bool) -> None:

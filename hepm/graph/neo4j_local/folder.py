@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -56,6 +57,7 @@ class ServerFolder:
         self.pid_file = self.path / "run" / "server.pid"
         self.arguments = self.path / "run" / "java.args"
         self._settings = self.path / "settings.json"
+        self._first_start = self.path / "run" / "first-start"
 
     def make(self) -> None:
         """Make the folder; one that holds anything else is left alone."""
@@ -134,14 +136,27 @@ class ServerFolder:
         passed = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
         return {**passed, "NEO4J_HOME": str(self.path), "NEO4J_CONF": str(self.path / "conf")}
 
-    def complaint(self) -> str:
-        """The line of the last run's logs that tells most of why it ended."""
-        for log in (self.console, self.log):
-            lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
-            told = [line for line in lines if "ERROR" in line or line.startswith(("Caused by", "Exception", "Error"))]
-            if told:
-                return told[-1].strip()[:400]
-        return "it wrote no reason"
+    def set_first_start(self, running: bool) -> None:
+        """Note that the very first start has begun, or that the server has answered."""
+        if running:
+            self._first_start.touch(mode=0o600)
+        else:
+            self._first_start.unlink(missing_ok=True)
+
+    def put_unfinished_aside(self) -> bool:
+        """Take away the data of a first start that was killed before the server let anybody in.
+
+        Neo4j refuses such data: "Transaction logs are missing and recovery is not possible". Nothing of anybody's is in
+        them. They are moved, not removed. Whether there were any.
+        """
+        data, aside = self.path / "data", self.path / "data.unfinished"
+        if not (self._first_start.exists() and data.exists()):
+            return False
+        if self.log.exists() and "Bolt enabled" in self.log.read_text("utf-8", "replace"):
+            return False
+        shutil.rmtree(aside, ignore_errors=True)
+        data.rename(aside)
+        return True
 
 
 def known_version(settings: Settings) -> Line:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from hepm.errors import LocalServerError, MissingExtraError
-from hepm.graph.neo4j_local.ports import HOST, answers
+from hepm.graph.neo4j_local.ports import HOST
 
 if TYPE_CHECKING:
     from neo4j import Driver
@@ -20,9 +20,14 @@ USER: Final = "neo4j"
 _FIRST_PASSWORD: Final = "neo4j"
 
 
-def await_login(port: int, password: str, *, alive: Callable[[], bool], timeout_s: float) -> bool:
+def await_login(
+    port: int, password: str, *, alive: Callable[[], bool], listens: Callable[[], bool], timeout_s: float
+) -> bool:
     """Wait until the server answers a query of its user; a server with the first password of all gets ours.
 
+    Args:
+        alive: Whether its process is there.
+        listens: Whether it is that process that listens.
     Returns:
         False where the server ended meanwhile, or did not answer in time.
     Raises:
@@ -31,7 +36,7 @@ def await_login(port: int, password: str, *, alive: Callable[[], bool], timeout_
     require_driver()
     until = time.monotonic() + timeout_s
     while time.monotonic() < until and alive():
-        if answers(port) and _logs_in(port, password):
+        if listens() and _logs_in(port, password):
             return True
         time.sleep(0.1)
     return False

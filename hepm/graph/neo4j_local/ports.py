@@ -13,7 +13,7 @@ HOST = "127.0.0.1"
 def choose_port(
     option: str, *, wanted: int | None, remembered: int | None, usual: int, taken: int | None = None
 ) -> int:
-    """A free port: the wanted one, else the one of last time, else the usual one, else any.
+    """A free port: the wanted one, else the one of last time, else the usual one or the next above it, else any.
 
     Args:
         option: How the command line calls the wanted one.
@@ -27,7 +27,7 @@ def choose_port(
                 f"port {wanted} of {HOST} is in use: choose another with {option}, or leave it out for a free one"
             )
         return wanted
-    for port in (remembered, usual):
+    for port in (remembered, *range(usual, usual + 100)):
         if port is not None and port != taken and is_free(port):
             return port
     with socket.socket() as probe:

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,15 @@ def is_alive(pid: int, mark: str) -> bool:
     """Whether the process with this pid still runs and is the one meant."""
     with contextlib.suppress(_psutil().Error):
         return _is_it(_psutil().Process(pid), mark)
+    return False
+
+
+def listens(pid: int, ports: Collection[int]) -> bool:
+    """Whether the process listens on all of these ports: another one there would get to see the password."""
+    lib = _psutil()
+    with contextlib.suppress(lib.Error):
+        found = lib.Process(pid).net_connections("tcp")
+        return set(ports) <= {one.laddr.port for one in found if one.status == lib.CONN_LISTEN}
     return False
 
 

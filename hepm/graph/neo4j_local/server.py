@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from hepm.graph.neo4j_local.exclusive import exclusive
 from hepm.graph.neo4j_local.folder import ServerFolder, Settings, known_version
 from hepm.graph.neo4j_local.jars import Report, cache_folder, provide
 from hepm.graph.neo4j_local.java import find_java
+from hepm.graph.neo4j_local.log import complaint, size_of
 from hepm.graph.neo4j_local.login import USER, await_login, require_driver
 from hepm.graph.neo4j_local.ports import HOST, choose_port
 from hepm.graph.neo4j_local.versions import DEFAULT, Line, line_of
@@ -51,18 +52,22 @@ class Status:
 
     @property
     def uri(self) -> str | None:
-        """Where drivers connect."""
-        return None if self.bolt_port is None else f"bolt://{HOST}:{self.bolt_port}"
+        """Where drivers connect, while it runs."""
+        return f"bolt://{HOST}:{self.bolt_port}" if self.running else None
 
     @property
     def browser(self) -> str | None:
-        """Where Neo4j Browser is."""
-        return None if self.http_port is None else f"http://{HOST}:{self.http_port}/browser/"
+        """Where Neo4j Browser is, while it runs."""
+        return f"http://{HOST}:{self.http_port}/browser/" if self.running else None
 
     @property
     def username(self) -> str:
         """Whom drivers log in as."""
         return USER
+
+
+class _PortTakenError(LocalServerError):
+    """A port that was free a moment ago is not."""
 
 
 def _quiet(sentence: str) -> None:
@@ -149,22 +154,12 @@ class LocalServer:
                 return False
             java = find_java(line)
             jars = provide(line, self._cache, report=self._report, say=self._say)
-            settings = self._choose(line)
-            self._folder.remember(settings)
-            self._folder.make()
-            self._folder.configure(line, settings, jars)
-            self._set_first_password(java)
-            conf = f"--config-dir={self._folder.path / 'conf'}"
-            pid = process.spawn(
-                [java, f"@{self._folder.arguments}", line.main, self._mark, conf],
-                log=self._folder.console, folder=self._folder.path, environment=self._folder.environment,
-            )  # fmt: skip
             try:
-                self._folder.pid_file.write_text(str(pid), "ascii")
-                self._await(pid, timeout_s)
-            except BaseException:
-                process.end(pid, self._mark, timeout_s=10)
-                raise
+                self._launch(line, java, jars, timeout_s)
+            except _PortTakenError:
+                if self._ports != (None, None):
+                    raise
+                self._launch(line, java, jars, timeout_s)  # on others
         return True
 
     def stop(self, *, timeout_s: float = 60) -> bool:
@@ -219,10 +214,32 @@ class LocalServer:
             page_cache=page_cache or (before.page_cache if before else PAGE_CACHE),
         )
 
+    def _launch(self, line: Line, java: Path, jars: list[Path], timeout_s: float) -> None:
+        folder, before, settings = self._folder, self._folder.settings(), self._choose(line)
+        folder.remember(settings)
+        folder.make()
+        folder.configure(line, settings, jars)
+        if folder.put_unfinished_aside():
+            self._say("a first start did not get as far as to open the server: its empty data were put aside")
+        self._set_first_password(java)
+        self._say(f"starting Neo4j {line.release} with {java}")
+        command = [java, f"@{folder.arguments}", line.main, self._mark, f"--config-dir={folder.path / 'conf'}"]
+        since = size_of(folder.log)
+        pid = process.spawn(command, log=folder.console, folder=folder.path, environment=folder.environment)
+        try:
+            folder.pid_file.write_text(str(pid), "ascii")
+            self._await(pid, timeout_s, since)
+        except BaseException:
+            process.end(pid, self._mark, timeout_s=10)
+            # A heap that was too small is not tried again.
+            folder.remember(before or replace(settings, heap=HEAP, page_cache=PAGE_CACHE))
+            raise
+
     def _set_first_password(self, java: Path) -> None:
         """Before the first start, so that the server is never open with the password that everybody knows."""
         self._folder.password()
         if self._folder.is_new:
+            self._folder.set_first_start(True)
             # The command reads `@file` as the arguments in that file: no password in a process list.
             admin = [java, f"@{self._folder.arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
             subprocess.run(
@@ -230,20 +247,24 @@ class LocalServer:
                 env=self._folder.environment, capture_output=True, check=False, timeout=120,
             )  # fmt: skip
 
-    def _await(self, pid: int, timeout_s: float) -> None:
+    def _await(self, pid: int, timeout_s: float, since: int = 0) -> None:
         settings = self._folder.settings()
         assert settings is not None
+        ports = (settings.bolt_port, settings.http_port)
         if await_login(
             settings.bolt_port,
             self._folder.password(),
             alive=lambda: process.is_alive(pid, self._mark),
+            listens=lambda: process.listens(pid, ports),
             timeout_s=timeout_s,
         ):
+            self._folder.set_first_start(False)
             return
         if process.is_alive(pid, self._mark):
             raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. What it did so far is in {self.log}")
+        why = complaint(self._folder.console) or complaint(self._folder.log, since=since) or "it did not tell why"
+        if "Address already in use" in why:
+            raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
         free_mb = shutil.disk_usage(self._folder.path).free >> 20
-        raise LocalServerError(
-            f"Neo4j ended while it started: {self._folder.complaint()}. All of it is in {self.log} and"
-            f" {self._folder.console}" + (f"; the disk has {free_mb} MB left" if free_mb < 200 else "")
-        )
+        room = f"; its disk has {free_mb} MB left" if free_mb < 200 else ""
+        raise LocalServerError(f"Neo4j ended while it started: {why}. Its logs are in {self._folder.logs}{room}")

@@ -1,0 +1,207 @@
+"""`hepm neo4j`: a Neo4j Community server of one's own, without Docker, root or a system Java."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from hepm.cli.options import JsonOption
+from hepm.cli.output import print_json
+from hepm.cli.progress import Bar
+from hepm.errors import LocalServerError
+from hepm.types import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.graph.neo4j_local import LocalServer, Status
+
+FolderOption = Annotated[
+    Path,
+    typer.Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Holds the server's data, logs, settings and password."),
+]
+FOLDER: Final = Path("neo4j")
+NOT_RUNNING: Final = 3
+
+app = typer.Typer(
+    name="neo4j",
+    help="Run a Neo4j Community server on this machine: no Docker, no root, no system Java.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def start(
+    folder: FolderOption = FOLDER,
+    version: Annotated[
+        str | None, typer.Option("--version", help="5.26 (the default of a new folder) or 2026.08.")
+    ] = None,
+    bolt_port: Annotated[
+        int | None, typer.Option("--bolt-port", min=1, max=65535, help="For drivers; 7687, or a free one.")
+    ] = None,
+    http_port: Annotated[
+        int | None, typer.Option("--http-port", min=1, max=65535, help="For Browser; 7474, or a free one.")
+    ] = None,
+    heap: Annotated[str | None, typer.Option("--heap", help="Java's heap; 512m for a new folder.")] = None,
+    page_cache: Annotated[
+        str | None, typer.Option("--page-cache", help="Memory for pages of the database; 256m for a new folder.")
+    ] = None,
+) -> None:
+    """Start a server in a folder and wait until it answers; the first time fetches Neo4j, 160 to 190 MB.
+
+    Example: `hepm neo4j start`
+    """
+    with contextlib.closing(_Progress()) as progress:
+        server = _server(
+            folder,
+            version=version,
+            bolt_port=bolt_port,
+            http_port=http_port,
+            heap=heap,
+            page_cache=page_cache,
+            say=progress.say,
+            report=progress.show,
+        )
+        started = server.start()
+    found = server.status()
+    print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
+    _print_addresses(found)
+    print(f'Next: eval "$({_command("env", folder)})"')
+
+
+@app.command()
+def stop(folder: FolderOption = FOLDER) -> None:
+    """Stop the server of a folder; its data stay.
+
+    Example: `hepm neo4j stop`
+    """
+    stopped = _server(folder, say=_say).stop()
+    print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
+
+
+@app.command()
+def status(
+    folder: FolderOption = FOLDER,
+    show_password: Annotated[bool, typer.Option("--show-password", help="Print the password too.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell whether the server of a folder runs, and how to reach it; exit 0 running, 3 not running.
+
+    Example: `hepm neo4j status --json`
+    """
+    server = _server(folder)
+    found = server.status()
+    password = server.password if show_password and found.password_file.exists() else None
+    if as_json:
+        print_json({**_as_json(found), **({"password": password} if show_password else {})})
+    else:
+        print(
+            on_one_line(
+                f"Neo4j {found.version or ''} {'runs' if found.running else 'is not running'} in {found.folder}"
+            )
+        )
+        if found.running:
+            _print_addresses(found)
+        if password is not None:
+            print(f"  password:  {password}")
+        if not found.running:
+            print(f"Start it: {_command('start', folder)}")
+    if not found.running:
+        raise typer.Exit(NOT_RUNNING)
+
+
+@app.command()
+def env(folder: FolderOption = FOLDER) -> None:
+    """Print NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
+
+    Example: `hepm neo4j env`
+    """
+    server = _server(folder)
+    found = server.status()
+    if found.uri is None:
+        raise LocalServerError(f"no Neo4j runs in {found.folder}: start it with `{_command('start', folder)}`")
+    for name, value in (("URI", found.uri), ("USERNAME", found.username), ("PASSWORD", server.password)):
+        print(f"export NEO4J_{name}={shlex.quote(value)}")
+
+
+@app.command()
+def logs(
+    folder: FolderOption = FOLDER,
+    lines: Annotated[int, typer.Option("-n", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+) -> None:
+    """Print the last lines of the server's log.
+
+    Example: `hepm neo4j logs -n 20 --follow`
+    """
+    from hepm.graph.neo4j_local.log import following, last_lines
+
+    log = _server(folder).log
+    if not log.exists():
+        raise LocalServerError(f"there is no log at {log}: no server was started in {folder} yet")
+    for line in last_lines(log, lines):
+        print(line)
+    if follow:
+        for line in following(log):
+            print(line, flush=True)
+
+
+class _Progress:
+    """Sentences on stderr, and a bar while jars are fetched."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._bar: Bar | None = None
+
+    def show(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = self._stack.enter_context(Bar("jars of Neo4j are there"))
+        self._bar.show(done, total)
+
+    def say(self, sentence: str) -> None:
+        self.close()
+        _say(sentence)
+
+    def close(self) -> None:
+        self._stack.close()
+        self._bar = None
+
+
+def _say(sentence: str) -> None:
+    print(on_one_line(sentence), file=sys.stderr)
+
+
+def _server(folder: Path, **options: object) -> LocalServer:
+    from hepm.graph.neo4j_local import LocalServer
+
+    return LocalServer(folder, **options)  # pyright: ignore[reportArgumentType]  # the commands' options are typed
+
+
+def _print_addresses(found: Status) -> None:
+    rows = (("bolt", found.uri), ("browser", found.browser), ("user", found.username), ("password", "in the file"))
+    for name, value in rows[:3]:
+        print(f"  {name + ':':<10} {value}")
+    print(on_one_line(f"  password:  in {found.password_file}"))
+
+
+def _as_json(found: Status) -> dict[str, object]:
+    return {
+        "running": found.running,
+        "version": found.version,
+        "folder": str(found.folder),
+        "uri": found.uri,
+        "browser": found.browser,
+        "pid": found.pid,
+        "username": found.username,
+        "password_file": str(found.password_file),
+        "ports": {"bolt": found.bolt_port, "http": found.http_port},
+    }
+
+
+def _command(name: str, folder: Path) -> str:
+    return f"hepm neo4j {name}" + ("" if folder == FOLDER else f" --folder {shlex.quote(str(folder))}")
