@@ -5,8 +5,10 @@ HepmError
 │   ├── FormatError                  no reader knows the file, or the file is not what its reader needs
 │   └── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
 ├── StoreError (OSError)             the store cannot be read or written
-│   ├── StoreVersionError            written by a newer hepm
+│   ├── StoreVersionError            written by a newer hepm, or a server that is too old
 │   ├── StoreDamagedError            the file is no store, or its content is torn
+│   ├── StoreUnavailableError (ConnectionError)   no server answers there, or no longer
+│   ├── StoreAccessError (PermissionError)        the server does not let this user in
 │   └── LocalServerError             the local Neo4j cannot be fetched, started or stopped
 ├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
 └── MissingExtraError (ImportError)  an optional dependency is not installed
@@ -34,11 +36,19 @@ class StoreError(HepmError, OSError):
 
 
 class StoreVersionError(StoreError):
-    """The store was written by a newer hepm."""
+    """The store was written by a newer hepm, or its server is too old."""
 
 
 class StoreDamagedError(StoreError):
     """The file is no store, or its content is torn."""
+
+
+class StoreUnavailableError(StoreError, ConnectionError):
+    """No server answers, or no longer."""
+
+
+class StoreAccessError(StoreError, PermissionError):
+    """The server does not let this user in."""
 
 
 class LocalServerError(StoreError):

@@ -142,6 +142,7 @@ class Run(NamedTuple):
         digest: Hash of the content as it was read; tells a repeat from another run with the same id.
         steps: Assistant turns, the rollout length n.
         calls: How often each tool was called, and how often the record says that the call failed.
+        called: Every call in listed order, parallel ones flattened.
         tools: What the run's file tells of its tools.
         said: What the user said in the whole run, cut: by it runs are compared as a whole.
         record: The trajectory in hepm's own JSON, from which every count can be made again.
@@ -159,6 +160,7 @@ class Run(NamedTuple):
     ended_at: float | None
     source: str
     calls: Mapping[ToolName, tuple[int, int]]
+    called: tuple[ToolName, ...]
     tools: tuple[Tool, ...]
     transitions: tuple[TransitionRow, ...]
     said: str
@@ -190,6 +192,7 @@ class Run(NamedTuple):
             ended_at=t.ended_at,
             source=t.source,
             calls=calls,
+            called=tuple([call.name for call in t.calls()]),
             tools=t.tools,
             transitions=tuple(rows),
             said=said_text(transitions[-1].state) if transitions else "",

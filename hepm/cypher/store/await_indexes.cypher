@@ -1,0 +1,3 @@
+// Wait until new indexes have read what is there.
+// Params:  $seconds int
+CALL db.awaitIndexes($seconds)

@@ -1,0 +1,7 @@
+// Every edge.
+// Params:  $space string
+// Returns: source string, target string, support int, inverse_steps int, failures int, unlabelled int
+// Index:   tool_space
+MATCH (a:Tool {space: $space})-[r:NEXT]->(b:Tool)
+RETURN a.name AS source, b.name AS target, r.support AS support,
+       r.inverse_steps AS inverse_steps, r.failures AS failures, r.unlabelled AS unlabelled

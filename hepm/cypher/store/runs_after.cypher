@@ -1,0 +1,6 @@
+// Labelled runs that count, stored after a row.
+// Params:  $space string, $seq int
+// Returns: seq int, id string, success boolean, sequence string, vector bytes
+// Index:   trajectory_arrival
+MATCH (t:Trajectory) WHERE t.space = $space AND t.seq > $seq AND t.counted AND t.success IS NOT NULL
+RETURN t.seq AS seq, t.id AS id, t.success AS success, t.sequence AS sequence, t.said_vector AS vector ORDER BY seq

@@ -1,0 +1,51 @@
+"""Where a Neo4j server is, and who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from hepm.errors import InputError
+
+SCHEMES: Final = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to reach one database.
+
+    Attributes:
+        password: Shown in no representation and no error.
+    """
+
+    uri: str
+    username: str = "neo4j"
+    password: str = field(default="", repr=False)
+    database: str = "neo4j"
+
+    @classmethod
+    def parse(
+        cls, address: str, *, username: str | None = None, password: str | None = None, database: str | None = None
+    ) -> Login:
+        """From an address such as neo4j://host:7687 or neo4j://host/database.
+
+        Raises:
+            InputError: the address holds a password, which would be seen in process lists and logs; or no host.
+        """
+        parts = urlsplit(address)
+        if parts.username is not None or parts.password is not None:
+            raise InputError(
+                f"the address of {parts.hostname} holds a user or a password, and addresses end up in logs: "
+                "set NEO4J_USERNAME and NEO4J_PASSWORD instead."
+            )
+        if not parts.hostname:
+            raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
+        named = parts.path.strip("/")
+        uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
+        return cls(uri, username or "neo4j", password or "", database or named or "neo4j")
+
+
+def is_address(location: object) -> bool:
+    """Whether a store is named by the address of a server, and not by a path."""
+    return isinstance(location, str) and location.partition("://")[0] in SCHEMES and "://" in location

@@ -1,0 +1,354 @@
+"""The tool graph in Neo4j."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+from hepm.cypher.statements import migrations, schema_statement, statement
+from hepm.errors import EmbedderMismatchError, InputError, StoreVersionError
+from hepm.graph.changes import add_runs, forget_runs, rebuild
+from hepm.graph.delta import Run
+from hepm.graph.neo4j.connection import Connection
+from hepm.graph.neo4j.login import Login
+from hepm.graph.neo4j.writing import Neo4jTransaction, edge_uid, parts, to_bytes, to_floats, tool_uid, uid
+from hepm.graph.store import (
+    Added,
+    Change,
+    Counting,
+    FloatArray,
+    Header,
+    Known,
+    Replay,
+    RunRow,
+    Selection,
+    StateBatch,
+    StateRow,
+    ToolRow,
+    Totals,
+)
+from hepm.types import START, Tool, ToolName
+
+if TYPE_CHECKING:
+    import neo4j
+
+T = TypeVar("T")
+
+_VECTOR_ROWS: Final = 500
+
+
+class Neo4jStore:
+    """See `hepm.graph.store.Store` for what each method promises.
+
+    Args:
+        login: Where the server is, and who asks.
+        counting: Which runs count; None takes what the store was made with ("all" for a new one).
+        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+    """
+
+    runs_a_batch = 500
+
+    def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
+        self._connection = Connection(login)
+        self._where = login.uri
+        try:
+            self._migrate()
+            self._set_up(counting or "all", states_per_move)
+            if counting is not None and self.header.counting != counting:
+                raise InputError(
+                    f"{self._where} counts {self.header.counting!r} runs of a task, not {counting!r}. "
+                    "Open it without that option, or ingest into another database."
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, counting: Counting, states_per_move: int) -> None:
+        if self._connection.read("memory"):
+            return
+        version = migrations()[-1][0]
+        values = {"counting": counting, "states_per_move": states_per_move, "schema_version": version}
+        self._connection.write(lambda tx: run(tx, "create_memory", **values))
+
+    def _migrate(self) -> None:
+        pending = self.pending_migrations()
+        for version, _, statements in migrations():
+            if version in pending:
+                for text in statements:
+                    self._connection.change_schema(text)
+                self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
+        if pending:
+            self._connection.read("await_indexes", seconds=300)
+
+    def pending_migrations(self) -> dict[int, str]:
+        """Versions of the schema that this store lacks, with their names, oldest first."""
+        rows = self._connection.read("memory")
+        found = int(rows[0][5]) if rows else 0
+        newest = migrations()[-1][0]
+        if found > newest:
+            raise StoreVersionError(
+                f"the memory at {self._where} has schema version {found}, and this hepm knows up to {newest}. "
+                "Upgrade hepm, or export the runs with the newer one and import them here."
+            )
+        return {version: name for version, name, _ in migrations() if version > found}
+
+    @property
+    def header(self) -> Header:
+        """What the store says of itself, read afresh."""
+        ((embedder, dimensions, revision, counting, states_per_move, version),) = self._connection.read("memory")
+        return Header(
+            schema_version=version,
+            embedder=embedder,
+            dimensions=dimensions,
+            revision=revision,
+            counting="shortest" if counting == "shortest" else "all",
+            states_per_move=states_per_move,
+        )
+
+    # Writing
+
+    def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder; vectors of another one are dropped, and the vector index is made for its dimensions."""
+        header = self.header
+        if (header.embedder, header.dimensions) == (name, dimensions):
+            return
+        spaces = self.namespaces()
+
+        def work(tx: neo4j.ManagedTransaction) -> None:
+            for namespace in spaces or [""]:
+                write = Neo4jTransaction(tx, namespace)
+                if namespace:
+                    write.note_change(everything=True)
+            run(tx, "drop_all_vectors")
+            run(tx, "drop_all_said_vectors")
+            run(tx, "set_embedder", embedder=name, dimensions=dimensions)
+
+        self._connection.write(work)
+        self._connection.change_schema(schema_statement("drop_state_embedding"))
+        config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+        self._connection.change_schema(schema_statement("state_embedding"), options={"indexConfig": config})
+
+    def _write(self, namespace: str, work: Callable[[Neo4jTransaction], T]) -> T:
+        return self._connection.write(lambda tx: work(Neo4jTransaction(tx, namespace)))
+
+    def add(
+        self,
+        runs: Sequence[Run],
+        vectors: Mapping[str, FloatArray],
+        *,
+        namespace: str,
+        replay: Replay,
+        embedder: str | None = None,
+    ) -> Added:
+        """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
+
+        def work(write: Neo4jTransaction) -> Added:
+            stored = write.books.embedder
+            if embedder is not None and embedder != stored:
+                raise EmbedderMismatchError(
+                    f"{self._where} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
+                    "Nothing of this batch was stored; open the memory again."
+                )
+            return add_runs(write, runs, vectors, counting=write.books.counting, replay=replay)
+
+        return self._write(namespace, work)
+
+    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
+        """Set descriptions and parameters."""
+        space = uid(namespace)
+        rows = [
+            {
+                "uid": tool_uid(space, tool.name),
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
+            }
+            for tool in tools
+        ]
+
+        def work(write: Neo4jTransaction) -> None:
+            write.run("describe_tools", rows=rows, namespace=namespace, space=space)
+            write.note_change()
+
+        self._write(namespace, work)
+
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+        """Remove runs and all they added."""
+        return self._write(
+            namespace, lambda write: forget_runs(write, selection, counting=write.books.counting, replay=replay)
+        )
+
+    def rebuild(self, *, namespace: str, replay: Replay) -> None:
+        """Make everything but the records again from the records."""
+        self._write(namespace, lambda write: rebuild(write, replay=replay))
+
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to states."""
+        rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
+        self._put("put_vectors", rows, namespace)
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+        """Attach vectors to runs."""
+        self._put("put_run_vectors", [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()], namespace)
+
+    def _put(self, name: str, rows: Sequence[Mapping[str, object]], namespace: str) -> None:
+        def work(write: Neo4jTransaction) -> None:
+            for part in parts(rows, _VECTOR_ROWS):
+                write.run(name, rows=part, space=uid(namespace))
+            write.note_change(everything=True)
+
+        self._write(namespace, work)
+
+    # Reading
+
+    def namespaces(self) -> list[str]:
+        """Those that hold anything, by name."""
+        return sorted(name for name, _ in self._connection.read("namespaces"))
+
+    def totals(self, *, namespace: str) -> Totals:
+        """Counts of everything."""
+        return Totals(*self._read("totals", namespace, start=START)[0])
+
+    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
+        """What is stored under those of the ids that are."""
+        space = uid(namespace)
+        rows = self._connection.read("find_runs", uids=[uid(space, "run", name) for name in ids])
+        return {name: Known(digest, success) for name, digest, success in rows}
+
+    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
+        """Every stored trajectory's id and record in order of arrival, and whether it counts."""
+        yield from self._connection.iterate("records", space=uid(namespace))
+
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
+        """Edges by source and target."""
+        space = uid(namespace)
+        if sources is None:
+            rows = self._connection.read("edges", space=space)
+        else:
+            rows = self._connection.read("edges_from", sources=[tool_uid(space, name) for name in sources])
+        rows.sort()  # by code points, as Python and SQLite compare; a server compares UTF-16
+        return rows
+
+    def tools(self, *, namespace: str) -> list[ToolRow]:
+        """All tools by name."""
+        return sorted(ToolRow(*row) for row in self._read("tools", namespace, start=START))
+
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs whose sources hold a tool, with their vectors."""
+        if newer_than:
+            return self._batch(self._read("new_states_after", namespace, tool=tool, newer_than=newer_than))
+        return self._batch(self._connection.read("states_after", uid=tool_uid(uid(namespace), tool)))
+
+    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
+        """States of all labelled runs above an id, with their vectors."""
+        return self._batch(self._read("states_newer_than", namespace, newer_than=newer_than))
+
+    def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
+        """States of successful runs most similar to a vector, with their cosines, best first."""
+        space, wanted = uid(namespace), to_floats(vector)
+        # The index knows no namespaces: a small one could be starved by its neighbours. So it is asked for more, and
+        # where these are too few, all of the namespace are compared.
+        candidates = 20 * limit
+        rows = self._connection.read("nearest_states", vector=wanted, candidates=candidates, space=space)
+        if len(rows) < limit:
+            rows = self._read("embedded_states", namespace)
+        return ranked(rows, vector)[:limit]
+
+    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
+        """All states that kept their text, by id."""
+        for row in self._connection.iterate("states", space=uid(namespace)):
+            if not (without_vector and row[-1]):
+                yield state_of(row)
+
+    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
+        """Row number and user's words of runs that have words and no vector."""
+        return [(seq, said) for seq, said in self._read("runs_without_vector", namespace)]
+
+    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """Ids of successful runs that took an edge, the latest stored first."""
+        edge = edge_uid(uid(namespace), (source, target))
+        return [row[0] for row in self._connection.read("runs_of", edge=edge, limit=limit)]
+
+    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
+        """What agents knew on an edge."""
+        ends = {"source": tool_uid(uid(namespace), source), "target": tool_uid(uid(namespace), target)}
+        return [row[0] for row in self._connection.read("summaries_of", **ends, limit=limit)]
+
+    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
+        """Counted runs stored after a row, in order of arrival."""
+        return [
+            RunRow(number, name, success, sequence, None if vector is None else from_bytes(vector))
+            for number, name, success, sequence, vector in self._read("runs_after", namespace, seq=seq)
+        ]
+
+    def changes_since(self, revision: int) -> list[Change] | None:
+        """What later revisions touched, oldest first."""
+        rows = self._connection.read("changes_since", revision=revision)
+        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+            return None
+        return [
+            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), rewritten)
+            for number, namespace, sources, rewritten in rows
+        ]
+
+    def orphans(self, *, namespace: str) -> list[str]:
+        """Sentences on nodes that lack what they belong to, and vectors that cannot be right."""
+        found: list[str] = []
+        for name, what in (
+            ("orphan_states", "states lack their links to tools"),
+            ("orphan_passages", "passages lack their edge"),
+        ):
+            if count := self._read(name, namespace)[0][0]:
+                found.append(f"{count} {what}")
+        wording = dict(self._read("strayed_states", namespace))
+        runs = self.find_known(list(wording), namespace=namespace)
+        if strayed := sum(states for run, states in wording.items() if run not in runs):
+            found.append(f"{strayed} states lack the run they came from")
+        dimensions = self.header.dimensions
+        bad = sum(
+            not _plausible(vector, dimensions) or floats not in (None, dimensions)
+            for vector, floats in self._connection.iterate("vectors", space=uid(namespace))
+        )
+        return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._connection.close()
+
+    def _read(self, name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
+        return self._connection.read(name, space=uid(namespace), **values)
+
+    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
+        vectors = np.frombuffer(b"".join(row[-1] for row in rows), dtype="<f2").astype(np.float32)
+        return StateBatch([state_of(row) for row in rows], vectors.reshape(len(rows), self.header.dimensions))
+
+
+def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
+    """Run a named statement that gives no rows."""
+    tx.run(statement(name), values).consume()
+
+
+def ranked(rows: Sequence[tuple[Any, ...]], vector: FloatArray) -> list[tuple[StateRow, float]]:
+    """States by their exact cosine with a vector of unit length, best first, ties by id."""
+    found = [(state_of(row), float(from_bytes(row[-1]) @ vector)) for row in rows]
+    return sorted(found, key=lambda one: (-one[1], one[0].id))
+
+
+def state_of(row: Sequence[Any]) -> StateRow:
+    """One state from the fields that every statement on states returns first."""
+    number, sources, targets, *rest = row[:10]
+    return StateRow(number, tuple(sources), tuple(targets), *rest)
+
+
+def from_bytes(vector: bytes) -> FloatArray:
+    """A stored vector."""
+    return np.frombuffer(vector, dtype="<f2").astype(np.float32)
+
+
+def _plausible(vector: bytes, dimensions: int) -> bool:
+    if len(vector) != 2 * dimensions:
+        return False
+    return abs(float(np.linalg.norm(from_bytes(vector))) - 1.0) < 0.01  # NaN compares false
