@@ -57,9 +57,11 @@ class Neo4jStore:
         try:
             self._migrate()
             self._set_up(counting or "all", states_per_move)
-            if counting is not None and self.header.counting != counting:
+            header = self.header
+            self._index_vectors(header.dimensions)  # a set_embedder that was cut short has left none
+            if counting is not None and header.counting != counting:
                 raise InputError(
-                    f"{self._where} counts {self.header.counting!r} runs of a task, not {counting!r}. "
+                    f"{self._where} counts {header.counting!r} runs of a task, not {counting!r}. "
                     "Open it without that option, or ingest into another database."
                 )
         except BaseException:
@@ -127,6 +129,13 @@ class Neo4jStore:
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
+        self._index_vectors(dimensions)
+
+    def _index_vectors(self, dimensions: int) -> None:
+        # A change of the schema makes the server plan every statement anew: not without need.
+        rows = self._connection.read_text(schema_statement("find_state_embedding"), {})
+        if not dimensions or (rows and rows[0][0] == dimensions):
+            return
         self._connection.change_schema(schema_statement("drop_state_embedding"))
         config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
         self._connection.change_schema(schema_statement("state_embedding"), options={"indexConfig": config})
