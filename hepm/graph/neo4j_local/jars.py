@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from hepm.errors import LocalServerError, MissingExtraError
 from hepm.graph.neo4j_local.exclusive import exclusive
+from hepm.graph.neo4j_local.folder import DENIED
 from hepm.graph.neo4j_local.versions import Line
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ Report = Callable[[int, int], None]
 _AT_ONCE: Final = 8
 _ATTEMPTS: Final = 3
 _TIMEOUT_S: Final = 30
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,11 @@ def provide(line: Line, cache: Path, *, report: Report | None = None, say: Calla
             cache.mkdir(parents=True, exist_ok=True)
             with exclusive(cache / "lock", waiting=lambda: say("another hepm fetches the same jars: waiting for it")):
                 _fetch(line, wanted, cache, report, say)
-        except PermissionError as error:
+        except OSError as error:
+            if error.errno not in DENIED:
+                raise
             raise LocalServerError(
-                f"the cache {cache} cannot be written: name a folder that can in HEPM_NEO4J_CACHE"
+                f"the cache {cache} cannot be written ({error.strerror}): name another folder in HEPM_NEO4J_CACHE"
             ) from error
     return [cache / jar.path for jar in wanted]
 
@@ -162,7 +166,7 @@ def _fetch_one(line: Line, jar: Jar, context: MavenContext, cache: Path) -> None
         try:
             staged = _download(wanted)
         except (OSError, RuntimeError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            if isinstance(error, OSError) and error.errno in _FULL | DENIED:
                 raise LocalServerError(f"{jar.coordinate} cannot be kept in {cache}: {error.strerror}") from error
             if attempt == _ATTEMPTS:
                 raise LocalServerError(_unreachable(line, jar, error)) from error

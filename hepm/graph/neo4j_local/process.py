@@ -45,6 +45,7 @@ def find(mark: str, pid: int | None = None) -> int | None:
     all processes are looked at: a start may have been killed before it wrote the pid down.
     """
     lib = _psutil()
+    _reap()
     if pid is not None:
         with contextlib.suppress(lib.Error):
             if _is_it(lib.Process(pid), mark):
@@ -59,7 +60,9 @@ def find(mark: str, pid: int | None = None) -> int | None:
 def is_alive(pid: int, mark: str) -> bool:
     """Whether the process with this pid still runs and is the one meant."""
     with contextlib.suppress(_psutil().Error):
-        return _is_it(_psutil().Process(pid), mark)
+        if _is_it(_psutil().Process(pid), mark):
+            return True
+    _reap()
     return False
 
 
@@ -96,10 +99,13 @@ def _ended(pid: int, mark: str, timeout_s: float) -> bool:
 
 
 def _is_it(process: psutil.Process, mark: str) -> bool:
-    if (child := _children.get(process.pid)) is not None and child.poll() is not None:
-        del _children[process.pid]
-        return False
     return mark in process.cmdline()  # a zombie has none
+
+
+def _reap() -> None:
+    for pid, child in list(_children.items()):
+        if child.poll() is not None:
+            del _children[pid]
 
 
 def _psutil():

@@ -149,8 +149,7 @@ class LocalServer:
         self._folder.make()
         with exclusive(self._folder.lock, waiting=lambda: self._say("another hepm starts or stops it: waiting")):
             line = self._line()
-            if (pid := self._pid()) is not None:
-                self._await(pid, timeout_s)
+            if (pid := self._pid()) is not None and self._still_answers(pid, timeout_s):
                 return False
             java = find_java(line)
             jars = provide(line, self._cache, report=self._report, say=self._say)
@@ -214,10 +213,18 @@ class LocalServer:
             page_cache=page_cache or (before.page_cache if before else PAGE_CACHE),
         )
 
+    def _still_answers(self, pid: int, timeout_s: float) -> bool:
+        try:
+            self._await(pid, timeout_s)
+        except LocalServerError:
+            if process.is_alive(pid, self._mark):
+                raise
+            return False  # it was about to end
+        return True
+
     def _launch(self, line: Line, java: Path, jars: list[Path], timeout_s: float) -> None:
         folder, before, settings = self._folder, self._folder.settings(), self._choose(line)
         folder.remember(settings)
-        folder.make()
         folder.configure(line, settings, jars)
         if folder.put_unfinished_aside():
             self._say("a first start did not get as far as to open the server: its empty data were put aside")

@@ -1,0 +1,99 @@
+"""What the tests of a local server share: one server, and a Maven mirror on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.neo4j_local.jars import Jar, cache_folder, locked, provide
+from hepm.graph.neo4j_local.versions import DEFAULT, line_of
+from tests.neo4j_server import Neo4jServer
+
+LINE = line_of(os.environ.get("HEPM_TEST_NEO4J", DEFAULT))
+
+
+@pytest.fixture(scope="session")
+def jars() -> list[Jar]:
+    """The jars of the line that is tested, all in the user's cache."""
+    provide(LINE, cache_folder())
+    return locked(LINE)
+
+
+@pytest.fixture
+def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalServer]:
+    """A running server of ours: the session's, or one more where the session has another."""
+    shared: Neo4jServer = request.getfixturevalue("neo4j_server")
+    if shared.local is not None:
+        yield shared.local
+        return
+    with running(LocalServer(tmp_path / "server", LINE.name)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: LocalServer) -> Generator[LocalServer]:
+    """A server that is started, and stopped whatever happens."""
+    try:
+        server.start(timeout_s=240)
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def copied(tmp_path: Path, jars: list[Jar]) -> Path:
+    """A cache of its own with every jar in it, to be spoilt."""
+    cache = tmp_path / "cache"
+    for jar in jars:
+        target = cache / jar.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.hardlink_to(cache_folder() / jar.path)
+        except OSError:
+            target.write_bytes((cache_folder() / jar.path).read_bytes())
+    return cache
+
+
+def damage(jar: Path) -> None:
+    """Flip a byte in the middle of a file, and of this file alone."""
+    content = bytearray(jar.read_bytes())
+    content[len(content) // 2] ^= 1
+    jar.unlink()
+    jar.write_bytes(content)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jars: list[Jar]) -> Iterator[Callable[[Path], None]]:
+    """Let jgo fetch from a folder in the layout of a Maven repository, over HTTP on this machine."""
+    served: list[ThreadingHTTPServer] = []
+
+    def serve(repository: Path) -> None:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Silent, directory=str(repository)))
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        served.append(server)
+        settings = tmp_path / "jgo.conf"
+        settings.write_text(f"[repositories]\ncentral = http://127.0.0.1:{server.server_port}\n")
+        monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+
+    yield serve
+    for server in served:
+        server.shutdown()
+        server.server_close()
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # who asked was killed
+            super().handle()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
