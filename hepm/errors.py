@@ -3,7 +3,8 @@
 HepmError
 ├── InputError (ValueError)          a file, record or argument that cannot be used as it is
 │   ├── FormatError                  no reader knows the file, or the file is not what its reader needs
-│   └── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
+│   ├── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
+│   └── QueryError                   a Cypher query that may not be run, or cannot be
 ├── StoreError (OSError)             the store cannot be read or written
 │   ├── StoreVersionError            written by a newer hepm, or a server that is too old
 │   ├── StoreDamagedError            the file is no store, or its content is torn
@@ -29,6 +30,10 @@ class FormatError(InputError):
 
 class ImplausibleVectorError(InputError):
     """An embedding with NaN, zero length or the wrong size."""
+
+
+class QueryError(InputError):
+    """A Cypher query that may not be run, or cannot be."""
 
 
 class StoreError(HepmError, OSError):

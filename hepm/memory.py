@@ -11,21 +11,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
-from hepm.errors import EmbedderMismatchError, InputError
+from hepm.errors import EmbedderMismatchError, InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror, NamespaceMirror
+from hepm.graph.opening import open_store
 from hepm.graph.reembed import reembed
-from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, replay_with
+from hepm.ingest.outbox import Outbox
+from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, prepare, without_secrets
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import START, StateSummary, Suggestions, Tool, ToolName
+from hepm.types import START, Recalled, StateSummary, Suggestions, Tool, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,12 +47,14 @@ class Memory:
         *,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
+        outbox: str | PathLike[str] | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._store = store
         self._embedder_named = embedder
         self._embedder_opened: Embedder | None = None
-        self._mirror = Mirror(store, poll_s=poll_s)
+        self._mirror = Mirror(store, poll_s=poll_s, on_contact=self._deliver if self._outbox else None)
         self._policies: dict[tuple[str, float], Policy] = {}
 
     @classmethod
@@ -63,23 +66,31 @@ class Memory:
         counting: Counting | None = None,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
+        auth: tuple[str, str] | None = None,
+        outbox: str | PathLike[str] | None = None,
     ) -> Self:
         """Open a memory, making it when it is not there.
 
         Args:
-            path: A file, or a folder that then holds `memory.hepm`.
+            path: A file, a folder that then holds `memory.hepm`, or the address of a Neo4j server such as
+                "neo4j://localhost:7687" or "neo4j://host/database".
             embedder: Name or object; None takes the store's own ("hepm/hash-512" for a new one).
             counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None
                 takes what the store was made with.
             poll_s: How often, in seconds, suggestions look for runs that other processes stored.
             endpoint: Base URL and key of an embeddings endpoint, for an embedder called "openai/MODEL".
+            auth: User and password for a server; None takes NEO4J_USERNAME and NEO4J_PASSWORD, and NEO4J_DATABASE names
+                the database where the address does not.
+            outbox: A folder for a process that lives long: what it learns while the server does not answer waits there,
+                and is delivered once, in order, when it is back. Without one such an ingest is an error.
         Raises:
-            StoreError: the file cannot be read.
+            StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
         """
-        store = SQLiteStore(Path(path), counting=counting)
+        store = open_store(path, counting=counting, auth=auth)
         try:
-            return cls(store, _agree_on_embedder(store, embedder), poll_s=poll_s, endpoint=endpoint)
+            agreed = _agree_on_embedder(store, embedder)
+            return cls(store, agreed, poll_s=poll_s, endpoint=endpoint, outbox=outbox)
         except BaseException:
             store.close()
             raise
@@ -109,7 +120,7 @@ class Memory:
         if not namespace:
             raise InputError("a namespace needs a name")
         embedder = self._agreed_embedder() if vectors else None
-        pipeline = Pipeline(self._store, embedder, namespace=namespace)
+        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             if described := list(tools):
                 clean = options.redactor
@@ -117,7 +128,15 @@ class Memory:
                 self._store.describe(told, namespace=namespace)
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
-            self._mirror.refresh()
+            self._mirror.catch_up()
+
+    def _deliver(self) -> None:
+        if (
+            self._outbox is not None
+            and len(self._outbox)
+            and deliver(self._outbox, self._store, self._agreed_embedder())
+        ):
+            self._mirror.catch_up()
 
     def forget(
         self,
@@ -133,7 +152,7 @@ class Memory:
         try:
             return self._store.forget(selection, namespace=namespace, replay=replay_with(self.embedder))
         finally:
-            self._mirror.refresh()
+            self._mirror.catch_up()
 
     # Asking
 
@@ -205,6 +224,17 @@ class Memory:
             found = self._policies[name, c] = POLICIES[name](c=c)
         return found
 
+    def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
+        """What agents knew in the situations most like this one, over all tools, and what they did next; best first."""
+        if not text.strip():
+            raise InputError("there is nothing to search for: say what the agent knows")
+        (vector,) = self._current_embedder().embed([text])
+        found = self._store.search_states(vector, namespace=namespace, limit=k)
+        return [
+            Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
+            for state, cosine in found
+        ]
+
     def graph(
         self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
     ) -> nx.DiGraph[ToolName]:
@@ -257,7 +287,7 @@ class Memory:
         try:
             self._store.rebuild(namespace=namespace, replay=replay_with(self._agreed_embedder()))
         finally:
-            self._mirror.refresh()
+            self._mirror.catch_up()
 
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
@@ -272,7 +302,7 @@ class Memory:
             self._store.set_embedder(self.embedder.name, self.embedder.dimensions)
             return reembed(self._store, self.embedder, on_progress=on_progress)
         finally:
-            self._mirror.refresh()
+            self._mirror.catch_up()
 
     def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
         """The namespace's graph as policies see it."""
@@ -301,7 +331,13 @@ class Memory:
 
     def _agreed_embedder(self) -> Embedder:
         """The embedder, once the store holds no other one's vectors; a new store takes its name."""
-        stored, mine = self._store.header.embedder, self.embedder
+        mine = self.embedder
+        try:
+            stored = self._store.header.embedder
+        except StoreUnavailableError:
+            if self._outbox is None:
+                raise
+            return mine  # asked again when the runs are delivered
         if not stored:
             self._store.set_embedder(mine.name, mine.dimensions)
         elif stored != mine.name:

@@ -191,6 +191,25 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class Recalled:
+    """A remembered situation of successful runs.
+
+    Attributes:
+        after, before: Tools of the turn before it, and of the turn that followed.
+        similarity: Cosine with what was asked for, in [-1, 1].
+        count: How many near-identical ones were merged into it.
+        run: Id of the run whose wording stands for all.
+    """
+
+    summary: str
+    after: tuple[ToolName, ...]
+    before: tuple[ToolName, ...]
+    similarity: float
+    count: int
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What stands behind a suggestion: ids of runs that took this way, and what their agents knew then."""
 

@@ -13,6 +13,9 @@ import pytest
 
 from hepm.graph.neo4j_local import LocalServer
 
+# The command line would take it for the store of every test.
+_NAMED = os.environ.pop("NEO4J_URI", None)
+
 
 @dataclass(frozen=True, slots=True)
 class Neo4jServer:
@@ -32,7 +35,7 @@ class Neo4jServer:
 @pytest.fixture(scope="session")
 def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
     """One server for all tests of a session; what a test leaves in it the next one finds."""
-    if uri := os.environ.get("NEO4J_URI"):
+    if uri := _NAMED:
         yield Neo4jServer(
             uri,
             os.environ.get("NEO4J_USERNAME", "neo4j"),

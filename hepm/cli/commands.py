@@ -12,6 +12,7 @@ from hepm.cli.forget import forget
 from hepm.cli.ingest import ingest
 from hepm.cli.neo4j import app as neo4j
 from hepm.cli.reembed import reembed
+from hepm.cli.search import search
 from hepm.cli.stats import stats
 from hepm.cli.suggest import suggest
 from hepm.cli.view import view
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(ingest)
 app.command()(suggest)
+app.command()(search)
 app.command()(stats)
 app.command("eval")(eval_runs)
 app.command()(view)

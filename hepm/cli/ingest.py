@@ -108,14 +108,14 @@ def ingest(
 
 
 @contextlib.contextmanager
-def _no_empty_store(store: Path) -> Generator[None]:
+def _no_empty_store(store: str) -> Generator[None]:
     """Take away a store that was made inside and holds nothing at the end, whatever ended it."""
     file = store_file(store)
-    there = file.exists()
+    there = file is None or file.exists()
     try:
         yield
     finally:
-        if not there and file.exists() and _is_empty(file):
+        if file is not None and not there and file.exists() and _is_empty(file):
             log = file.with_name(file.name + "-wal")
             if not log.exists():  # else another process has opened it meanwhile, and may be storing runs
                 file.unlink()
@@ -124,7 +124,7 @@ def _no_empty_store(store: Path) -> Generator[None]:
 def _is_empty(file: Path) -> bool:
     if not file.stat().st_size:
         return True
-    with contextlib.suppress(HepmError), open_memory(file) as memory:
+    with contextlib.suppress(HepmError), open_memory(str(file)) as memory:
         return not memory.namespaces()
     return False
 

@@ -15,17 +15,23 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
 
 StoreOption = Annotated[
-    Path, typer.Option("--store", "-s", envvar="HEPM_STORE", help="The memory: a file, or a folder that holds one.")
+    str,
+    typer.Option(
+        "--store",
+        "-s",
+        envvar=["HEPM_STORE", "NEO4J_URI"],
+        help="The memory: a file, a folder that holds one, or a Neo4j address (neo4j://host:7687).",
+    ),
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The partition of the store to work in.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 # The defaults of `Memory`, written again: `--help` and a misuse answer in half the time without its imports.
-STORE: Final = Path("memory.hepm")
+STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
 
-def open_memory(store: Path, *, embedder: str | None = None, counting: Counting | None = None) -> Memory:
+def open_memory(store: str, *, embedder: str | None = None, counting: Counting | None = None) -> Memory:
     """Open a memory, making it when it is not there; an embeddings endpoint is told by the world's own variables."""
     from hepm.memory import Memory
 
@@ -37,17 +43,21 @@ def open_memory(store: Path, *, embedder: str | None = None, counting: Counting 
     )
 
 
-def store_file(store: Path) -> Path:
-    """The file behind `--store`, there or not."""
+def store_file(store: str) -> Path | None:
+    """The file behind `--store`, there or not; None where it names a server."""
+    from hepm.graph.login import is_address
     from hepm.graph.sqlite.store import FILE_NAME
 
-    return store / FILE_NAME if store.is_dir() else store
+    if is_address(store):
+        return None
+    path = Path(store)
+    return path / FILE_NAME if path.is_dir() else path
 
 
-def open_existing(store: Path, namespace: str | None = None) -> Memory:
+def open_existing(store: str, namespace: str | None = None) -> Memory:
     """Open a memory to read it; a missing one is the user's mistake, not an empty memory."""
     file = store_file(store)
-    if not file.exists():
+    if file is not None and not file.exists():
         raise typer.BadParameter(
             f"there is no memory at {file}. Make one with `hepm ingest RUNS --store {store}`.", param_hint="--store"
         )
@@ -72,10 +82,10 @@ def check_sources(sources: Sequence[str]) -> None:
         raise typer.BadParameter("standard input is closed: there is nothing to read behind -", param_hint="RUNS")
 
 
-def check_target(target: Path, store: Path) -> None:
+def check_target(target: Path, store: str) -> None:
     """Refuse to write over the store that is read."""
     file = store_file(store)
-    if target.exists() and file.exists() and target.samefile(file):
+    if file is not None and target.exists() and file.exists() and target.samefile(file):
         raise typer.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
 
 

@@ -27,5 +27,5 @@ def view(
     check_target(page, store)
     with open_existing(store, namespace) as memory:
         graph = memory.graph(namespace=namespace, evidence=True)
-    report = write_page(graph, page, title=f"{store.name} · {namespace}", focus=tool, max_tools=most)
+    report = write_page(graph, page, title=f"{Path(store).name} · {namespace}", focus=tool, max_tools=most)
     print(on_one_line(f"{report.tools} tools and {report.edges} edges drawn in {report.path}"))

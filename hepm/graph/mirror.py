@@ -6,22 +6,26 @@ lock: what they read is replaced, never changed in place.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
+from hepm.errors import HepmError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import Change, EdgeRow, Store
+from hepm.graph.store import Change, EdgeRow, StateBatch, Store
 from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
 
 T = TypeVar("T")
+
+_log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
@@ -71,6 +75,22 @@ class NamespaceMirror:
         self._derived: dict[Callable[[Calls], object], object] = {}
         self._load_rows(store.edges(namespace=namespace))
 
+    def load(self) -> None:
+        """Read everything now, in bulk: afterwards nothing more is asked of the store until it changes."""
+        states = self._store.states_newer_than(0, namespace=self.name)
+        rows_of: dict[ToolName, list[int]] = {tool: [] for tool in self._rows}
+        for row, state in enumerate(states.rows):
+            if state.success:
+                for tool in state.sources:
+                    rows_of.setdefault(tool, []).append(row)
+        for tool, rows in rows_of.items():
+            part = StateBatch([states.rows[row] for row in rows], states.vectors_ND[rows])
+            self._blocks[tool] = self._extended(StateBlock(), 0, part)
+        with self._reading:
+            self._reader = CallReader(self.tool_id, self.tool_names)
+            self._reader.read(self._store.runs_after(0, namespace=self.name), states)
+            self._calls = self._reader.snapshot(states.vectors_ND.shape[1])
+
     def __contains__(self, tool: ToolName) -> bool:
         return tool in self._rows
 
@@ -99,6 +119,8 @@ class NamespaceMirror:
         """Vectors of the states remembered after `tool`; empty if there are none."""
         found = self._blocks.get(tool)
         if found is None:
+            if self._store.remote:
+                return StateBlock()  # all that there are were read in bulk
             found = self._blocks[tool] = self._extend_block(tool, StateBlock(), 0)
         return found[0]
 
@@ -133,7 +155,17 @@ class NamespaceMirror:
         return found
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
-        """Runs and summaries behind the edges from `sources` to `target`, read from the store."""
+        """Runs and summaries behind the edges from `sources` to `target`, read from the store.
+
+        None while the store does not answer.
+        """
+        try:
+            return self._evidence(sources, target)
+        except StoreUnavailableError as error:
+            _log.warning("nothing is known of the runs behind a suggestion for now: %s", error)
+            return Evidence()
+
+    def _evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
         runs: dict[str, None] = {}
         summaries: dict[str, None] = {}
         for source in sources:
@@ -183,6 +215,8 @@ class NamespaceMirror:
         if any(change.sources is None for change in changes):
             self._rows, self._successors, self._blocks = {}, {}, {}
             self._load_rows(self._store.edges(namespace=self.name))
+            if self._store.remote:
+                self.load()
             return
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
@@ -196,8 +230,8 @@ class NamespaceMirror:
                 self._rows.pop(tool, None)
         for key in [key for key in self._successors if key[0] in touched]:
             self._successors.pop(key, None)
-        for tool in touched & self._blocks.keys():
-            block, newest = (StateBlock(), 0) if tool in rewritten else self._blocks[tool]
+        for tool in touched if self._store.remote else touched & self._blocks.keys():
+            block, newest = (StateBlock(), 0) if tool in rewritten else self._blocks.get(tool, (StateBlock(), 0))
             self._blocks[tool] = self._extend_block(tool, block, newest)
 
     def _follow_calls(self, *, rewritten: bool) -> None:
@@ -211,7 +245,9 @@ class NamespaceMirror:
                 self._derived[make] = make(calls)
 
     def _extend_block(self, tool: ToolName, block: StateBlock, newest: int) -> tuple[StateBlock, int]:
-        batch = self._store.states_after(tool, namespace=self.name, newer_than=newest)
+        return self._extended(block, newest, self._store.states_after(tool, namespace=self.name, newer_than=newest))
+
+    def _extended(self, block: StateBlock, newest: int, batch: StateBatch) -> tuple[StateBlock, int]:
         if not batch.rows:
             return block, newest
         targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
@@ -236,19 +272,24 @@ class Mirror:
     Args:
         poll_s: How often a suggestion may look for other processes' writes; they are read on a thread of their own, so
             no suggestion waits for them.
+        on_contact: Called on that thread whenever the store has answered.
     """
 
-    def __init__(self, store: Store, *, poll_s: float = 1.0) -> None:
+    def __init__(self, store: Store, *, poll_s: float = 1.0, on_contact: Callable[[], object] | None = None) -> None:
         self._store = store
         self._poll_s = poll_s
+        self._on_contact = on_contact
         self._next_poll = time.monotonic() + poll_s
         header = store.header
         self._revision = header.revision
         self.embedder = header.embedder
         """Whose vectors the store holds, as far as it was followed."""
+        self.lost_since: float | None = None
+        """Since when the store has not answered, Unix seconds; None while it does."""
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lock = threading.Lock()
         self._follower: ThreadPoolExecutor | None = None
+        self._following: Future[None] | None = None
 
     def namespace(self, name: str) -> NamespaceMirror:
         """The mirror of one namespace; read from the store when first asked for."""
@@ -259,11 +300,18 @@ class Mirror:
             with self._lock:
                 found = self._namespaces.get(name)
                 if found is None:
-                    found = self._namespaces[name] = NamespaceMirror(self._store, name)
+                    found = NamespaceMirror(self._store, name)
+                    if self._store.remote:
+                        found.load()
+                    self._namespaces[name] = found
         return found
 
     def refresh(self) -> None:
-        """Catch up with the store now."""
+        """Catch up with the store now.
+
+        Raises:
+            StoreUnavailableError: it does not answer; what was read before stays.
+        """
         with self._lock:
             header = self._store.header
             revision, self.embedder = header.revision, header.embedder
@@ -278,12 +326,33 @@ class Mirror:
                     mirror.follow(mine)
             self._revision = max(revision, changes[-1].revision if changes else 0)
 
+    def catch_up(self) -> None:
+        """The same, as far as the store answers: where it does not, suggestions go on from what was read before."""
+        try:
+            self.refresh()
+            if self.lost_since is not None:
+                _log.warning("the store answers again after %.0f s", time.time() - self.lost_since)
+                self.lost_since = None
+        except StoreUnavailableError as error:
+            if self.lost_since is None:
+                self.lost_since = time.time()
+                _log.warning("suggestions go on from what was read before: %s", error)
+
     def _poll(self) -> None:
         self._next_poll = time.monotonic() + self._poll_s
         if self._follower is None:
             with self._lock:
                 self._follower = self._follower or ThreadPoolExecutor(1, thread_name_prefix="hepm-mirror")
-        self._follower.submit(self.refresh)
+        if self._following is None or self._following.done():
+            self._following = self._follower.submit(self._follow)
+
+    def _follow(self) -> None:
+        self.catch_up()
+        if self.lost_since is None and self._on_contact is not None:
+            try:
+                self._on_contact()
+            except HepmError as error:
+                _log.warning("what waits could not be stored: %s", error)
 
     def close(self) -> None:
         """Stop following."""

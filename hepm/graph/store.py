@@ -163,7 +163,17 @@ Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, 
 
 
 class Store(Protocol):
-    """Where the tool graph lives. `SQLiteStore` is the embedded default."""
+    """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server.
+
+    Attributes:
+        remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
+        runs_a_batch: Runs a transaction: many enough that its own cost is small, few enough to be bearable.
+    """
+
+    @property
+    def remote(self) -> bool: ...  # noqa: D102  # said above
+    @property
+    def runs_a_batch(self) -> int: ...  # noqa: D102  # said above
 
     @property
     def header(self) -> Header:
@@ -243,6 +253,13 @@ class Store(Protocol):
 
     def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
+        ...
+
+    def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
+        """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
+
+        A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
+        """
         ...
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from hepm.embed import Embedder
+from hepm.errors import StoreUnavailableError
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray, Known, Store
 from hepm.ingest.hepm import parse_run
+from hepm.ingest.outbox import Outbox
 from hepm.ingest.prepare import Prepared
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.transitions import transitions
 
-BATCH: Final = 2000
-"""Runs a transaction. Fewer would write the pages of the indexes oftener: at 500 a run costs 1.4 times as much in a
-large store as in a small one, at 2,000 1.1 times."""
+_log = logging.getLogger("hepm")
 
 Progress: TypeAlias = Callable[["IngestReport"], None]
 
@@ -29,6 +30,7 @@ class IngestReport:
     """What became of the records read.
 
     Attributes:
+        queued: Runs that wait in the outbox, since the store did not answer.
         duplicates: Runs that were stored before with equal content.
         rejected: Records that could not be used; they stopped nothing.
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
@@ -38,6 +40,7 @@ class IngestReport:
 
     read: int = 0
     stored: int = 0
+    queued: int = 0
     duplicates: int = 0
     unlabelled: int = 0
     without_calls: int = 0
@@ -54,6 +57,7 @@ class IngestReport:
             "without_calls": self.without_calls,
             "rejected": [{"file": r.file, "record": r.record, "reason": r.reason} for r in self.rejected],
             "by_format": dict(sorted(self.by_format.items())),
+            **({"queued": self.queued} if self.queued else {}),
         }
 
 
@@ -62,9 +66,13 @@ class Pipeline:
 
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
+        outbox: Keeps runs while the store does not answer; without one that is an error.
     """
 
-    def __init__(self, store: Store, embedder: Embedder | None, *, namespace: str) -> None:
+    def __init__(
+        self, store: Store, embedder: Embedder | None, *, namespace: str, outbox: Outbox | None = None
+    ) -> None:
+        self._outbox = outbox
         self._store = store
         self._embedder = embedder
         self._namespace = namespace
@@ -73,8 +81,8 @@ class Pipeline:
     def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
         with _collector_resting():
-            for batch in _batches(self._sorted_out(items)):
-                self._store_batch(batch)
+            for batch in _batches(self._sorted_out(items), self._store.runs_a_batch):
+                self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
         return self.report
@@ -89,7 +97,19 @@ class Pipeline:
             else:
                 yield item
 
-    def _store_batch(self, runs: Sequence[Run]) -> None:
+    def _store_or_keep(self, runs: Sequence[Run]) -> None:
+        if self._outbox is None:
+            self.store_batch(runs)
+            return
+        try:
+            deliver(self._outbox, self._store, self._embedder)  # what waits came first
+            self.store_batch(runs)
+        except StoreUnavailableError:
+            self._outbox.put(self._namespace, runs)
+            self.report.queued += len(runs)
+
+    def store_batch(self, runs: Sequence[Run]) -> None:
+        """Store some runs in one transaction, and report on them."""
         known = self._store.find_known([run.id for run in runs], namespace=self._namespace)
         new = [run for run in runs if _may_be_stored(run, known.get(run.id))]
         added = self._store.add(
@@ -106,6 +126,23 @@ class Pipeline:
         self.report.without_calls += sum(not run.transitions and run.id in stored for run in runs)
         sources = {run.id: run.source for run in runs}
         self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
+
+
+def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
+    """Store what waits in an outbox, in order; how many runs were new to the store.
+
+    Raises:
+        StoreUnavailableError: the store does not answer; what was not delivered waits on.
+    """
+    delivered = 0
+    with outbox.delivering() as batches:
+        for namespace, runs in batches:
+            pipeline = Pipeline(store, embedder, namespace=namespace)
+            pipeline.store_batch(runs)
+            delivered += pipeline.report.stored
+            for rejection in pipeline.report.rejected:
+                _log.warning("a run from the outbox is not stored: %s: %s", rejection.record, rejection.reason)
+    return delivered
 
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
@@ -145,11 +182,11 @@ def _collector_resting() -> Generator[None]:
             gc.enable()
 
 
-def _batches(runs: Iterable[Run]) -> Iterator[list[Run]]:
+def _batches(runs: Iterable[Run], size: int) -> Iterator[list[Run]]:
     batch: list[Run] = []
     for run in runs:
         batch.append(run)
-        if len(batch) == BATCH:
+        if len(batch) == size:
             yield batch
             batch = []
     if batch:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hepm.graph.neo4j.login import Login
+from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Store

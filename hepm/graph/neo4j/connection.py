@@ -16,7 +16,7 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.login import Login
+from hepm.graph.login import Login
 
 if TYPE_CHECKING:
     import neo4j
@@ -91,6 +91,11 @@ class Connection:
                 f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
             ) from error
 
+    def check(self) -> None:
+        """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
+        with self.guarded():
+            self._driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run one write transaction, again where the server says so: `work` must bear being called twice."""
         with self.guarded(), self._session("WRITE") as session:
@@ -121,6 +126,7 @@ class Connection:
             session.run(text, values).consume()
 
     def _session(self, mode: str) -> neo4j.Session:
+        self.check()
         return self._driver.session(  # pyright: ignore[reportUnknownMemberType]
             database=self.login.database, default_access_mode=mode, bookmark_manager=self._bookmarks, fetch_size=5000
         )

@@ -12,8 +12,8 @@ from hepm.cypher.statements import migrations, schema_statement, statement
 from hepm.errors import EmbedderMismatchError, InputError, StoreVersionError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
+from hepm.graph.login import Login
 from hepm.graph.neo4j.connection import Connection
-from hepm.graph.neo4j.login import Login
 from hepm.graph.neo4j.writing import Neo4jTransaction, edge_uid, parts, to_bytes, to_floats, tool_uid, uid
 from hepm.graph.store import (
     Added,
@@ -49,6 +49,7 @@ class Neo4jStore:
         states_per_move: Bound on distinct states with text and vector on one move, for a new store.
     """
 
+    remote = True
     runs_a_batch = 500
 
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:

@@ -82,19 +82,23 @@ def end(pid: int, mark: str, *, timeout_s: float) -> bool:
         process = lib.Process(pid)
         if is_alive(pid, mark):
             process.terminate()
-        if not _ended(pid, mark, timeout_s):
+        elif pid not in _children:
+            return True
+        if not _ended(process, timeout_s):
             process.kill()
-            _ended(pid, mark, 30)
+            _ended(process, 30)
             return False
     return True
 
 
-def _ended(pid: int, mark: str, timeout_s: float) -> bool:
+def _ended(process: psutil.Process, timeout_s: float) -> bool:
+    # Its arguments go before its files and locks do, so they are no sign of an end.
     until = time.monotonic() + timeout_s
-    while is_alive(pid, mark):
+    while process.is_running() and process.status() != _psutil().STATUS_ZOMBIE:
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
+    _reap()
     return True
 
 

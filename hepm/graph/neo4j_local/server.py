@@ -53,12 +53,12 @@ class Status:
     @property
     def uri(self) -> str | None:
         """Where drivers connect, while it runs."""
-        return f"bolt://{HOST}:{self.bolt_port}" if self.running else None
+        return f"bolt://{HOST}:{self.bolt_port}" if self.running and self.bolt_port else None
 
     @property
     def browser(self) -> str | None:
         """Where Neo4j Browser is, while it runs."""
-        return f"http://{HOST}:{self.http_port}/browser/" if self.running else None
+        return f"http://{HOST}:{self.http_port}/browser/" if self.running and self.http_port else None
 
     @property
     def username(self) -> str:
@@ -134,7 +134,7 @@ class LocalServer:
             version=settings and known_version(settings).release,
             bolt_port=settings and settings.bolt_port,
             http_port=settings and settings.http_port,
-            pid=self._pid() if settings else None,
+            pid=self._pid(),
         )
 
     def start(self, *, timeout_s: float = 120) -> bool:
@@ -147,9 +147,15 @@ class LocalServer:
         """
         require_driver()
         self._folder.make()
-        with exclusive(self._folder.lock, waiting=lambda: self._say("another hepm starts or stops it: waiting")):
+        with self._alone():
             line = self._line()
-            if (pid := self._pid()) is not None and self._still_answers(pid, timeout_s):
+            pid = self._pid()
+            if pid is not None and self._folder.settings() is None:
+                raise LocalServerError(
+                    f"a Neo4j (process {pid}) runs from {self._folder.path}, which was removed under it: end it with"
+                    " `hepm neo4j stop`, and start again"
+                )
+            if pid is not None and self._still_answers(pid, timeout_s):
                 return False
             java = find_java(line)
             jars = provide(line, self._cache, report=self._report, say=self._say)
@@ -167,14 +173,16 @@ class LocalServer:
         Returns:
             False where none ran.
         """
-        if self._folder.settings() is None:
-            return False
-        with exclusive(self._folder.lock, waiting=lambda: self._say("another hepm starts or stops it: waiting")):
+        there = self._folder.settings() is not None
+        with self._alone() if there else contextlib.nullcontext():
             pid = self._pid()
             if pid is not None and not process.end(pid, self._mark, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
             self._folder.pid_file.unlink(missing_ok=True)
         return pid is not None
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        return exclusive(self._folder.lock, waiting=lambda: self._say("another hepm starts or stops it: waiting"))
 
     def _pid(self) -> int | None:
         noted = None

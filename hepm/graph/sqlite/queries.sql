@@ -221,6 +221,11 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.id > :newer_than ORDER BY s.id;
 
+-- name: embedded_states
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+FROM state s JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.success = 1 ORDER BY s.id;
+
 -- name: states
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.state IS NOT NULL
 FROM state s LEFT JOIN vector v ON v.state = s.id
