@@ -188,6 +188,19 @@ def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tm
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
+    server = LocalServer(tmp_path / "server", LINE.name)
+    with running(server):
+        shutil.rmtree(tmp_path / "server", ignore_errors=True)
+        (tmp_path / "server").mkdir(exist_ok=True)
+        for left in (tmp_path / "server").iterdir():  # the server wrote while we removed
+            shutil.rmtree(left, ignore_errors=True)
+        with pytest.raises(LocalServerError, match=r"runs from .*, which was removed under it"):
+            server.start()
+        assert server.stop()
+    assert not server.status().running
+
+
 @pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
 def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
     folder = tmp_path / "server"

@@ -92,14 +92,22 @@ def end(pid: int, mark: str, *, timeout_s: float) -> bool:
 
 
 def _ended(process: psutil.Process, timeout_s: float) -> bool:
-    # Its arguments go before its files and locks do, so they are no sign of an end.
     until = time.monotonic() + timeout_s
-    while process.is_running() and process.status() != _psutil().STATUS_ZOMBIE:
+    while _is_there(process):
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
-    _reap()
+    if (child := _children.pop(process.pid, None)) is not None:
+        child.wait(30)
     return True
+
+
+def _is_there(process: psutil.Process) -> bool:
+    # Its arguments go first, then its first thread, and with the last one its files and locks.
+    lib = _psutil()
+    with contextlib.suppress(lib.Error):
+        return process.is_running() and (process.status() != lib.STATUS_ZOMBIE or process.num_threads() > 1)
+    return False
 
 
 def _is_it(process: psutil.Process, mark: str) -> bool:
