@@ -257,10 +257,12 @@ class LocalServer:
             self._folder.set_first_start(True)
             # The command reads `@file` as the arguments in that file: no password in a process list.
             admin = [java, f"@{self._folder.arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
-            subprocess.run(
-                [*admin, f"@{self._folder.password_file}"],
-                env=self._folder.environment, capture_output=True, check=False, timeout=120,
-            )  # fmt: skip
+            # Where it fails, the server tells why when it starts, or gets the password as soon as it opens.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    [*admin, f"@{self._folder.password_file}"],
+                    env=self._folder.environment, capture_output=True, check=False, timeout=120,
+                )  # fmt: skip
 
     def _await(self, pid: int, timeout_s: float, since: int = 0) -> None:
         settings = self._folder.settings()
