@@ -1,0 +1,66 @@
+"""The functions of the portable subset, and how each is written for the embedded engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hepm.cypher.patterns import outside
+
+_AS_THEY_ARE: Final = {
+    name.lower(): name
+    for name in (
+        "count", "avg", "min", "max", "collect", "percentileCont", "percentileDisc",
+        "coalesce", "size", "length", "nodes", "range",
+        "toLower", "toUpper", "trim", "ltrim", "rtrim", "left", "right", "replace",
+        "abs", "ceil", "floor", "sqrt", "sign", "log10",
+    )
+}  # fmt: skip
+_RENAMED: Final = {
+    "relationships": "rels",
+    "type": "label",
+    "log": "ln",
+    "startnode": "start_node",
+    "endnode": "end_node",
+}
+_WRITTEN_OUT: Final[Mapping[str, str]] = {
+    # The embedded engine says null for the sum of nothing, refuses an index that is not there, and says one label.
+    "sum": "coalesce(sum({0}), 0)",
+    "head": "list_extract({0}, CASE WHEN size({0}) > 0 THEN 1 END)",
+    "last": "list_extract({0}, CASE WHEN size({0}) > 0 THEN -1 END)",
+    "tofloat": "CAST({0} AS DOUBLE)",
+    "type": "CASE WHEN {0} IS NOT NULL THEN label({0}) END",
+    "labels": "CASE WHEN {0} IS NOT NULL THEN [label({0})] END",
+}
+QUANTIFIERS: Final = {"all", "any", "none", "single"}
+FUNCTIONS: Final = sorted(
+    {*_AS_THEY_ARE.values(), "sum", "head", "last", "toFloat", "labels", "relationships", "type", "log"}
+    | {"startNode", "endNode"} | QUANTIFIERS
+)  # fmt: skip
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "round": "leave the rounding to whoever prints it",
+    "tostring": "return the value as it is",
+    "tointeger": "use floor()",
+    "id": "compare the nodes themselves, or return their names",
+    "elementid": "compare the nodes themselves, or return their names",
+    "exists": "write EXISTS { … }, or IS NOT NULL",
+    "reduce": "UNWIND the list and aggregate",
+    "substring": "use left() and right()",
+    "shortestpath": "write it in MATCH, as allShortestPaths",
+}
+
+
+def written_call(name: str, arguments: str) -> str:
+    """A call of a function, for the embedded engine.
+
+    Raises:
+        QueryError: the function lies outside of the portable subset; the sentence says what to use.
+    """
+    function = name.lower()
+    if function in _WRITTEN_OUT:
+        return _WRITTEN_OUT[function].format(arguments)
+    known = _AS_THEY_ARE.get(function) or _RENAMED.get(function)
+    if known is None:
+        raise outside(f"the function {name}()", _INSTEAD.get(function, "run it on a store in Neo4j"))
+    return f"{known}({arguments})"

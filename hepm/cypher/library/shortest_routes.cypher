@@ -1,0 +1,9 @@
+// What are the shortest ways from one tool to another?
+// Params:  $namespace string, $from string, $to string, $limit int = 20
+// Returns: route path, steps int
+// Note:    Both tools must differ.
+// Picture: yes
+MATCH p = allShortestPaths((:Tool {namespace: $namespace, name: $from})-[:NEXT*..6]->
+                           (:Tool {namespace: $namespace, name: $to}))
+RETURN p AS route, length(p) AS steps
+LIMIT $limit

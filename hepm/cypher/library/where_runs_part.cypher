@@ -1,0 +1,13 @@
+// After which tool do successful and failed runs go different ways?
+// Params:  $namespace string, $runs int = 5, $limit int = 20
+// Returns: after string, tool string, share_of_successes float, share_of_failures float, difference float
+// Note:    Tools that fewer than $runs successful or failed runs left are left out. Shares are of the ways taken.
+MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(:Tool)
+WITH a, sum(r.support) AS successes, sum(r.failures) AS failures
+WHERE successes >= $runs AND failures >= $runs
+MATCH (a)-[r:NEXT]->(b:Tool)
+WITH a.name AS after, b.name AS tool, toFloat(r.support) / successes AS share_of_successes,
+     toFloat(r.failures) / failures AS share_of_failures
+RETURN after, tool, share_of_successes, share_of_failures, share_of_successes - share_of_failures AS difference
+ORDER BY abs(share_of_successes - share_of_failures) DESC, after, tool
+LIMIT $limit

@@ -1,0 +1,10 @@
+// What does the graph look like?
+// Params:  $namespace string, $support int = 2, $limit int = 300
+// Returns: way path, support int
+// Note:    The best trodden ways first.
+// Picture: yes
+MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->(:Tool)
+WHERE r.support >= $support
+RETURN p AS way, r.support AS support
+ORDER BY support DESC
+LIMIT $limit

@@ -1,0 +1,271 @@
+"""The portable subset: Cypher that means the same on Neo4j and on the embedded engine.
+
+`translate` reads a query with Neo4j's meaning and writes it so that the embedded engine gives the same answer, or
+says in one sentence which part of it lies outside. Nothing that it does not know reaches the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+from hepm.cypher.expressions import ExpressionWriter
+from hepm.cypher.kinds import ValueKind
+from hepm.cypher.patterns import MADE, outside
+from hepm.cypher.tokens import PARAMETER, Token, closing, split_at, tokens_of, written
+from hepm.errors import QueryError
+
+WRITES: Final = {
+    *("CREATE", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH", "DROP", "ALTER", "INSERT"),
+    *("COPY", "INSTALL", "ATTACH", "EXPORT", "IMPORT"),
+}
+_REFUSED: Final[Mapping[str, str]] = {
+    "CALL": "use OPTIONAL MATCH, WITH or EXISTS { … }, or run it on a store in Neo4j",
+    "LOAD": "bring data in with `hepm ingest`",
+    **dict.fromkeys(
+        ("USE", "EXPLAIN", "PROFILE", "SHOW", "TERMINATE", "YIELD", "FINISH", "LET", "FILTER", "CYPHER"),
+        "run it on a store in Neo4j",
+    ),
+    **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT", "DETACH", "PROJECT", "MACRO"), "ask a question"),
+}
+_STARTS: Final = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "UNION"}
+_PARTS: Final = {"WHERE", "ORDER", "SKIP", "LIMIT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Portable:
+    """A query for the embedded engine.
+
+    Attributes:
+        columns: Names of what it returns, as Neo4j would name them; None for `RETURN *`.
+        parameters: Those of the given ones that its text still holds, under the names it has for them.
+    """
+
+    text: str
+    columns: tuple[str, ...] | None
+    parameters: Mapping[str, Any]
+
+
+def translate(text: str, parameters: Mapping[str, Any]) -> Portable:
+    """The query, for the embedded engine.
+
+    Raises:
+        QueryError: a part lies outside of the portable subset, or a parameter is missing.
+    """
+    tokens = tokens_of(text)
+    while tokens and tokens[-1].is_sign(";"):
+        tokens.pop()
+    if not tokens:
+        raise QueryError("there is no query: the text is empty.")
+    _check_words(tokens)
+    if missing := sorted({t.text for t in tokens if t.kind == "param"} - set(parameters)):
+        raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
+    names = (f"{MADE}{number}" for number in count(1))
+    parts: list[str] = []
+    columns: list[tuple[str, ...] | None] = []
+    for joined, query in _queries(tokens):
+        reader = _Query(text, parameters, names)
+        parts += [joined, reader.write(query)]
+        columns.append(reader.columns)
+    if None in columns and len(columns) > 1:
+        raise outside("RETURN * beside UNION", "name the columns")
+    done = " ".join(part for part in parts if part)
+    used = {t.text for t in tokens_of(done) if t.kind == "param"}
+    kept = {PARAMETER + name: value for name, value in parameters.items() if PARAMETER + name in used}
+    return Portable(done, columns[0], kept)
+
+
+def _check_words(tokens: Sequence[Token]) -> None:
+    for index, token in enumerate(tokens):
+        if token.is_sign(";"):
+            raise QueryError("one query at a time: there is a second one behind the ; .")
+        if token.is_name and token.text.startswith(MADE):
+            raise QueryError(f"{token.text!r} begins like the names that hepm gives: call it something else.")
+        before = tokens[index - 1] if index else None
+        if token.kind != "word" or (before is not None and before.is_sign(".", ":", "|")):
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1].is_sign(":", ".") and token.upper not in {"LOAD", "CALL"}:
+            continue  # a key of a map, or a variable
+        if token.upper in WRITES:
+            raise QueryError(
+                f"{token.upper} writes, and what analysts ask only reads. Change a store in Neo4j with --write; an "
+                "embedded one changes by ingest and forget alone."
+            )
+        if token.upper in _REFUSED and (before is None or before.upper != "AS"):
+            raise outside(token.upper, _REFUSED[token.upper])
+
+
+def _queries(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
+    joined, at = "", 0
+    part: list[Token] = []
+    while at < len(tokens):
+        if tokens[at].upper == "UNION" and not (at and tokens[at - 1].is_sign(".", ":")):
+            yield joined, part
+            all_of_it = at + 1 < len(tokens) and tokens[at + 1].upper == "ALL"
+            joined, part = ("UNION ALL" if all_of_it else "UNION"), []
+            at += 1 + all_of_it
+        else:
+            part.append(tokens[at])
+            at += 1
+    yield joined, part
+
+
+def clauses_of(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
+    """The clauses of a query, each with its word and what follows it."""
+    found: list[tuple[str, list[Token]]] = []
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token.is_sign("(", "[", "{"):
+            end = closing(tokens, at)
+            _behind(found, token).extend(tokens[at : end + 1])
+            at = end + 1
+            continue
+        before = tokens[at - 1] if at else None
+        free = before is None or not (before.is_sign(".", ":") or before.upper in {"STARTS", "ENDS", "AS"})
+        if free and token.upper in _STARTS | _PARTS:
+            following = tokens[at + 1].upper if at + 1 < len(tokens) else ""
+            pair = {"OPTIONAL": "MATCH", "ORDER": "BY"}.get(token.upper)
+            if pair is not None and following != pair:
+                raise outside(f"{token.upper} without {pair}", "write the clause in full")
+            found.append((f"{token.upper} {pair}" if pair else token.upper, []))
+            at += 1 + (pair is not None)
+        else:
+            _behind(found, token).append(token)
+            at += 1
+    return found
+
+
+def _behind(found: Sequence[tuple[str, list[Token]]], token: Token) -> list[Token]:
+    if not found:
+        raise outside(f"a query that begins with {token.text!r}", "begin it with MATCH, UNWIND, WITH or RETURN")
+    return found[-1][1]
+
+
+class _Query:
+    """Writes one query, clause by clause."""
+
+    def __init__(self, text: str, parameters: Mapping[str, Any], names: Iterator[str]) -> None:
+        self._text = text
+        self._writer = ExpressionWriter(parameters, names)
+        self.columns: tuple[str, ...] | None = None
+
+    def write(self, tokens: Sequence[Token]) -> str:
+        clauses = clauses_of(tokens)
+        if not clauses or clauses[-1][0] in {"MATCH", "OPTIONAL MATCH", "UNWIND", "WITH"}:
+            raise QueryError("the query returns nothing: end it with RETURN.")
+        text: list[str] = []
+        at = 0
+        while at < len(clauses):
+            word, inner = clauses[at]
+            following = at + 1
+            while following < len(clauses) and clauses[following][0] in _PARTS | {"ORDER BY"}:
+                following += 1
+            parts = dict(clauses[at + 1 : following])
+            text.append(self._clause(word, inner, parts))
+            at = following
+            if word == "RETURN" and at < len(clauses):
+                raise QueryError(f"{clauses[at][0]} stands behind RETURN, which ends a query.")
+        return " ".join(text)
+
+    def _clause(self, word: str, inner: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
+        if word in {"MATCH", "OPTIONAL MATCH"}:
+            return self._match(word, inner, parts)
+        if word == "UNWIND":
+            return self._unwind(inner, parts)
+        if word in {"WITH", "RETURN"}:
+            return self._projection(word, inner, parts)
+        raise QueryError(f"{word} stands where a clause should begin.")
+
+    def _match(self, word: str, inner: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
+        _only(parts, "WHERE", of=word)
+        pattern = self._writer.patterns.read(inner)
+        walks = {one.name.strip("`") for one in pattern.relationships if one.varies and one.named}
+        if word == "OPTIONAL MATCH" and (pattern.paths or walks):
+            raise outside("a named path in OPTIONAL MATCH", "leave its name out, or use MATCH")
+        condition = parts.get("WHERE", ())
+        if pattern.shortest and any(token.text in {*pattern.paths, *walks} for token in condition):
+            raise outside("a condition on the path inside the MATCH of allShortestPaths", "put it behind a WITH")
+        self._writer.walks |= walks
+        return f"{word} {pattern.text}{self._writer.where(condition, pattern)}"
+
+    def _unwind(self, inner: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
+        _only(parts, of="UNWIND")
+        if len(inner) < 3 or inner[-2].upper != "AS" or not inner[-1].is_name:
+            raise outside("this UNWIND", "write UNWIND list AS name")
+        text = f"UNWIND {self._writer.write(inner[:-2])} AS {written(inner[-1])}"
+        self._writer.walks.discard(inner[-1].text)
+        self._writer.kinds.set(inner[-1].text, "unknown")
+        return text
+
+    def _projection(self, word: str, inner: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
+        _only(parts, *(["WHERE"] if word == "WITH" else []), "ORDER BY", "SKIP", "LIMIT", of=word)
+        distinct = bool(inner) and inner[0].upper == "DISTINCT"
+        items = [item for item in split_at(inner[distinct:], ",") if item]
+        whole = len(items) == 1 and len(items[0]) == 1 and items[0][0].is_sign("*")
+        if any(item[0].is_sign("*") for item in items) and (not whole or distinct or word == "WITH"):
+            raise outside(f"* beside other things in {word}" if word == "RETURN" else "WITH *", "name the columns")
+        text = word + (" DISTINCT " if distinct else " ") + ("*" if whole else self._items(items, word))
+        if not whole and word == "RETURN":
+            self.columns = tuple(self._column(item) for item in items)
+        text += self._ordered(word, parts)
+        if "WHERE" in parts:
+            text += f" WHERE {self._writer.write(parts['WHERE'])}"
+        return text
+
+    def _ordered(self, word: str, parts: Mapping[str, Sequence[Token]]) -> str:
+        text = ""
+        if "ORDER BY" in parts:
+            if word == "WITH" and not {"LIMIT", "SKIP"} & set(parts):
+                raise outside("ORDER BY in a WITH without LIMIT", "sort behind RETURN")
+            self._writer.unordered |= word == "WITH"
+            text += f" ORDER BY {self._writer.write(parts['ORDER BY'])}"
+        for name in ("SKIP", "LIMIT"):
+            if name in parts:
+                text += f" {name} {self._writer.write(parts[name])}"
+        return text
+
+    def _items(self, items: Sequence[Sequence[Token]], word: str) -> str:
+        texts: list[str] = []
+        named: list[tuple[str, Sequence[Token]]] = []
+        for item in items:
+            expression, name = _aliased(item)
+            text = self._writer.write(expression)
+            if name is None and len(item) == 1 and item[0].is_name:
+                name = item[0]  # a relationship of variable length is written out, and keeps its name
+            elif name is None and word == "WITH":
+                raise QueryError(f"WITH {self._column(item)} needs a name: write … AS name.")
+            if name is not None:
+                named.append((name.text, expression))
+            texts.append(text if name is None or written(name) == text else f"{text} AS {written(name)}")
+        if word == "WITH":
+            kinds: list[tuple[str, ValueKind]] = [
+                (name, self._writer.kinds.of(expression)) for name, expression in named
+            ]
+            for name, kind in kinds:
+                self._writer.kinds.set(name, kind)
+                self._writer.walks.discard(name)
+            labels = self._writer.patterns.labels
+            self._writer.patterns.labels = {
+                name: labels[expression[0].text]
+                for name, expression in named
+                if len(expression) == 1 and expression[0].text in labels
+            }
+        return ", ".join(texts)
+
+    def _column(self, item: Sequence[Token]) -> str:
+        expression, name = _aliased(item)
+        return name.text if name is not None else self._text[expression[0].start : expression[-1].end].strip("`")
+
+
+def _aliased(item: Sequence[Token]) -> tuple[Sequence[Token], Token | None]:
+    if len(item) > 2 and item[-2].upper == "AS" and item[-1].is_name:
+        return item[:-2], item[-1]
+    return item, None
+
+
+def _only(parts: Mapping[str, Sequence[Token]], *allowed: str, of: str) -> None:
+    if extra := set(parts) - set(allowed):
+        raise QueryError(f"{sorted(extra)[0]} stands behind {of}, where it cannot.")

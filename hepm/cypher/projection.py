@@ -1,0 +1,264 @@
+"""The embedded engine's copy of a store: read-only, rebuilt when the store moved on, worth nothing by itself.
+
+One file per state of the store, built under another name and renamed when it is whole, so that any number of
+processes may build and read at once, and a build that is killed leaves nothing that anybody would read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType
+from hepm.cypher.patterns import MADE
+from hepm.cypher.portable import Portable, translate
+from hepm.cypher.result import Result, from_ladybug
+from hepm.errors import MissingExtraError, QueryError, StoreError
+
+LAYOUT: Final = 1
+"""Raised when the tables change, so that no older copy is taken for a new one."""
+
+MEMORY_BYTES: Final = 1 << 30
+ABANDONED_S: Final = 3600.0
+_BUILDING: Final = "building-"
+_SUFFIX: Final = ".lbug"
+_END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
+_TYPES: Final[Mapping[PropertyType, tuple[str, str]]] = {
+    "string": ("STRING", "STRING"),
+    "integer": ("INT64", "INT64"),
+    "float": ("DOUBLE", "DOUBLE"),
+    "boolean": ("BOOLEAN", "BOOLEAN"),
+    "strings": ("STRING[]", "STRING"),
+}
+
+Tables = Callable[[], Iterable[tuple[str, Iterable[Sequence[object]]]]]
+"""Every table of the model by name with its rows, as `hepm.graph.model_rows.ModelRows` gives them."""
+
+
+class Projection:
+    """An open copy. One thread at a time."""
+
+    def __init__(self, file: Path) -> None:
+        engine = _engine()
+        try:
+            self._database = engine.Database(
+                file, read_only=True, buffer_pool_size=MEMORY_BYTES, throw_on_wal_replay_failure=False
+            )
+            self._connection = engine.Connection(self._database)
+        except RuntimeError as error:
+            raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
+
+    def __enter__(self) -> Projection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()
+        self._database.close()
+
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
+        """Translate a query and run it.
+
+        Raises:
+            QueryError: it lies outside of the portable subset, takes too long, or means nothing to the engine.
+        """
+        query = translate(text, parameters)
+        self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
+        try:
+            return self._run(query, limit)
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            raise _explain(error, timeout_s) from error
+
+    def _run(self, query: Portable, limit: int) -> Result:
+        found: Any = self._connection.execute(query.text, dict(query.parameters))
+        names: list[str] = found.get_column_names()
+        kept = [i for i, name in enumerate(names) if not name.startswith(MADE)]
+        if query.columns is None:  # RETURN * comes in Neo4j by name
+            kept.sort(key=lambda i: names[i])
+        columns = query.columns or tuple(names[i] for i in kept)
+        rows: list[tuple[Any, ...]] = []
+        while len(rows) <= limit and found.has_next():
+            row = found.get_next()
+            rows.append(tuple(from_ladybug(row[i]) for i in kept))
+        found.close()
+        return Result(columns, tuple(rows[:limit]), len(rows) > limit)
+
+
+def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Tables) -> Projection:
+    """The copy of a store as it is now, built where there is none.
+
+    Args:
+        folders: Where copies may lie; the first that can be written is taken.
+        state: Tells the store's state in a few words; equal words mean an equal store.
+        tables: Reads the store.
+    """
+    _engine()
+    name = ""
+    for _ in range(3):
+        told = state()
+        name = (
+            hashlib.blake2b(f"{LAYOUT}\n{_engine().__version__}\n{told}".encode(), digest_size=16).hexdigest() + _SUFFIX
+        )
+        file = next((folder / name for folder in folders if (folder / name).exists()), None) or _build(
+            folders, name, tables
+        )
+        try:
+            projection = Projection(file)
+        except StoreError:
+            if file.exists():
+                raise
+            continue  # another process saw a newer store and swept this copy away
+        if state() == told:
+            return projection
+        projection.close()  # the store moved on while it was read: what was built may hold half of a batch
+    return Projection(_build(folders, name, tables))
+
+
+def _build(folders: Sequence[Path], name: str, tables: Tables) -> Path:
+    folder = _writable(folders)
+    scratch = Path(tempfile.mkdtemp(prefix="hepm-cypher-"))
+    under_way = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+    try:
+        _fill(under_way, scratch, tables())
+        with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
+            under_way.replace(folder / name)
+    except RuntimeError as error:
+        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for rest in folder.glob(f"{under_way.stem}*"):
+            rest.unlink(missing_ok=True)
+    _sweep(folder, name)
+    return folder / name
+
+
+def _writable(folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
+
+
+def _sweep(folder: Path, name: str) -> None:
+    for file in folder.iterdir():
+        building = file.name.startswith(_BUILDING)
+        with contextlib.suppress(OSError):  # gone already, or open in Windows
+            if file.name != name and (not building or time.time() - file.stat().st_mtime > ABANDONED_S):
+                file.unlink()
+
+
+def _fill(file: Path, scratch: Path, tables: Iterable[tuple[str, Iterable[Sequence[object]]]]) -> None:
+    engine = _engine()
+    database = engine.Database(file, buffer_pool_size=MEMORY_BYTES)
+    connection = engine.Connection(database)
+    try:
+        for statement in _schema():
+            connection.execute(statement)
+        written: dict[str, tuple[Path, bool]] = {}
+        for number, (name, rows) in enumerate(tables):
+            written[name] = (path := scratch / f"{number}.csv"), _write_rows(path, rows)
+        for name in (*NODES, *RELATIONSHIPS):  # relationships find their nodes there
+            connection.execute(_copy(name, *written[name]))
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+        database.close()
+
+
+def _schema() -> Iterator[str]:
+    for label, table in NODES.items():
+        columns = "".join(f", `{name}` {_TYPES[kind][0]}" for name, kind in table.items())
+        yield f"CREATE NODE TABLE {label}(pk INT64 PRIMARY KEY{columns})"
+    for name, (source, target, table) in RELATIONSHIPS.items():
+        columns = "".join(f", `{column}` {_TYPES[kind][0]}" for column, kind in table.items())
+        yield f"CREATE REL TABLE {name}(FROM {source} TO {target}{columns})"
+
+
+def _copy(name: str, path: Path, holds_empty: bool) -> str:
+    ends = ("pk",) if name in NODES else ("a", "b")
+    table = NODES[name] if name in NODES else RELATIONSHIPS[name][2]
+    columns: list[tuple[str, PropertyType]] = []
+    columns.extend((end, "integer") for end in ends)
+    columns.extend((f"c{number}", kind) for number, kind in enumerate(table.values()))
+    typed = ", ".join(f"{column} {_TYPES[kind][1]}" for column, kind in columns)
+    split = f"string_split({{0}}, '{_END}')[2:]"
+    if holds_empty:
+        split = f"list_transform({split}, x -> CASE WHEN x = '{_EMPTY}' THEN '' ELSE x END)"
+    returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in columns)
+    where = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
+    return f"COPY {name} FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned})"
+
+
+def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
+    """Write a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
+    cells = _Cells()
+    rows = iter(rows)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        while part := list(islice(rows, 1000)):
+            _write_part(file, part, cells)
+    return cells.held_empty
+
+
+def _write_part(file: IO[str], rows: Sequence[Sequence[object]], cells: _Cells) -> None:
+    file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in rows]))
+
+
+class _Cells:
+    """Values as cells of a CSV file. Texts stand in quotes; an unquoted cell that is empty is null."""
+
+    def __init__(self) -> None:
+        self.held_empty = False
+
+    def written(self, value: object) -> str:
+        kind = type(value)
+        if kind is str:
+            return '"' + value.replace('"', '""') + '"'  # type: ignore[union-attr]
+        if kind is int or kind is float:
+            return repr(value)
+        if value is None:
+            return ""
+        if kind is bool:
+            return "true" if value else "false"
+        return self._list(value)  # type: ignore[arg-type]
+
+    def _list(self, items: Sequence[str]) -> str:
+        if "" in items:
+            self.held_empty = True
+        # A first item that is dropped again tells an empty list from one of an empty text.
+        texts = [".", *(item.replace(_END, " ") or _EMPTY for item in items)]
+        return self.written(_END.join(texts))
+
+
+def _engine() -> Any:
+    try:
+        import ladybug
+    except ImportError as error:
+        raise MissingExtraError(
+            "Cypher without a server needs its engine: pip install 'hepm[cypher]'. Or name a store in Neo4j by --store."
+        ) from error
+    return ladybug
+
+
+def _explain(error: Exception, timeout_s: float) -> QueryError:
+    said = " ".join(str(error).split())
+    if "Interrupted" in said:
+        return QueryError(f"the query did not end within {timeout_s:g} s: narrow it, or give it more with --timeout.")
+    if "Buffer manager" in said or "memory" in said.lower():
+        return QueryError(
+            f"the query needs more than {MEMORY_BYTES >> 20} MB: narrow it, or run it on a store in Neo4j."
+        )
+    return QueryError(f"the embedded engine cannot answer that: {said.removeprefix('Binder exception: ')}")
