@@ -120,6 +120,10 @@ class Connection:
             for record in session.run(statement(name), values):
                 yield tuple(record.values())
 
+    def run_alone(self, name: str, /) -> None:
+        """Run a statement that makes its own transactions."""
+        self.change_schema(statement(name))
+
     def change_schema(self, text: Any, **values: object) -> None:
         """Run a statement on indexes or constraints, which share no transaction with data."""
         with self.guarded(), self._session("WRITE") as session:

@@ -118,6 +118,8 @@ class Neo4jStore:
         header = self.header
         if (header.embedder, header.dimensions) == (name, dimensions):
             return
+        # Most of it ahead and piece by piece; a state without a vector is only one that waits for `reembed`.
+        self._connection.run_alone("drop_all_vectors_slowly")
         spaces = self.namespaces()
 
         def work(tx: neo4j.ManagedTransaction) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -32,9 +33,11 @@ TOLD_SUMMARIES: Final = 3
 """How many summaries stand on an edge, to be read in Browser."""
 
 
-def uid(*parts: object) -> str:
+@lru_cache(maxsize=65_536)
+def uid(*parts: str) -> str:
     """What a node is found by: names may be longer than an index holds."""
-    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    # With their lengths, so that no two lists of names give one text.
+    text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
@@ -60,23 +63,33 @@ class Neo4jTransaction:
         self._sources: set[ToolName] = set()
         self._rewritten = False
         self._run_rows: dict[str, int] = {}
-        self.run("lock")
+        self.send("lock")
         ((embedder, _, _, counting, bound, _),) = self.run("memory")
         self.books = Books(embedder, "shortest" if counting == "shortest" else "all", bound)
         ((self._last_run, self._last_state),) = self.run("counters", space=self._space)
 
+    def send(self, name: str, /, **values: object) -> neo4j.Result:
+        """Send a named statement, and go on while the server is at it: errors come with its rows or the commit."""
+        return self._tx.run(statement(name), values)
+
     def run(self, name: str, /, **values: object) -> list[tuple[Any, ...]]:
         """The rows of a named statement."""
-        return rows_of(self._tx.run(statement(name), values))
+        return rows_of(self.send(name, **values))
 
-    def _send(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> list[tuple[Any, ...]]:
-        return [found for part in parts(rows, size) for found in self.run(name, rows=part, **values)]
+    def _put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> None:
+        for part in parts(rows, size):
+            self.send(name, rows=part, **values)
+
+    def _ask(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> list[tuple[Any, ...]]:
+        # All are sent before the first answer is read: the server works while the next part is packed.
+        asked = [self.send(name, rows=part, **values) for part in parts(rows, size)]
+        return [row for result in asked for row in rows_of(result)]
 
     def note_change(self, *, everything: bool = False) -> None:
         """Write the journal entry that tells mirrors what to read again; edges get their weights."""
         sources = None if everything else sorted(self._sources)
         self._weigh()
-        self.run(
+        self.send(
             "note_change",
             namespace=self._namespace,
             space=self._space,
@@ -89,7 +102,7 @@ class Neo4jTransaction:
 
     def _weigh(self) -> None:
         for part in parts(sorted(self._sources), ROWS):
-            self.run("weigh_edges", sources=[self._tool(name) for name in part])
+            self.send("weigh_edges", sources=[self._tool(name) for name in part])
 
     # Runs
 
@@ -149,14 +162,15 @@ class Neo4jTransaction:
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
-        self._send("add_runs", rows, size=VECTOR_ROWS)
+        self._put("add_runs", rows, size=VECTOR_ROWS)
 
     def _properties(self, run: Run, seq: int, counted: bool) -> dict[str, object]:
         return {
             "uid": self._trajectory(run.id),
             "namespace": self._namespace,
             "space": self._space,
-            "task_uid": uid(self._space, run.environment, run.task),
+            # Only among these one is elected.
+            "task_uid": uid(self._space, run.environment, run.task) if run.success and run.task else None,
             "seq": seq,
             "id": run.id,
             "digest": run.digest,
@@ -184,16 +198,16 @@ class Neo4jTransaction:
             for run in runs
             if run.said in vectors
         ]
-        self._send("put_said_vectors", rows, size=VECTOR_ROWS)
+        self._put("put_said_vectors", rows, size=VECTOR_ROWS)
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Say whether a stored run counts."""
-        self.run("set_counted", uid=self._trajectory(run), counted=counted)
+        self.send("set_counted", uid=self._trajectory(run), counted=counted)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete records."""
         for part in parts(ids, ROWS):
-            self.run("drop_runs", uids=[self._trajectory(name) for name in part])
+            self.send("drop_runs", uids=[self._trajectory(name) for name in part])
 
     # Counts
 
@@ -203,7 +217,7 @@ class Neo4jTransaction:
         told = self._add_edges(delta.edges, sign=1)
         self._add_passages(delta)
         self.add_states(delta.states, vectors)
-        self._send("tell_edges", [{"source": a, "target": b} for a, b in told], limit=TOLD_SUMMARIES)
+        self._put("tell_edges", [{"source": a, "target": b} for a, b in told], limit=TOLD_SUMMARIES)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
         """Take a delta of these runs away again."""
@@ -211,11 +225,11 @@ class Neo4jTransaction:
         self._add_edges(delta.edges, sign=-1)
         self._add_tools(delta, sign=-1)
         for part in parts([self._tool(name) for name in sorted({a for a, _ in delta.edges})], ROWS):
-            self.run("drop_empty_edges", sources=part)
+            self.send("drop_empty_edges", sources=part)
         for part in parts(ids, ROWS):
-            self.run("drop_passages", uids=[self._trajectory(name) for name in part])
+            self.send("drop_passages", uids=[self._trajectory(name) for name in part])
         for part in parts([self._move(move) for move in delta.states], ROWS):
-            self.run("drop_states", moves=part)
+            self.send("drop_states", moves=part)
         self.drop_empty_tools()
 
     def _add_edges(self, edges: Mapping[Edge, EdgeCounts], sign: int) -> list[tuple[str, str]]:
@@ -232,7 +246,7 @@ class Neo4jTransaction:
             }
             for (source, target), counts in sorted(edges.items())
         ]
-        return [(source, target) for source, target in self._send("add_edges", rows)]
+        return [(source, target) for source, target in self._ask("add_edges", rows)]
 
     def _add_tools(self, delta: Delta, sign: int) -> None:
         tools = dict(delta.tools)
@@ -249,7 +263,7 @@ class Neo4jTransaction:
             }
             for name, tool in sorted(tools.items())
         ]
-        self._send("add_tools", rows, namespace=self._namespace, space=self._space)
+        self._put("add_tools", rows, namespace=self._namespace, space=self._space)
 
     def _add_passages(self, delta: Delta) -> None:
         runs = {run for of_edge in delta.passages.values() for run in of_edge} - self._run_rows.keys()
@@ -266,7 +280,7 @@ class Neo4jTransaction:
             for (source, target), of_edge in delta.passages.items()
             for run in of_edge
         ]
-        self._send("add_passages", rows)
+        self._put("add_passages", rows)
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         """Add states of several moves."""
@@ -280,11 +294,12 @@ class Neo4jTransaction:
                 row = self._state(move, place, key, state, vectors.get(state.summary))
                 places[str(row["uid"])] = move
                 rows.append(row)
-        found = self._send("add_states", rows, size=VECTOR_ROWS, namespace=self._namespace, space=self._space)
-        self._rewritten = self._rewritten or any(repeated and worded for _, repeated, worded, _ in found)
-        unlinked = [(name, places[name]) for name, _, _, unlinked in found if unlinked]
-        self._send("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
-        self._send("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
+        there = {name: flags for name, *flags in self._ask("add_states", rows, size=VECTOR_ROWS)}
+        self._rewritten = self._rewritten or any(worded for worded, _ in there.values())
+        # What is not told of was not there before.
+        unlinked = [(name, move) for name, move in places.items() if name not in there or there[name][1]]
+        self._put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
+        self._put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
         grown = sorted({self._move(move) for _, move in unlinked})
         for part in parts(grown, ROWS):
             if self.run("keep_bound", moves=part, bound=self.books.states_per_move):
@@ -294,7 +309,10 @@ class Neo4jTransaction:
         self, move: Move, place: str, key: int, state: StateSeen, vector: FloatArray | None
     ) -> dict[str, object]:
         return {
-            "uid": uid(place, key),
+            "uid": uid(place, str(key)),
+            "namespace": self._namespace,
+            "space": self._space,
+            "kept": True,
             "id": self._last_state,
             "move": place,
             "key": key,
@@ -314,11 +332,11 @@ class Neo4jTransaction:
         """Drop everything of the namespace that can be made again from the records."""
         self._rewritten = True
         for name in ("clear_states", "clear_edges", "clear_passages", "clear_said_vectors", "reset_tools"):
-            self.run(name, space=self._space)
+            self.send(name, space=self._space)
 
     def drop_empty_tools(self) -> None:
         """Delete tools that are neither called nor described."""
-        self.run("drop_empty_tools", space=self._space)
+        self.send("drop_empty_tools", space=self._space)
 
     # What nodes are found by
 
@@ -332,7 +350,8 @@ class Neo4jTransaction:
         return edge_uid(self._space, edge)
 
     def _move(self, move: Move) -> str:
-        return uid(self._space, move)
+        sides = (str(len(move.sources)), *move.sources, *move.targets)
+        return uid(self._space, "move", str(move.success), *sides)
 
 
 def tool_uid(space: str, name: ToolName) -> str:
