@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from hepm.cli.cypher import cypher
 from hepm.cli.demo import demo
 from hepm.cli.doctor import doctor
 from hepm.cli.eval import eval_runs
@@ -32,6 +33,7 @@ app.command()(search)
 app.command()(stats)
 app.command("eval")(eval_runs)
 app.command()(view)
+app.command()(cypher)
 app.command("export")(export_runs)
 app.command("import")(import_runs)
 app.command()(forget)

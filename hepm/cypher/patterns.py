@@ -64,6 +64,7 @@ class PatternReader:
     def __init__(self, expression: Expression, names: Iterator[str]) -> None:
         self._expression = expression
         self._names = names
+        self.variables: set[str] = set()
         self.labels: dict[str, frozenset[str]] = {}
         """Which labels the node of a name may have."""
 
@@ -72,6 +73,7 @@ class PatternReader:
         found = Pattern()
         parts = split_at(tokens, ",")
         texts = [self._path(part, found, alone=len(parts) == 1) for part in parts]
+        self.variables.update(self.labels, found.paths, (one.name.strip("`") for one in found.relationships))
         found.text = ", ".join(texts)
         for one, other in combinations(found.relationships, 2):
             if one.name == other.name:

@@ -31,6 +31,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT", "DETACH", "PROJECT", "MACRO"), "ask a question"),
 }
 _STARTS: Final = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "UNION"}
+SHADOW: Final = "as_"
 _PARTS: Final = {"WHERE", "ORDER", "SKIP", "LIMIT"}
 
 
@@ -207,21 +208,41 @@ class _Query:
         whole = len(items) == 1 and len(items[0]) == 1 and items[0][0].is_sign("*")
         if any(item[0].is_sign("*") for item in items) and (not whole or distinct or word == "WITH"):
             raise outside(f"* beside other things in {word}" if word == "RETURN" else "WITH *", "name the columns")
-        text = word + (" DISTINCT " if distinct else " ") + ("*" if whole else self._items(items, word))
+        order = parts.get("ORDER BY", ())
         if not whole and word == "RETURN":
             self.columns = tuple(self._column(item) for item in items)
-        text += self._ordered(word, parts)
+            items, order = self._without_shadows(items, order)
+        text = word + (" DISTINCT " if distinct else " ") + ("*" if whole else self._items(items, word))
+        text += self._ordered(word, order, parts)
         if "WHERE" in parts:
             text += f" WHERE {self._writer.write(parts['WHERE'])}"
         return text
 
-    def _ordered(self, word: str, parts: Mapping[str, Sequence[Token]]) -> str:
+    def _without_shadows(
+        self, items: Sequence[Sequence[Token]], order: Sequence[Token]
+    ) -> tuple[list[list[Token]], list[Token]]:
+        """Columns that are called like a variable get another name: the engine would sort by the variable."""
+        renamed: dict[str, Token] = {}
+        plain: list[list[Token]] = []
+        for item in items:
+            expression, name = _aliased(item)
+            if name is None or name.text not in self._writer.patterns.variables:
+                plain.append(list(item))
+                continue
+            renamed[name.text] = other = name._replace(kind="quoted", text=f"{SHADOW}{name.text}")
+            plain.append([*expression, item[-2], other])
+        return plain, [
+            renamed.get(token.text, token) if token.is_name and not (at and order[at - 1].is_sign(".")) else token
+            for at, token in enumerate(order)
+        ]
+
+    def _ordered(self, word: str, order: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
         text = ""
-        if "ORDER BY" in parts:
+        if order:
             if word == "WITH" and not {"LIMIT", "SKIP"} & set(parts):
                 raise outside("ORDER BY in a WITH without LIMIT", "sort behind RETURN")
             self._writer.unordered |= word == "WITH"
-            text += f" ORDER BY {self._writer.write(parts['ORDER BY'])}"
+            text += f" ORDER BY {self._writer.write(order)}"
         for name in ("SKIP", "LIMIT"):
             if name in parts:
                 text += f" {name} {self._writer.write(parts[name])}"

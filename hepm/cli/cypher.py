@@ -1,0 +1,222 @@
+"""`hepm cypher`: questions in Cypher, with a server and without one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, store_file
+from hepm.cli.output import plain, print_json, print_table
+
+if TYPE_CHECKING:
+    from hepm.cypher.questions import Question
+    from hepm.cypher.result import Result, Value
+    from hepm.graph.asking import Ask
+
+TIMEOUT_S: Final = 30.0
+LIMIT: Final = 10_000
+
+
+def cypher(
+    query: Annotated[
+        str | None, typer.Argument(help="A question of the library by name, or Cypher; - reads standard input.")
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="k=v, for $k in the query; v is JSON where it can be.")
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Name the questions of the library.")] = False,
+    show: Annotated[str | None, typer.Option("--show", metavar="NAME", help="Print a question's Cypher.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let the query change the graph; a store in Neo4j alone.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.001, max=86_400, help="Seconds that a query may take.")] = TIMEOUT_S,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = LIMIT,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Ask the graph a question of the library, or one of your own in Cypher.
+
+    Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
+    """
+    if as_json and as_csv:
+        raise typer.BadParameter("take one of --json and --csv", param_hint="--csv")
+    if list_all:
+        _print_library(as_json=as_json)
+        return
+    from hepm.cypher.questions import question
+
+    if show is not None:
+        print(question(show).text, end="")
+        return
+    if query is None:
+        raise typer.BadParameter(
+            "name a question, write Cypher, or take --list to see what there is", param_hint="QUERY"
+        )
+    text = _read(query)
+    named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
+    if named is not None:
+        text = named.text
+    values = _values(param or [], namespace, named)
+    with _open(store, namespace if "$namespace" in text else None, write=write) as ask:
+        found = ask(text, values, timeout_s=timeout, limit=limit)
+    _print(found, as_json=as_json, as_csv=as_csv)
+    if found.truncated:
+        print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
+
+
+def _read(query: str) -> str:
+    if query != "-":
+        return query
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
+        raise typer.BadParameter("standard input is closed: there is nothing to read behind -", param_hint="QUERY")
+    return sys.stdin.read()
+
+
+@contextlib.contextmanager
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
+    from hepm.graph.asking import open_server
+    from hepm.graph.cypher_copy import open_copy
+
+    file = store_file(store)
+    if file is None:
+        with open_server(store) as server:
+            yield server.change if write else server.ask
+        return
+    if write:
+        raise typer.BadParameter(
+            "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
+            param_hint="--write",
+        )
+    from hepm.graph.sqlite import SQLiteStore
+    from hepm.ingest.pipeline import replay_with
+
+    open_existing(store, namespace).close()  # says what is wrong with the path or the namespace
+    embedded = SQLiteStore(file)
+    try:
+        replay = replay_with(None)
+        with open_copy(embedded, file, lambda records: replay(records)[0]) as copy:
+            yield copy.ask
+    finally:
+        embedded.close()
+
+
+def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:
+    types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
+    values: dict[str, Any] = {}
+    for part in given:
+        name, equals, raw = part.partition("=")
+        name = name.strip().lstrip("$")
+        if not equals or not name:
+            raise typer.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
+        values[name] = _value(raw, text=types.get(name) == "string")
+    if named is None:
+        return {"namespace": namespace, **values}
+    if "namespace" in types:
+        values.setdefault("namespace", namespace)
+    return named.values(values)
+
+
+def _value(raw: str, *, text: bool) -> Any:
+    try:
+        value = json.loads(raw, parse_constant=str)
+    except ValueError:
+        return raw
+    return raw if text and not isinstance(value, str) else value
+
+
+def _print_library(*, as_json: bool) -> None:
+    from hepm.cypher.questions import questions
+
+    known = questions().values()
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": q.name,
+                    "asks": q.asks,
+                    "parameters": {p.name: {"type": p.type, "default": p.default} for p in q.parameters},
+                    "returns": dict(q.returns),
+                    "note": q.note,
+                    "picture": q.picture,
+                }
+                for q in known
+            ]
+        )
+        return
+    for q in known:
+        print(f"{q.name}  {q.asks}")
+        if told := ", ".join(part for part in q.signature.split(", ") if part != "namespace"):
+            print(f"    {told}")
+
+
+def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
+    from hepm.cypher.result import to_json
+
+    if as_json:
+        rows = [{name: to_json(value) for name, value in row.items()} for row in found.dicts()]
+        print_json({"columns": list(found.columns), "rows": rows, "truncated": found.truncated})
+        return
+    if as_csv:
+        import csv
+
+        writer = csv.writer(sys.stdout)
+        writer.writerow(found.columns)
+        writer.writerows([_csv_cell(value) for value in row] for row in found.rows)
+        return
+    if not found.rows:
+        print("no rows" if found.columns else "done")
+        return
+    from rich.table import Table
+
+    table = Table()
+    numbers = [all(isinstance(row[i], int | float | None) for row in found.rows) for i in range(len(found.columns))]
+    for name, numeric in zip(found.columns, numbers, strict=True):
+        table.add_column(plain(name), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for row in found.rows:
+        table.add_row(*(plain(cell(value)) for value in row))
+    print_table(table)
+
+
+def cell(value: Value) -> str:
+    """A value as people read it: nodes by their names, paths as names in a row."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return _entity(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(cell(item) for item in value)
+    return str(value)
+
+
+def _entity(value: Mapping[str, Value]) -> str:
+    if set(value) == {"nodes", "relationships"} and isinstance(nodes := value["nodes"], list):
+        return " → ".join(cell(node) for node in nodes)
+    properties = value.get("properties")
+    if not isinstance(properties, Mapping):
+        return ", ".join(f"{name}: {cell(item)}" for name, item in value.items())
+    if "type" in value:
+        return f"{cell(value['type'])} {{{_entity(properties)}}}" if properties else cell(value["type"])
+    named = properties.get("name", properties.get("summary", properties.get("id")))
+    return cell(named) if named is not None else f"({_entity(properties)})"
+
+
+def _csv_cell(value: Value) -> object:
+    from hepm.cypher.result import to_json
+
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return json.dumps(to_json(value), ensure_ascii=False)

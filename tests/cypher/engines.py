@@ -1,0 +1,97 @@
+"""The same rows in both engines, and their answers beside each other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import neo4j
+
+from hepm.cypher.guard import ask_server
+from hepm.cypher.model import NODES, RELATIONSHIPS, properties_of
+from hepm.cypher.projection import Projection
+from hepm.cypher.result import Result
+
+Rows = list[tuple[Any, ...]]
+Tables = list[tuple[str, Rows]]
+
+
+def fresh(name: str) -> str:
+    """A namespace that no other test uses: the server is shared."""
+    return f"{name}-{uuid.uuid4().hex[:12]}"
+
+
+def load_server(driver: neo4j.Driver, database: str, tables: Iterable[tuple[str, Iterable[Sequence[object]]]]) -> None:
+    """Write rows of the graph model by plain statements, as hepm's own store does not."""
+    found = {name: [tuple(row) for row in rows] for name, rows in tables}
+    ids: dict[str, dict[int, str]] = {}
+    for label in NODES:
+        rows = [{"pk": row[0], "p": _properties(label, row[1:])} for row in found.get(label, ())]
+        text = f"UNWIND $rows AS row CREATE (n:{label}) SET n = row.p RETURN row.pk AS pk, elementId(n) AS id"
+        ids[label] = {r["pk"]: r["id"] for part in _parts(rows) for r in _run(driver, database, text, part)}
+    for name, (source, target, _) in RELATIONSHIPS.items():
+        rows = [
+            {"a": ids[source][row[0]], "b": ids[target][row[1]], "p": _properties(name, row[2:])}
+            for row in found.get(name, ())
+        ]
+        text = (
+            "UNWIND $rows AS row MATCH (a) WHERE elementId(a) = row.a MATCH (b) WHERE elementId(b) = row.b "
+            f"CREATE (a)-[r:{name}]->(b) SET r = row.p"
+        )
+        for part in _parts(rows):
+            _run(driver, database, text, part)
+
+
+def clear_server(driver: neo4j.Driver, database: str, namespaces: Sequence[str]) -> None:
+    """Take a test's rows away."""
+    for label in NODES:
+        _run(driver, database, f"MATCH (n:{label}) WHERE n.namespace IN $rows DETACH DELETE n", list(namespaces))
+
+
+def _run(driver: neo4j.Driver, database: str, text: str, rows: Sequence[object]) -> list[neo4j.Record]:
+    return driver.execute_query(text, rows=rows, database_=database).records  # type: ignore[arg-type]
+
+
+def _parts(rows: Sequence[object]) -> list[Sequence[object]]:
+    return [rows[start : start + 5000] for start in range(0, len(rows), 5000)]
+
+
+def _properties(name: str, values: Sequence[object]) -> dict[str, object]:
+    listed = [list(value) if isinstance(value, tuple) else value for value in values]
+    return dict(zip(properties_of(name), listed, strict=True))
+
+
+@dataclass
+class Both:
+    """An embedded copy and a server that hold the same rows."""
+
+    copy: Projection
+    driver: neo4j.Driver
+    database: str
+
+    def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> tuple[Result, Result]:
+        """The answers of the embedded engine and of the server."""
+        return (
+            self.copy.ask(text, parameters, **options),
+            ask_server(self.driver, self.database, text, parameters, **options),
+        )
+
+
+def as_set(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Rows without their order; floats to ten digits, as engines add them up in different orders."""
+    return sorted(repr(tuple(comparable(value) for value in row)) for row in rows)
+
+
+def comparable(value: Any) -> Any:
+    """A value that can be compared over engines."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int | float):
+        return float(f"{value:.10g}")
+    if isinstance(value, Mapping):
+        return sorted((key, comparable(item)) for key, item in value.items() if key not in {"states", "summaries"})
+    if isinstance(value, list | tuple):
+        return [comparable(item) for item in value]
+    return value
