@@ -47,7 +47,7 @@ def start(
     http_port: Annotated[
         int | None, typer.Option("--http-port", min=1, max=65535, help="For Browser; 7474, or a free one.")
     ] = None,
-    heap: Annotated[str | None, typer.Option("--heap", help="Java's heap; 512m for a new folder.")] = None,
+    heap: Annotated[str | None, typer.Option("--heap", help="Java's heap; 1g for a new folder.")] = None,
     page_cache: Annotated[
         str | None, typer.Option("--page-cache", help="Memory for pages of the database; 256m for a new folder.")
     ] = None,

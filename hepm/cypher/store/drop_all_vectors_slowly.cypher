@@ -3,4 +3,4 @@
 MATCH (s:State) WHERE s.embedding IS NOT NULL
 CALL (s) {
     REMOVE s.embedding, s.vector
-} IN TRANSACTIONS OF 5000 ROWS
+} IN TRANSACTIONS OF 1000 ROWS

@@ -24,7 +24,7 @@ from hepm.graph.neo4j_local.versions import DEFAULT, Line, line_of
 
 BOLT_PORT: Final = 7687
 HTTP_PORT: Final = 7474
-HEAP: Final = "512m"
+HEAP: Final = "1g"
 PAGE_CACHE: Final = "256m"
 _SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
 
