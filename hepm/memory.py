@@ -54,7 +54,7 @@ class Memory:
         self._store = store
         self._embedder_named = embedder
         self._embedder_opened: Embedder | None = None
-        self._mirror = Mirror(store, poll_s=poll_s, on_contact=self._deliver if self._outbox else None)
+        self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
         self._policies: dict[tuple[str, float], Policy] = {}
 
     @classmethod

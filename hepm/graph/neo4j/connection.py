@@ -52,7 +52,7 @@ class Connection:
                 login.uri,
                 auth=(login.username, login.password),
                 connection_timeout=PROBE_S,
-                connection_acquisition_timeout=10 * PROBE_S,
+                connection_acquisition_timeout=PROBE_S,
                 max_transaction_retry_time=RETRY_S,
                 notifications_min_severity="OFF",
                 user_agent="hepm",
@@ -68,12 +68,8 @@ class Connection:
     def _probe(self) -> None:
         # Without it a dead server is noticed only after the whole time of retrying.
         self._driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
-        agent = self._driver.get_server_info().agent  # pyright: ignore[reportUnknownMemberType]
-        if (version := version_of(agent)) is not None and version < OLDEST:
-            raise StoreVersionError(
-                f"{self.login.uri} runs {agent}, and hepm needs Neo4j {OLDEST[0]}.{OLDEST[1]} or newer: upgrade it, or "
-                "start one beside it with `hepm neo4j start`."
-            )
+        info = self._driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
+        check_version(info.agent, self.login.uri)
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -145,6 +141,15 @@ def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
     return [tuple(record.values()) for record in result]
 
 
+def check_version(agent: str, uri: str) -> None:
+    """Refuse a server that is too old; one that does not tell its version is taken."""
+    if (version := version_of(agent)) is not None and version < OLDEST:
+        raise StoreVersionError(
+            f"{uri} runs {agent}, and hepm needs Neo4j {OLDEST[0]}.{OLDEST[1]} or newer: upgrade it, or start one "
+            "beside it with `hepm neo4j start`."
+        )
+
+
 def version_of(agent: str) -> tuple[int, int] | None:
     """5.26 of "Neo4j/5.26.30"; None where a server does not say so."""
     match = re.search(r"/(\d+)\.(\d+)", agent)
@@ -154,7 +159,7 @@ def version_of(agent: str) -> tuple[int, int] | None:
 def explain(error: Exception, login: Login) -> StoreError:
     """A driver's error as one sentence that says what to do; it never holds the password."""
     where, code = login.uri, str(getattr(error, "code", None) or "")
-    said = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300]
+    said = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
     for kind, is_meant, sentence in _SENTENCES:
         if is_meant(type(error).__name__, code, said):
             values = {"where": where, "said": said, "user": login.username, "database": login.database}

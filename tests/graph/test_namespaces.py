@@ -1,0 +1,100 @@
+"""Two namespaces with the same tool names never see each other, in any method of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hepm import START, Tool
+from hepm.embed import HashingEmbedder
+from hepm.graph.store import Selection, StateBatch, Store
+from tests.runs import Shelf, trajectory
+
+OURS, THEIRS, NOBODYS = "ours", "theirs", "nobody's"
+
+MINE = Shelf(trajectory("r1", "a", "b", goal="mine", task="t", user="u"), trajectory("r2", "a", success=False))
+OTHERS = Shelf(
+    trajectory("r1", "a", "b", goal="not mine", task="t", user="u"),
+    trajectory("r3", "a", "b", "a", goal="not mine either", task="t", user="u"),
+    trajectory("r4", "b", success=None),
+)
+VECTOR = HashingEmbedder().embed(["mine"])[0]
+
+READS: dict[str, Callable[[Store, str], Any]] = {
+    "totals": lambda store, ns: store.totals(namespace=ns),
+    "find_known": lambda store, ns: store.find_known(["r1", "r2", "r3", "r4"], namespace=ns),
+    "iter_records": lambda store, ns: list(store.iter_records(namespace=ns)),
+    "edges": lambda store, ns: (
+        store.edges(namespace=ns),
+        store.edges(namespace=ns, sources=["a", START]),
+    ),
+    "tools": lambda store, ns: store.tools(namespace=ns),
+    "states_after": lambda store, ns: (
+        plain(store.states_after("a", namespace=ns)),
+        plain(store.states_after("a", namespace=ns, newer_than=1)),
+    ),
+    "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
+    "search_states": lambda store, ns: [
+        (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
+    ],
+    "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
+    "runs_without_vector": lambda store, ns: store.runs_without_vector(namespace=ns),
+    "runs_of": lambda store, ns: store.runs_of(START, "a", namespace=ns, limit=9),
+    "summaries_of": lambda store, ns: store.summaries_of(START, "a", namespace=ns, limit=9),
+    "runs_after": lambda store, ns: [
+        (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
+    ],
+    "orphans": lambda store, ns: store.orphans(namespace=ns),
+}
+WRITES: dict[str, Callable[[Store, str], Any]] = {
+    "add": lambda store, ns: store.add(
+        OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
+    ),
+    "describe": lambda store, ns: store.describe([Tool("a", "theirs"), Tool("z", "theirs")], namespace=ns),
+    "put_vectors": lambda store, ns: store.put_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+    "put_run_vectors": lambda store, ns: store.put_run_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+    "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
+    "forget": lambda store, ns: (
+        store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),
+        store.forget(Selection(user="u"), namespace=ns, replay=OTHERS.replay),
+        store.forget(Selection(environment="shop"), namespace=ns, replay=OTHERS.replay),
+        store.forget(Selection(trajectory="r1"), namespace=ns, replay=OTHERS.replay),
+    ),
+}
+OF_THE_WHOLE_STORE = {"header", "namespaces", "set_embedder", "changes_since", "close", "remote", "runs_a_batch"}
+
+
+def plain(batch: StateBatch) -> object:
+    return list(batch.rows), np.round(batch.vectors_ND, 3).tolist()
+
+
+def everything(store: Store, namespace: str) -> dict[str, object]:
+    return {name: read(store, namespace) for name, read in READS.items()}
+
+
+def test_every_method_of_a_store_is_tried_here() -> None:
+    methods = {name for name in vars(Store) if not name.startswith("_")}
+    assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Store, write: str) -> None:
+    store.add(MINE.runs(), MINE.vectors(MINE.runs()), namespace=OURS, replay=MINE.replay)
+    before, nothing = everything(store, OURS), everything(store, NOBODYS)
+    if write != "add":
+        WRITES["add"](store, THEIRS)
+    WRITES[write](store, THEIRS)
+    assert everything(store, OURS) == before
+    assert everything(store, NOBODYS) == nothing
+    assert not any(value for name, value in nothing.items() if isinstance(value, list | dict))
+
+
+def test_a_crowded_namespace_does_not_starve_the_search_in_a_small_one(store: Store) -> None:
+    crowd = Shelf(*(trajectory(f"r{i}", "a", goal=f"mine {chr(97 + i % 26)}{chr(97 + i // 26)}") for i in range(300)))
+    store.add(crowd.runs(), crowd.vectors(crowd.runs()), namespace=THEIRS, replay=crowd.replay)
+    store.add(MINE.runs(), MINE.vectors(MINE.runs()), namespace=OURS, replay=MINE.replay)
+    found = store.search_states(VECTOR, namespace=OURS, limit=2)
+    assert [row.trajectory for row, _ in found] == ["r1", "r1"]

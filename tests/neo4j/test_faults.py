@@ -1,0 +1,191 @@
+"""A server that dies, processes that write at once: nothing acknowledged is lost or counted twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Trajectory
+from hepm.errors import StoreUnavailableError
+from hepm.ingest import write_run
+from tests.faults.command import hepm
+from tests.neo4j.conftest import Mortal
+from tests.neo4j_server import Neo4jServer
+from tests.runs import trajectory
+
+KILLS = 20
+TOOLS = ("look", "find", "buy", "pay", "send")
+
+
+def some_runs(count: int, prefix: str = "run") -> list[Trajectory]:
+    draw = random.Random(prefix)
+    return [
+        trajectory(
+            f"{prefix}-{number}",
+            *draw.choices([*TOOLS, "look+find"], k=draw.randint(1, 5)),
+            goal=f"see to {draw.choice(['the parcel', 'the letter', 'a refund'])}",
+            success=draw.random() < 0.7,
+        )
+        for number in range(count)
+    ]
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.timeout(900)
+def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mortal: Mortal) -> None:
+    draw = random.Random(11)
+    acknowledged: list[str] = []
+    done = threading.Event()
+
+    def write() -> None:
+        memory = Memory.open(mortal.uri, auth=mortal.auth)
+        number = 0
+        while not done.is_set():
+            batch = some_runs(12, f"batch{number}")
+            try:
+                memory.ingest(batch, namespace="killed")
+            except StoreUnavailableError:
+                time.sleep(0.2)  # it was not acknowledged: the same batch again
+                continue
+            acknowledged.extend(one.id for one in batch)
+            number += 1
+        memory.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write)
+        try:
+            for _ in range(KILLS):
+                before = len(acknowledged)
+                assert until(lambda: len(acknowledged) > before, 60) or writer.done()  # noqa: B023
+                time.sleep(draw.uniform(0.0, 0.4))
+                mortal.kill()
+                mortal.start()
+        finally:
+            done.set()
+        writer.result(timeout=60)
+    with Memory.open(mortal.uri, auth=mortal.auth) as memory:
+        assert memory.examine(namespace="killed") == []
+        stored = [json.loads(line)["id"] for line in memory.export(namespace="killed")]
+    assert len(stored) == len(set(stored))
+    assert set(acknowledged) <= set(stored)
+    assert len(acknowledged) >= 12 * KILLS
+
+
+def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_wait_in_the_outbox(
+    mortal: Mortal, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="hepm")
+    known, later = some_runs(30, "known"), some_runs(30, "later")
+    plain = Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05)
+    patient = Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05, outbox=tmp_path / "outbox")
+    plain.ingest(known, namespace="gone")
+    patient.suggest("look", namespace="gone")
+    before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
+    assert before
+    mortal.kill()
+    try:
+        for memory in (plain, patient):
+            memory.suggest("look", namespace="gone")
+        time.sleep(0.3)
+        found = plain.suggest("look", state="see to the parcel", namespace="gone")
+        assert [s.tool for s in found] == before
+        assert plain.suggest("look", policy="procedural", namespace="gone")[0].runs == ()
+        assert "suggestions go on from what was read before" in caplog.text
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match="no answer"):
+            plain.ingest(later, namespace="gone")
+        assert time.monotonic() - started < 5
+        for part in (later[:10], later[10:]):
+            assert patient.ingest(part, namespace="gone").queued == len(part)
+        assert len(list((tmp_path / "outbox").iterdir())) == 2
+    finally:
+        mortal.start()
+
+    def delivered() -> bool:
+        patient.suggest("look", namespace="gone")
+        return not list((tmp_path / "outbox").iterdir())
+
+    assert until(delivered)
+    assert patient.totals(namespace="gone").trajectories == 60
+    order = [json.loads(line)["id"] for line in patient.export(namespace="gone")]
+    assert order == [run.id for run in known + later]
+    assert patient.examine(namespace="gone") == []
+    assert until(lambda: plain.suggest("look", policy="procedural", namespace="gone")[0].runs[0].startswith("later"))
+    plain.close()
+    patient.close()
+
+
+def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_say_so(
+    server: Neo4jServer, tmp_path: Path
+) -> None:
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.outbox import Outbox
+    from hepm.ingest.prepare import IngestOptions, prepare
+
+    auth, box = (server.username, server.password), Outbox(tmp_path / "outbox")
+    runs = some_runs(5, "twice")
+    prepared = [run for _, run in prepare(runs, ReadOptions(), IngestOptions())]
+    box.put("default", prepared)  # type: ignore[arg-type]
+    box.put("default", prepared)  # type: ignore[arg-type]  # as after a crash between storing and deleting
+    (tmp_path / "outbox" / "0-torn.runs").write_text("{")
+    with Memory.open(server.uri, auth=auth, poll_s=0.01, outbox=tmp_path / "outbox") as memory:
+        assert until(lambda: not memory.suggest("look").ranked and memory.totals().trajectories == 5)
+        assert until(lambda: len(Outbox(tmp_path / "outbox")) == 0)
+        assert memory.examine() == []
+    assert [file.name for file in (tmp_path / "outbox").iterdir()] == ["0-torn.unreadable"]
+
+
+def test_eight_processes_that_write_the_same_tools_at_once_count_every_run_once(
+    server: Neo4jServer, tmp_path: Path
+) -> None:
+    env = {"NEO4J_URI": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
+    runs = some_runs(400)
+    files: list[Path] = []
+    for number in range(8):
+        # Each has half of its runs in common with its neighbour.
+        part = [runs[(number * 50 + i) % 400] for i in range(100)]
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_text("".join(write_run(run) + "\n" for run in part))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda file: hepm("ingest", file, "--json", env=env), files))
+    assert [answer.code for answer in answers] == [0] * 8
+    assert sum(answer.json["stored"] for answer in answers) == 400
+    assert sum(answer.json["duplicates"] for answer in answers) == 400
+    assert hepm("doctor", env=env).out == "all is well\n"
+
+
+def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    with (
+        Memory.open(server.uri, auth=auth, poll_s=0.05) as reader,
+        Memory.open(server.uri, auth=auth) as writer,
+    ):
+        writer.ingest([trajectory(f"a{i}", "look", "buy") for i in range(3)])
+        assert [s.tool for s in reader.suggest("look", policy="procedural")] == ["buy"]
+        writer.ingest([trajectory(f"b{i}", "look", "pay", goal="pay the bill") for i in range(9)])
+
+        def follows() -> bool:
+            found = reader.suggest("look", policy="procedural")
+            similar = reader.suggest("look", state="U: pay the bill\nR: look done\nT: look", policy="episodic")
+            return [s.tool for s in found] == ["pay", "buy"] and [s.tool for s in similar][:1] == ["pay"]
+
+        assert until(follows, 5)
+        writer.forget(trajectory="b0")
+        reader.refresh()
+        assert reader.suggest("look", policy="procedural")[0].support == 8

@@ -1,0 +1,170 @@
+"""Opening a memory on a server: one sentence within five seconds where that cannot be, and no password anywhere."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from hepm import Memory
+from hepm.errors import (
+    EmbedderMismatchError,
+    InputError,
+    StoreAccessError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from hepm.graph.login import Login, is_address
+from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, version_of
+from hepm.graph.neo4j.store import Neo4jStore
+from tests.faults.command import hepm
+from tests.neo4j_server import Neo4jServer
+from tests.runs import trajectory
+
+SECRET = "correct-horse-battery"
+
+
+def login(server: Neo4jServer) -> Login:
+    return Login(server.uri, server.username, server.password, server.database)
+
+
+@contextmanager
+def within_five_seconds() -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < 5
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["bolt", "neo4j"])
+def test_a_server_that_is_not_there_is_told_at_once(scheme: str) -> None:
+    with within_five_seconds(), pytest.raises(StoreUnavailableError, match="hepm neo4j start"):
+        Connection(Login(f"{scheme}://127.0.0.1:{free_port()}", password=SECRET))
+
+
+def test_a_server_that_accepts_and_never_answers_is_told_in_time() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = f"bolt://127.0.0.1:{silent.getsockname()[1]}"
+        with within_five_seconds(), pytest.raises(StoreUnavailableError, match="no answer"):
+            Connection(Login(address, password=SECRET))
+
+
+def test_something_else_on_the_port_is_told_in_time(neo4j_server: Neo4jServer) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        other.settimeout(4)
+        import threading
+
+        def answer() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with within_five_seconds(), pytest.raises(StoreError, match="no answer"):
+            Connection(Login(f"bolt://127.0.0.1:{other.getsockname()[1]}", password=SECRET))
+        thread.join()
+
+
+def test_a_name_that_leads_nowhere_is_told_in_time() -> None:
+    with within_five_seconds(), pytest.raises(StoreUnavailableError, match=r"no-such-host\.invalid"):
+        Connection(Login("bolt://no-such-host.invalid:7687", password=SECRET))
+
+
+def test_a_wrong_password_is_told_without_saying_it(neo4j_server: Neo4jServer) -> None:
+    wrong = replace(login(neo4j_server), password=SECRET)
+    with within_five_seconds(), pytest.raises(StoreAccessError, match="NEO4J_PASSWORD") as caught:
+        Connection(wrong)
+    assert SECRET not in str(caught.value) + repr(caught.value) + repr(caught.value.__cause__) + repr(wrong)
+
+
+def test_a_wrong_database_is_told(neo4j_server: Neo4jServer) -> None:
+    with within_five_seconds(), pytest.raises(StoreError, match=r"no database 'nowhere'.*NEO4J_DATABASE"):
+        Neo4jStore(replace(login(neo4j_server), database="nowhere"))
+
+
+@pytest.mark.parametrize("agent", ["Neo4j/4.4.39", "Neo4j/5.22.0"])
+def test_a_server_that_is_too_old_is_refused(agent: str) -> None:
+    with pytest.raises(StoreVersionError, match=rf"{agent}.*{OLDEST[0]}\.{OLDEST[1]} or newer"):
+        check_version(agent, "bolt://old:7687")
+
+
+@pytest.mark.parametrize("agent", ["Neo4j/5.26.30", "Neo4j/2026.08.1", "Neo4j/5.27-aura", "another server"])
+def test_a_server_that_is_new_enough_or_tells_no_version_is_taken(agent: str) -> None:
+    check_version(agent, "bolt://new:7687")
+    assert version_of(agent) is None or version_of(agent) >= OLDEST
+
+
+def test_a_store_of_a_newer_hepm_is_refused(server: Neo4jServer) -> None:
+    store = Neo4jStore(login(server))
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 99").consume())
+    store.close()
+    with pytest.raises(StoreVersionError, match="schema version 99"):
+        Neo4jStore(login(server))
+
+
+def test_another_embedders_vectors_are_refused_with_the_way_out(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    with Memory.open(server.uri, auth=auth) as memory:
+        memory.ingest(trajectory("r", "a"))
+    with pytest.raises(EmbedderMismatchError, match="hepm reembed"):
+        Memory.open(server.uri, auth=auth, embedder="hepm/hash-256")
+
+
+def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
+    with pytest.raises(InputError, match="NEO4J_PASSWORD") as caught:
+        Memory.open(f"bolt://neo4j:{SECRET}@localhost:7687")
+    assert SECRET not in str(caught.value)
+
+
+def test_addresses_are_told_from_paths() -> None:
+    assert is_address("neo4j+s://db.example.com/sales")
+    assert not any(map(is_address, ["runs.hepm", "C://runs", "neo4j", "./bolt", "http://localhost"]))
+    assert Login.parse("neo4j://db.example.com/sales").database == "sales"
+    assert Login.parse("neo4j://db.example.com", database="sales").uri == "neo4j://db.example.com"
+
+
+def test_no_password_is_logged_however_much_is_logged(
+    neo4j_server: Neo4jServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    Neo4jStore(login(neo4j_server)).close()
+    assert "bolt" in caplog.text.lower()
+    assert neo4j_server.password not in caplog.text
+
+
+def test_migrations_can_be_listed_before_they_run_and_run_on_opening(server: Neo4jServer) -> None:
+    store = Neo4jStore(login(server))
+    assert store.pending_migrations() == {}
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
+    assert list(store.pending_migrations()) == [1]
+    store.close()
+    reopened = Neo4jStore(login(server))
+    assert (reopened.pending_migrations(), reopened.header.schema_version) == ({}, 1)
+    reopened.close()
+
+
+def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(
+    server: Neo4jServer, tmp_path: object
+) -> None:
+    env = {"NEO4J_URI": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        memory.ingest([trajectory("r", "look", "buy"), trajectory("s", "look", "buy")])
+    answer = hepm("suggest", "--after", "look", "--json", env=env)
+    assert [one["tool"] for one in answer.json["tools"]] == ["buy"]
+    gone = hepm("stats", env={**env, "NEO4J_URI": f"bolt://127.0.0.1:{free_port()}"})
+    assert gone.code == 1
+    assert gone.err.startswith("hepm: no answer from")
+    assert gone.err.count("\n") == 1
