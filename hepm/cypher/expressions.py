@@ -6,18 +6,15 @@ Everything here was found by running both engines beside each other; docs/cypher
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hepm.cypher.functions import QUANTIFIERS, written_call
-from hepm.cypher.kinds import Kinds, ValueKind, end_of_case, parts_of
+from hepm.cypher.kinds import Kinds, ValueKind, kind_of_value, parts_of
+from hepm.cypher.loops import LoopWriter, check_names
+from hepm.cypher.operations import write_operation
 from hepm.cypher.patterns import Pattern, PatternReader, outside
-from hepm.cypher.tokens import Token, closing, split_at, until_where, written
-from hepm.errors import QueryError
+from hepm.cypher.tokens import KEYWORDS, Token, closing, end_of_case, split_at, until_where, written
 
-_KEYWORDS: Final = {
-    *("AND", "OR", "XOR", "NOT", "IN", "IS", "NULL", "STARTS", "ENDS", "WITH", "CONTAINS", "TRUE", "FALSE", "DISTINCT"),
-    *("CASE", "WHEN", "THEN", "ELSE", "END", "AS", "WHERE", "ASC", "DESC", "ASCENDING", "DESCENDING"),
-}
 _SIGNS: Final = ("+", "-", "*", "/", "%", "^", "=", "<>", "<", ">", "<=", ">=", "=~", ",", ".")
 
 
@@ -35,17 +32,30 @@ class ExpressionWriter:
         self.patterns = PatternReader(self.write, names)
         self.walks: set[str] = set()
         self.unordered = False
+        self._loops = LoopWriter(self)
 
     def write(self, tokens: Sequence[Token]) -> str:
         """One expression, or several with commas between."""
         text = ""
         at = 0
         while at < len(tokens):
-            piece, following = self._piece(tokens, at)
+            piece, following = write_operation(tokens, at, self) or self._sliced(tokens, at) or self._piece(tokens, at)
             space = " " if tokens[at].apart or (text and text[-1].isalnum() and piece[:1].isalnum()) else ""
             text += space + piece
             at = following
         return text.strip()
+
+    def _sliced(self, tokens: Sequence[Token], at: int) -> tuple[str, int] | None:
+        """What begins here, where slices are taken of it; in brackets, for they bind more loosely in the engine."""
+        if at and tokens[at - 1].is_sign("."):
+            return None
+        first = end = _end_of_operand(tokens, at)
+        slices = ""
+        while end > at and end < len(tokens) and tokens[end].is_sign("["):
+            close = closing(tokens, end)
+            slices += self._slice(tokens[end + 1 : close])
+            end = close + 1
+        return (f"({self.write(tokens[at:first])}{slices})", end) if slices else None
 
     def _piece(self, tokens: Sequence[Token], at: int) -> tuple[str, int]:
         token = tokens[at]
@@ -63,9 +73,9 @@ class ExpressionWriter:
                 raise outside(f"the function …{token.text}()")
         elif token.upper == "CASE":
             return self._case(tokens, at)
-        elif following is not None and following.is_sign("{") and token.upper not in _KEYWORDS:
+        elif following is not None and following.is_sign("{") and token.upper not in KEYWORDS:
             return self._subquery(tokens, at)
-        elif token.upper in _KEYWORDS:
+        elif token.upper in KEYWORDS:
             return token.upper, at + 1
         elif following is not None and following.is_sign("("):
             end = closing(tokens, at + 1)
@@ -76,10 +86,12 @@ class ExpressionWriter:
 
     def _parameter(self, token: Token) -> str:
         value = self.parameters[token.text]
-        if isinstance(value, list | tuple) and None in value:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, list | tuple) and None in cast("list[Any]", value):
             raise outside(f"a null in the list ${token.text}", "leave it out")
-        # The engine takes an untyped null for a boolean.
-        return "NULL" if value is None else written(token)
+        if value is None:  # the engine takes an untyped null for a boolean
+            return "NULL"
+        # Computed with, an integer that is given gets a type of its own, which not every operator takes.
+        return f"CAST({written(token)} AS INT64)" if kind_of_value(value) == "integer" else written(token)
 
     def _sign(self, tokens: Sequence[Token], at: int) -> tuple[str, int]:
         token = tokens[at]
@@ -88,8 +100,6 @@ class ExpressionWriter:
         if token.is_sign("["):
             end = closing(tokens, at)
             inner = tokens[at + 1 : end]
-            if at and _ends_operand(tokens[at - 1]):
-                return self._slice(inner), end + 1
             return self._list(inner), end + 1
         if token.is_sign("{"):
             end = closing(tokens, at)
@@ -139,72 +149,12 @@ class ExpressionWriter:
 
     def _list(self, inner: Sequence[Token]) -> str:
         if len(inner) > 2 and inner[0].is_name and inner[1].upper == "IN":
-            return self._comprehension(inner)
+            return self._loops.comprehension(inner)
         if len(split_at(inner, "|")) > 1:
             raise outside("a pattern comprehension", "use OPTIONAL MATCH and collect()")
         if any(token.upper == "NULL" for token in inner):
             raise outside("a null in a list", "leave it out")
         return f"[{self.write(inner)}]"
-
-    def _comprehension(self, inner: Sequence[Token]) -> str:
-        head, *tail = split_at(inner, "|")
-        source, condition = until_where(head[2:])
-        name = inner[0]
-        items, renamed = self._items(source, name, [*condition, *(tail[0] if tail else ())])
-        if condition:
-            items = f"list_filter({items}, {written(name)} -> {self._of_item(condition, name, renamed)})"
-        if tail and not (renamed and not condition and len(tail[0]) == 3):
-            items = f"list_transform({items}, {written(name)} -> {self._of_item(tail[0], name, renamed)})"
-        elif renamed and not tail:
-            raise outside(
-                "a list of whole nodes or relationships picked by a condition", "return one of their properties"
-            )
-        return items
-
-    def _quantifier(self, function: str, inner: Sequence[Token]) -> str:
-        if len(inner) < 3 or inner[1].upper != "IN":
-            raise outside(f"this use of {function}()", f"write {function}(x IN list WHERE …)")
-        source, condition = until_where(inner[2:])
-        items, renamed = self._items(source, inner[0], condition)
-        test = self._of_item(condition, inner[0], renamed) if condition else written(inner[0])
-        return f"{function}({written(inner[0])} IN {items} WHERE {test})"
-
-    def _items(self, source: Sequence[Token], name: Token, used_in: Sequence[Token]) -> tuple[str, str]:
-        """The list to go through; where it holds nodes or relationships, the one property of them that is used.
-
-        Inside such a loop the engine reads properties of the wrong row, so it is given a list of plain values.
-        """
-        used = {
-            used_in[i + 2].text
-            for i in range(len(used_in) - 2)
-            if used_in[i].text == name.text and used_in[i].is_name and used_in[i + 1].is_sign(".")
-        }
-        if not used:
-            return self.write(source), ""
-        function = source[0].text.lower() if source[0].kind == "word" else ""
-        walk = len(source) == 1 and source[0].text in self.walks
-        if not walk and function not in {"nodes", "relationships"}:
-            raise outside("a property of a list's items inside […] or all(…)", "UNWIND the list")
-        only = used.pop()
-        if used:
-            raise outside("two properties of a path's parts inside one […] or all(…)", "write one for each of them")
-        if not only.isidentifier():  # it goes into the text as a string
-            raise QueryError(f"there is no property {only!r}.")
-        return f"properties({self.write(source)}, '{only}')", only
-
-    def _of_item(self, tokens: Sequence[Token], name: Token, renamed: str) -> str:
-        if not renamed:
-            return self.write(tokens)
-        plain: list[Token] = []
-        at = 0
-        while at < len(tokens):
-            plain.append(tokens[at])
-            if tokens[at].is_name and tokens[at].text == name.text and not (at and tokens[at - 1].is_sign(".")):
-                if at + 2 >= len(tokens) or not tokens[at + 1].is_sign("."):
-                    raise outside("a path's part beside one of its properties inside […] or all(…)", "use its property")
-                at += 2
-            at += 1
-        return self.write(plain)
 
     # Words with brackets behind them
 
@@ -213,10 +163,19 @@ class ExpressionWriter:
         if token.kind == "quoted":
             raise outside(f"the function `{token.text}`")
         if function in QUANTIFIERS:
-            return self._quantifier(function, inner)
+            return self._loops.quantifier(function, inner)
         if function == "collect" and self.unordered:
             raise outside("collect() behind an ORDER BY, whose order the list would not keep,", "sort what is returned")
+        if function == "replace":
+            return self._replacing(inner)
         return written_call(token.text, self._arguments(inner))
+
+    def _replacing(self, inner: Sequence[Token]) -> str:
+        text, *others = [self.write(part) for part in split_at(inner, ",")]
+        if len(others) != 2 or "NULL" in others or any(token.kind not in {"string", "param"} for token in inner[-3::2]):
+            raise outside("replace() with computed texts", "write replace(text, 'this', 'that')")
+        # Once the engine has met a null there, it says null for the rows behind it too.
+        return f"CASE WHEN {text} IS NOT NULL THEN replace(coalesce({text}, ''), {', '.join(others)}) END"
 
     def _arguments(self, inner: Sequence[Token]) -> str:
         if len(inner) == 1 and inner[0].is_sign("*"):
@@ -238,12 +197,16 @@ class ExpressionWriter:
         pattern_tokens, condition = until_where(inner)
         labels = dict(self.patterns.labels)
         pattern = self.patterns.read(pattern_tokens)
-        text = f"{word} {{ MATCH {pattern.text}{self.where(condition, pattern)} }}"
+        text = f"{word} {{ MATCH {pattern.text}{self.where(condition, pattern, inside=word)} }}"
         self.patterns.labels = labels  # names of its own are gone behind it
         return text, end + 1
 
-    def where(self, condition: Sequence[Token], pattern: Pattern) -> str:
+    def where(self, condition: Sequence[Token], pattern: Pattern, *, inside: str = "") -> str:
         """The WHERE of a pattern: what was asked, and that no relationship is taken twice."""
+        if inside:
+            check_names(
+                condition, pattern.names, f"the pattern of {inside}", "match it there too, or ask in WITH … WHERE"
+            )
         asked = [f"({self.write(condition)})"] if condition else []
         return " WHERE " + " AND ".join([*asked, *pattern.distinct]) if asked or pattern.distinct else ""
 
@@ -282,8 +245,23 @@ def _text(tokens: Sequence[Token]) -> str:
 
 def _ends_operand(token: Token) -> bool:
     if token.kind == "word":
-        return token.upper not in _KEYWORDS or token.upper == "END"
+        return token.upper not in KEYWORDS or token.upper == "END"
     return token.kind in {"quoted", "param", "string"} or token.is_sign(")", "]", "}")
+
+
+def _end_of_operand(tokens: Sequence[Token], at: int) -> int:
+    token = tokens[at]
+    if token.is_sign("(", "["):
+        end = closing(tokens, at) + 1
+    elif token.kind in {"param", "string"} or (token.is_name and token.upper not in KEYWORDS):
+        end = at + 1
+        if end < len(tokens) and tokens[end].is_sign("("):
+            end = closing(tokens, end) + 1
+    else:
+        return at
+    while end + 1 < len(tokens) and tokens[end].is_sign(".") and tokens[end + 1].is_name:
+        end += 2
+    return end
 
 
 def _leads_on(tokens: Sequence[Token], at: int, end: int) -> bool:

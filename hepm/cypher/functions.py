@@ -12,7 +12,7 @@ _AS_THEY_ARE: Final = {
     for name in (
         "count", "avg", "min", "max", "collect", "percentileCont", "percentileDisc",
         "coalesce", "size", "length", "nodes", "range",
-        "toLower", "toUpper", "trim", "ltrim", "rtrim", "left", "right", "replace",
+        "toLower", "toUpper", "trim", "ltrim", "rtrim", "left", "right",
         "abs", "ceil", "floor", "sqrt", "sign", "log10",
     )
 }  # fmt: skip
@@ -32,9 +32,9 @@ _WRITTEN_OUT: Final[Mapping[str, str]] = {
     "type": "CASE WHEN {0} IS NOT NULL THEN label({0}) END",
     "labels": "CASE WHEN {0} IS NOT NULL THEN [label({0})] END",
 }
-QUANTIFIERS: Final = {"all", "any", "none", "single"}
+QUANTIFIERS: Final = {"all", "any", "none"}
 FUNCTIONS: Final = sorted(
-    {*_AS_THEY_ARE.values(), "sum", "head", "last", "toFloat", "labels", "relationships", "type", "log"}
+    {*_AS_THEY_ARE.values(), "sum", "head", "last", "toFloat", "labels", "replace", "relationships", "type", "log"}
     | {"startNode", "endNode"} | QUANTIFIERS
 )  # fmt: skip
 
@@ -45,6 +45,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "id": "compare the nodes themselves, or return their names",
     "elementid": "compare the nodes themselves, or return their names",
     "exists": "write EXISTS { … }, or IS NOT NULL",
+    "single": "UNWIND the list and count",
     "reduce": "UNWIND the list and aggregate",
     "substring": "use left() and right()",
     "shortestpath": "write it in MATCH, as allShortestPaths",

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from hepm.cypher.model import type_of
-from hepm.cypher.tokens import Token, closing, split_at
-from hepm.errors import QueryError
+from hepm.cypher.tokens import Token, closing, end_of_case, split_at
 
 ValueKind: TypeAlias = Literal["integer", "float", "string", "boolean", "other", "null", "unknown"]
 
@@ -24,7 +23,7 @@ _FUNCTIONS: Final[Mapping[str, ValueKind]] = {
         "float",
     ),
     **dict.fromkeys(("tolower", "toupper", "trim", "ltrim", "rtrim", "left", "right", "replace", "type"), "string"),
-    **dict.fromkeys(("all", "any", "none", "single"), "boolean"),
+    **dict.fromkeys(("all", "any", "none"), "boolean"),
     **dict.fromkeys(("collect", "nodes", "relationships", "labels", "range", "startnode", "endnode"), "other"),
 }
 _LIKE_THEIR_ARGUMENTS: Final = {"sum", "min", "max", "abs", "coalesce", "percentiledisc"}
@@ -50,7 +49,7 @@ class Kinds:
         first = tokens[0]
         if first.is_sign("(") and closing(tokens, 0) == len(tokens) - 1:
             return self.of(tokens[1:-1])
-        if first.upper == "CASE" and tokens[-1].upper == "END":
+        if first.upper == "CASE" and end_of_case(tokens, 0) == len(tokens) - 1:
             return self.common([self.of(branch) for branch in results_of(tokens[1:-1])])
         return self._of_operation(tokens) or self._of_operand(tokens)
 
@@ -66,7 +65,7 @@ class Kinds:
         return "null" if token.upper == "NULL" else self._names.get(token.text, "unknown")
 
     def _of_operation(self, tokens: Sequence[Token]) -> ValueKind | None:
-        outer = [token for part in split_at(tokens) for token in _outside_brackets(part)]
+        outer = _outside_brackets(tokens)
         if any(token.upper in _LOGIC or token.is_sign("=", "<>", "<", ">", "<=", ">=", "=~") for token in outer):
             return "boolean"
         if any(token.is_sign("^") for token in outer):
@@ -142,17 +141,9 @@ def _outside_brackets(tokens: Sequence[Token]) -> list[Token]:
     while at < len(tokens):
         if tokens[at].is_sign("(", "[", "{"):
             at = closing(tokens, at)
+        elif tokens[at].upper == "CASE":
+            at = end_of_case(tokens, at)
         else:
             found.append(tokens[at])
         at += 1
     return found
-
-
-def end_of_case(tokens: Sequence[Token], at: int) -> int:
-    """Where the CASE that begins at `at` ends."""
-    depth = 0
-    for index in range(at, len(tokens)):
-        depth += (tokens[index].upper == "CASE") - (tokens[index].upper == "END")
-        if depth == 0:
-            return index
-    raise QueryError("a CASE lacks its END.")

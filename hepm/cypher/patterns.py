@@ -49,12 +49,14 @@ class Pattern:
         text: For the embedded engine.
         distinct: Conditions that keep relationships apart.
         paths: Names of paths.
+        names: Names of nodes, relationships and paths.
     """
 
     text: str = ""
     distinct: list[str] = field(default_factory=list[str])
     relationships: list[Relationship] = field(default_factory=list[Relationship])
     paths: list[str] = field(default_factory=list[str])
+    names: set[str] = field(default_factory=set[str])
     shortest: bool = False
 
 
@@ -73,7 +75,8 @@ class PatternReader:
         found = Pattern()
         parts = split_at(tokens, ",")
         texts = [self._path(part, found, alone=len(parts) == 1) for part in parts]
-        self.variables.update(self.labels, found.paths, (one.name.strip("`") for one in found.relationships))
+        found.names.update(found.paths, (one.name.strip("`") for one in found.relationships))
+        self.variables |= found.names
         found.text = ", ".join(texts)
         for one, other in combinations(found.relationships, 2):
             if one.name == other.name:
@@ -108,7 +111,7 @@ class PatternReader:
         if not tokens or not tokens[0].is_sign("("):
             raise outside("a pattern that does not begin with (", "write patterns like (a)-[r:NEXT]->(b)")
         end = closing(tokens, 0)
-        text, left = self._node(tokens[1:end])
+        text, left = self._node(tokens[1:end], found)
         at = end + 1
         while at < len(tokens) and (tokens[at].is_sign("-") or _backwards(tokens, at)):
             backwards = tokens[at].is_sign("<")
@@ -116,18 +119,19 @@ class PatternReader:
             if at >= len(tokens) or not tokens[at].is_sign("("):
                 raise outside("a relationship that leads to no node", "write patterns like (a)-[r:NEXT]->(b)")
             end = closing(tokens, at)
-            node, right = self._node(tokens[at + 1 : end])
+            node, right = self._node(tokens[at + 1 : end], found)
             self._check_ends(found.relationships[-1], *((right, left) if backwards else (left, right)))
             text += link + node
             left = right
             at = end + 1
         return text, at
 
-    def _node(self, inner: Sequence[Token]) -> tuple[str, str]:
+    def _node(self, inner: Sequence[Token], found: Pattern) -> tuple[str, str]:
         """A node's text, and the name under which its labels are known."""
         name, rest = _name(inner)
         labels, rest = _labels(rest, known=tuple(NODES), what="label")
         key = name.strip("`") or next(self._names)
+        found.names.add(key)
         self.labels[key] = frozenset(labels or NODES) & self.labels.get(key, frozenset(NODES))
         return f"({name}{':' + '|'.join(labels) if labels else ''}{self._properties(rest)})", key
 

@@ -190,7 +190,8 @@ class _Query:
         if pattern.shortest and any(token.text in {*pattern.paths, *walks} for token in condition):
             raise outside("a condition on the path inside the MATCH of allShortestPaths", "put it behind a WITH")
         self._writer.walks |= walks
-        return f"{word} {pattern.text}{self._writer.where(condition, pattern)}"
+        inside = word if word == "OPTIONAL MATCH" else ""
+        return f"{word} {pattern.text}{self._writer.where(condition, pattern, inside=inside)}"
 
     def _unwind(self, inner: Sequence[Token], parts: Mapping[str, Sequence[Token]]) -> str:
         _only(parts, of="UNWIND")
@@ -245,7 +246,7 @@ class _Query:
             text += f" ORDER BY {self._writer.write(order)}"
         for name in ("SKIP", "LIMIT"):
             if name in parts:
-                text += f" {name} {self._writer.write(parts[name])}"
+                text += f" {name} {_amount(name, parts[name])}"
         return text
 
     def _items(self, items: Sequence[Sequence[Token]], word: str) -> str:
@@ -285,6 +286,12 @@ def _aliased(item: Sequence[Token]) -> tuple[Sequence[Token], Token | None]:
     if len(item) > 2 and item[-2].upper == "AS" and item[-1].is_name:
         return item[:-2], item[-1]
     return item, None
+
+
+def _amount(word: str, tokens: Sequence[Token]) -> str:
+    if len(tokens) != 1 or tokens[0].kind not in {"number", "param"}:
+        raise outside(f"a computed {word}", "write a number, or a parameter that is one")
+    return written(tokens[0])
 
 
 def _only(parts: Mapping[str, Sequence[Token]], *allowed: str, of: str) -> None:

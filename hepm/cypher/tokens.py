@@ -44,6 +44,12 @@ class Token(NamedTuple):
         return self.kind in {"word", "quoted"}
 
 
+KEYWORDS: Final = {
+    *("AND", "OR", "XOR", "NOT", "IN", "IS", "NULL", "STARTS", "ENDS", "WITH", "CONTAINS", "TRUE", "FALSE", "DISTINCT"),
+    *("CASE", "WHEN", "THEN", "ELSE", "END", "AS", "WHERE", "ASC", "DESC", "ASCENDING", "DESCENDING"),
+}
+"""Words that name nothing in an expression."""
+
 _TOKEN: Final = re.compile(
     r"""
     (?P<space> \s+ | //[^\n\r]* | /\*.*?\*/ )
@@ -150,13 +156,13 @@ def closing(tokens: Sequence[Token], at: int) -> int:
 
 
 def split_at(tokens: Sequence[Token], *signs: str) -> list[list[Token]]:
-    """Parts between these signs, where they stand in no bracket."""
+    """Parts between these signs, where they stand in no bracket and no CASE."""
     parts: list[list[Token]] = [[]]
     index = 0
     while index < len(tokens):
         token = tokens[index]
-        if token.is_sign("(", "[", "{"):
-            end = closing(tokens, index)
+        if token.is_sign("(", "[", "{") or token.upper == "CASE":
+            end = end_of_case(tokens, index) if token.upper == "CASE" else closing(tokens, index)
             parts[-1].extend(tokens[index : end + 1])
             index = end
         elif token.is_sign(*signs):
@@ -175,3 +181,13 @@ def until_where(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Toke
         if depth == 0 and token.upper == "WHERE":
             return tokens[:index], tokens[index + 1 :]
     return tokens, ()
+
+
+def end_of_case(tokens: Sequence[Token], at: int) -> int:
+    """Where the CASE that begins at `at` ends."""
+    depth = 0
+    for index in range(at, len(tokens)):
+        depth += (tokens[index].upper == "CASE") - (tokens[index].upper == "END")
+        if depth == 0:
+            return index
+    raise QueryError("a CASE lacks its END.")
