@@ -19,6 +19,7 @@ from hepm.graph.opening import open_store
 from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
+from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.outbox import Outbox
 from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, replay_with
@@ -281,6 +282,23 @@ class Memory:
         return examine(
             self._store, self._mirror.namespace(namespace), namespace=namespace, replay=replay_with(self.embedder)
         )
+
+    def copy_to(
+        self,
+        target: Memory,
+        *,
+        namespaces: Sequence[str] | None = None,
+        on_progress: Callable[[int], object] | None = None,
+    ) -> Iterator[Copied]:
+        """Copy namespaces into another memory, all by default; each is verified count by count at its end.
+
+        Repeated, it goes on where it stopped. Lazy: nothing happens but as the results are taken.
+        """
+        wanted = self.namespaces() if namespaces is None else namespaces
+        try:
+            yield from copy_store(self._store, target._store, namespaces=wanted, on_progress=on_progress)
+        finally:
+            target._mirror.catch_up()
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Make every count, state and vector again from the stored runs, in one transaction."""

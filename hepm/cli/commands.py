@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from hepm.cli.copy import copy
 from hepm.cli.cypher import cypher
 from hepm.cli.demo import demo
 from hepm.cli.doctor import doctor
@@ -36,6 +37,7 @@ app.command()(view)
 app.command()(cypher)
 app.command("export")(export_runs)
 app.command("import")(import_runs)
+app.command()(copy)
 app.command()(forget)
 app.command()(doctor)
 app.command()(reembed)

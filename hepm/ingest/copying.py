@@ -1,0 +1,117 @@
+"""From one store to another: what is there already is passed over, so that a copy goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from hepm.errors import InputError
+from hepm.graph.comparison import differences
+from hepm.graph.delta import Run
+from hepm.graph.store import FloatArray, Store
+from hepm.ingest.digest import content_digest
+from hepm.ingest.hepm import parse_run
+from hepm.ingest.pipeline import replay_with
+from hepm.ingest.transitions import transitions
+from hepm.types import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What became of one namespace.
+
+    Attributes:
+        runs: How many the source holds.
+        stored: How many of them were new to the target.
+        differences: What the two hold differently afterwards, in sentences; empty after a copy that went well.
+    """
+
+    namespace: str
+    runs: int
+    stored: int
+    differences: tuple[str, ...]
+
+
+def copy_store(
+    source: Store, target: Store, *, namespaces: Sequence[str], on_progress: Callable[[int], object] | None = None
+) -> Iterator[Copied]:
+    """Copy namespaces with their records, counts, states, vectors and descriptions; each is verified at its end.
+
+    Args:
+        on_progress: Called with the number of runs looked at so far.
+    Raises:
+        InputError: the two count differently, or hold different embedders' vectors.
+    """
+    _agree(source, target)
+    seen = 0
+    for namespace in namespaces:
+        vectors = _vectors(source, namespace)
+        runs = stored = 0
+        records = ((name, record) for name, record, _ in source.iter_records(namespace=namespace))
+        while batch := list(islice(records, target.runs_a_batch)):
+            stored += _add(target, batch, vectors, namespace)
+            runs += len(batch)
+            seen += len(batch)
+            if on_progress is not None:
+                on_progress(seen)
+        _describe(source, target, namespace)
+        yield Copied(namespace, runs, stored, tuple(differences(source, target, namespace=namespace)))
+
+
+def _agree(source: Store, target: Store) -> None:
+    mine, theirs = source.header, target.header
+    if mine.counting != theirs.counting or mine.states_per_move != theirs.states_per_move:
+        raise InputError(
+            f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
+            f"the target {theirs.counting!r} and {theirs.states_per_move}: copy into a new store, or export and import."
+        )
+    if not mine.embedder:
+        return
+    if not theirs.embedder:
+        target.set_embedder(mine.embedder, mine.dimensions)
+    elif theirs.embedder != mine.embedder:
+        raise InputError(
+            f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "
+            f"`hepm reembed --embedder {theirs.embedder}` on the source first, or copy into a new store."
+        )
+
+
+def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
+    """The vectors of the wordings that stand, and of what users said: nothing is embedded again."""
+    batch = source.states_newer_than(0, namespace=namespace)
+    by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
+    found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
+    said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
+    for name, record, _ in source.iter_records(namespace=namespace):
+        if name in said:
+            found[_run(record).said] = said[name]
+    return found
+
+
+def _add(target: Store, records: Sequence[tuple[str, str]], vectors: Mapping[str, FloatArray], namespace: str) -> int:
+    known = target.find_known([name for name, _ in records], namespace=namespace)
+    runs = [_run(record) for _, record in records]
+    new = [run for run in runs if run.id not in known or run.success not in (None, known[run.id].success)]
+    if not new:
+        return 0
+    embedder = target.header.embedder if vectors else None
+    replay = replay_with(None)
+    return len(target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
+
+
+def _run(record: str) -> Run:
+    trajectory = parse_run(record)
+    return Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)
+
+
+def _describe(source: Store, target: Store, namespace: str) -> None:
+    told = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
+    missing: Iterable[Tool] = [
+        Tool(row.name, row.description, json.loads(row.parameters))
+        for row in source.tools(namespace=namespace)
+        if told.get(row.name) != row[1:3]
+    ]
+    if found := list(missing):
+        target.describe(found, namespace=namespace)

@@ -1,0 +1,95 @@
+"""`hepm copy` between a file and a server, both ways, interrupted and repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Tool
+from hepm.graph.comparison import differences
+from hepm.graph.opening import open_store
+from tests.faults.command import hepm
+from tests.neo4j.test_faults import some_runs
+from tests.neo4j_server import Neo4jServer
+from tests.runs import trajectory
+
+
+@pytest.fixture
+def env(server: Neo4jServer) -> Mapping[str, str]:
+    return {"NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
+
+
+def filled(path: Path) -> str:
+    with Memory.open(path) as memory:
+        memory.ingest(some_runs(60), namespace="one", tools=[Tool("look", "looks it up", {"type": "object"})])
+        memory.ingest([*some_runs(20, "other"), trajectory("open", "look", success=None)], namespace="two")
+    return str(path)
+
+
+def test_a_memory_copied_to_a_server_and_back_holds_the_same(
+    server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
+) -> None:
+    source, back = filled(tmp_path / "a.hepm"), str(tmp_path / "back.hepm")
+    there = hepm("copy", source, server.uri, env=env)
+    assert there.out == (
+        "one: 60 runs copied; both hold the same\n"
+        "two: 21 runs copied; both hold the same\n"
+    )  # fmt: skip
+    assert hepm("copy", server.uri, back, "--json", env=env).json["copied"][0]["differences"] == []
+    stores = open_store(source), open_store(back)
+    assert [differences(*stores, namespace=name) for name in ("one", "two")] == [[], []]
+    for store in stores:
+        store.close()
+    with Memory.open(source) as one, Memory.open(back) as other:
+        asked = {"state": "see to the parcel", "namespace": "one"}
+        assert repr(one.suggest("look", **asked).ranked) == repr(other.suggest("look", **asked).ranked)
+
+
+def test_a_copy_that_was_cut_short_goes_on_where_it_stopped(
+    server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
+) -> None:
+    source = filled(tmp_path / "a.hepm")
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        memory.ingest(some_runs(25), namespace="one")
+    answer = hepm("copy", source, server.uri, "--namespace", "one", env=env)
+    assert answer.out == "one: 35 runs copied, 25 known before; both hold the same\n"
+
+
+def test_a_target_that_held_other_runs_is_told_apart_count_by_count(
+    server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
+) -> None:
+    source = filled(tmp_path / "a.hepm")
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        memory.ingest(trajectory("mine", "look", "buy"), namespace="one")
+    answer = hepm("copy", source, server.uri, "-n", "one", env=env)
+    assert answer.code == 1
+    assert "trajectories: 60 and 61" in answer.out
+    assert "1 runs differ, such as mine" in answer.out
+
+
+def test_other_counting_or_another_embedder_is_refused(tmp_path: Path) -> None:
+    source = filled(tmp_path / "a.hepm")
+    with Memory.open(tmp_path / "short.hepm", counting="shortest") as memory:
+        memory.ingest(trajectory("r", "a"))
+    answer = hepm("copy", source, tmp_path / "short.hepm")
+    assert (answer.code, "counts 'shortest' runs" in answer.err) == (1, True)
+    with Memory.open(tmp_path / "other.hepm", embedder="hepm/hash-256") as memory:
+        memory.ingest(trajectory("r", "a"))
+    answer = hepm("copy", source, tmp_path / "other.hepm")
+    assert (answer.code, "hepm reembed" in answer.err) == (1, True)
+    assert hepm("copy", source, source).code == 2
+
+
+def test_an_export_of_a_server_is_that_of_the_file_it_was_copied_from(
+    server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
+) -> None:
+    source = filled(tmp_path / "a.hepm")
+    hepm("copy", source, server.uri, env=env)
+    mine = hepm("export", "-", "--store", source, "-n", "one")
+    theirs = hepm("export", "-", "--store", server.uri, "-n", "one", env=env)
+    assert (theirs.code, theirs.out) == (0, mine.out)
+    (tmp_path / "runs.jsonl").write_text(theirs.out)
+    again = hepm("import", tmp_path / "runs.jsonl", "--store", server.uri, "-n", "three", "--json", env=env)
+    assert again.json["stored"] == 60
