@@ -44,7 +44,7 @@ class Connection:
             import neo4j
         except ImportError as error:
             raise MissingExtraError(
-                "a memory in Neo4j needs its driver: pip install 'hepm[neo4j]', and neo4j-rust-ext to make it faster"
+                "a memory in Neo4j needs its driver: pip install 'hepm[neo4j-fast]', or 'hepm[neo4j]' in plain Python"
             ) from error
         self.login = login
         with self.guarded():
