@@ -13,7 +13,7 @@ import typer
 from hepm.cli.options import JsonOption
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
-from hepm.errors import LocalServerError
+from hepm.errors import InputError, LocalServerError
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ FolderOption = Annotated[
     typer.Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Holds the server's data, logs, settings and password."),
 ]
 FOLDER: Final = Path("neo4j")
+FAVOURITES: Final = Path("hepm-favourites.zip")
 NOT_RUNNING: Final = 3
 
 app = typer.Typer(
@@ -149,6 +150,34 @@ def logs(
     if follow:
         for line in following(log):
             print(line, flush=True)
+
+
+@app.command()
+def style() -> None:
+    """Print the style for Neo4j Browser in GraSS; dropped onto its window as a file, it is taken.
+
+    Example: `hepm neo4j style > style.grass`
+    """
+    from hepm.cypher.browser.favourites import style
+
+    print(style(), end="")
+
+
+@app.command()
+def favourites(
+    file: Annotated[Path, typer.Argument(help="The archive to write.")] = FAVOURITES,
+) -> None:
+    """Write the library as favourites for Neo4j Browser: an archive to drop onto its window.
+
+    Example: `hepm neo4j favourites`
+    """
+    from hepm.cypher.browser.favourites import favourites
+
+    try:
+        file.write_bytes(favourites())
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror}") from error
+    print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
 
 
 class _Progress:

@@ -1,0 +1,1 @@
+"""What Neo4j Browser takes in: a style, and the library as favourites."""

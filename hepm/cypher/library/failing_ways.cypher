@@ -1,0 +1,9 @@
+// Which ways do most failed runs take?
+// Params:  $namespace string, $limit int = 25
+// Returns: way path, failures int, failure_share float
+// Picture: yes
+MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->(:Tool)
+WHERE r.failures > 0
+RETURN p AS way, r.failures AS failures, r.failure_share AS failure_share
+ORDER BY failures DESC
+LIMIT $limit

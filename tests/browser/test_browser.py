@@ -1,0 +1,208 @@
+"""Neo4j Browser on a real server, driven by Chromium: what a newcomer drops onto it, clicks and sees.
+
+Without Chromium it is skipped with a reason; where CI=true it has to run.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.cypher.browser.favourites import favourites, rules, scripts, style
+from hepm.cypher.questions import questions
+from hepm.graph.neo4j_local import LocalServer
+from tests.neo4j_server import Neo4jServer, emptied
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+QUIET = ("no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync")
+LONG = "estimate_drive_feasibility_by_mileage_and_range"
+PICTURES = [name for name, question in questions().items() if question.picture]
+
+
+def run_of(number: int, tools: list[str], *, success: bool) -> Trajectory:
+    turns = [Turn("user", f"Please return order number {number}.")]
+    turns += [Turn("assistant", calls=(ToolCall(tool, result="done"),)) for tool in tools]
+    return Trajectory(f"run-{number}", turns=tuple(turns), outcome=Outcome(float(success), success), task=f"{number}")
+
+
+RUNS = [
+    *(run_of(i, ["find_user_id_by_email", "get_order_details", LONG, "return_items"], success=True) for i in range(4)),
+    *(run_of(i, ["find_user_id_by_email", "get_order_details", "cancel_order"], success=False) for i in range(4, 7)),
+]
+
+
+class Browser:
+    """The page of Neo4j Browser, logged in."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        page.set_default_timeout(30_000)
+
+    def log_in(self, server: LocalServer) -> None:
+        status = server.status()
+        self.page.goto(f"{status.browser}?dbms=bolt://localhost:{status.bolt_port}")
+        self.page.fill('[data-testid="username"]', status.username)
+        self.page.fill('[data-testid="password"]', server.password)
+        self.page.click('[data-testid="connect"]')
+        self.page.wait_for_selector("text=Connection credentials")
+
+    def drop(self, name: str, content: bytes) -> None:
+        """What dropping a file onto the window does."""
+        self.page.evaluate(
+            """([name, content]) => {
+              const dropped = new DataTransfer();
+              dropped.items.add(new File([Uint8Array.from(atob(content), (c) => c.charCodeAt(0))], name));
+              const event = new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: dropped });
+              document.querySelector(".filedrop").dispatchEvent(event);
+            }""",
+            [name, base64.b64encode(content).decode()],
+        )
+
+    def run(self, text: str) -> None:
+        editor = self.page.locator(".monaco-editor").first
+        editor.click()
+        self.page.keyboard.insert_text(text)
+        self.page.keyboard.press("Control+Enter")
+
+    def answer(self, text: str) -> str:
+        """The frame that shows what a command did, once it holds a text."""
+        frame = self.page.locator("article", has_text=text).first
+        frame.wait_for()
+        return frame.inner_text()
+
+    def draw(self, query: str) -> None:
+        """Run a query in an empty window and wait for its picture."""
+        self.page.wait_for_timeout(200)
+        self.run(":clear")
+        self.page.wait_for_selector("article", state="detached")
+        self.run(query)
+        self.page.wait_for_selector("article g.node text.caption")
+
+    def captions(self, of: str = "node") -> list[str]:
+        """What is written in the circles, or on the arrows, once the drawing has come to rest."""
+        self.page.wait_for_timeout(1_000)
+        lines = "(group) => [...group.querySelectorAll('text')].map((line) => line.textContent.trim()).join(' ')"
+        return self.page.evaluate(f"[...document.querySelectorAll('article g.{of}')].map({lines})")
+
+    @contextmanager
+    def favourites(self) -> Iterator[None]:
+        """With the drawer under the star open."""
+        self.page.click('[data-testid="navigationFavorites"]')
+        for folder in ("hepm", "hepm pictures", "hepm questions"):
+            self.page.click(f'[data-testid="expandFolder-{folder}"]')
+        yield
+        self.page.click('[data-testid="navigationFavorites"]')
+
+
+@pytest.fixture(scope="module")
+def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """A server that brings Browser along, with a few runs; NEO4J_URI may name one that does not."""
+    local = neo4j_server.local
+    own = None if local else LocalServer(tmp_path_factory.mktemp("browser"), say=print)
+    if own:
+        own.start(timeout_s=240)
+    found = local or own
+    assert found is not None
+    try:
+        status = found.status()
+        assert status.uri is not None
+        emptied(Neo4jServer(status.uri, status.username, found.password, "neo4j", found))
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("NEO4J_USERNAME", status.username)
+            environment.setenv("NEO4J_PASSWORD", found.password)
+            with Memory.open(status.uri) as memory:
+                memory.ingest(RUNS, namespace="shop")
+        yield found
+    finally:
+        if own:
+            own.stop()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright_there = importlib.util.find_spec("playwright") is not None
+    if CHROMIUM is None or not playwright_there:
+        sentence = "no browser to look with: apt-get install chromium, pip install playwright"
+        if os.environ.get("CI") == "true":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    from playwright.sync_api import sync_playwright  # only where it is installed
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in QUIET])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:
+    """Logged in, with the style and the favourites dropped onto it and the three that prepare it run."""
+    opened = Browser(chromium.new_page(viewport={"width": 1400, "height": 900}))
+    opened.log_in(server)
+    opened.drop("hepm-favourites.zip", favourites())
+    opened.page.wait_for_timeout(500)
+    with opened.favourites():
+        for number, sign in (("1. Style", "diameter: "), ("2. Draw", '"autoComplete": false'), ("3. Values", "shop")):
+            item = opened.page.locator('[data-testid="savedScriptListItem"]', has_text=number)
+            item.locator('[data-testid="savedScriptsButton-Run"]').click()
+            opened.answer(sign)
+    yield opened
+    opened.page.close()
+
+
+def test_browser_lists_the_library_under_the_star(browser: Browser):
+    with browser.favourites():
+        shown = browser.page.locator('[data-testid^="scriptTitle-"]').all_inner_texts()
+    expected = [f"{name}: {question.asks}" for name, question in questions().items()]
+    assert set(expected) <= set(shown)
+    assert len(shown) == len(scripts())
+
+
+def test_the_style_dropped_as_a_file_is_taken_whole(browser: Browser):
+    browser.run(":clear")
+    browser.page.wait_for_selector("article", state="detached")
+    browser.drop("style.grass", style().encode())
+    taken = browser.answer("diameter: ")
+    for selector, declared in rules(style()).items():
+        assert f"{selector} {{" in taken
+        assert all(f"{key}: " in taken and value in taken for key, value in declared.items())
+
+
+def test_names_of_tools_are_written_in_full(browser: Browser):
+    browser.draw("MATCH (a)-[r:NEXT]->(b) RETURN *")
+    assert sorted(browser.captions()) == sorted({"<START>", *(call.name for run in RUNS for call in run.calls())})
+
+
+def test_arrows_tell_successes_and_failures(browser: Browser):
+    browser.draw("MATCH (a)-[r:NEXT]->(b) RETURN *")
+    assert sorted(browser.captions("relationship")) == sorted(["4✓ 3✗", "4✓ 3✗", "4✓ 0✗", "4✓ 0✗", "0✓ 3✗"])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_favourite_draws_its_picture_with_the_values_that_the_third_one_set(name: str, browser: Browser):
+    browser.draw(scripts()[f"hepm pictures/{name}.cypher"])
+    captions = browser.captions()
+    assert len(captions) >= 2
+    assert "" not in captions
+
+
+def test_only_the_ways_asked_for_are_drawn(browser: Browser):
+    browser.draw(
+        "MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->() RETURN p ORDER BY r.support DESC, r.failures LIMIT 2"
+    )
+    assert len(browser.captions("relationship")) == 2
+
+
+def test_every_parameter_of_the_library_gets_a_value():
+    text = scripts()["hepm/3.cypher"]
+    for question in questions().values():
+        for parameter in question.parameters:
+            assert f"AS {parameter.name}" in text or f"{parameter.name}," in text, parameter.name
