@@ -1,0 +1,95 @@
+"""Every Cypher statement of the store: a file that tells its parameters, and is used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import neo4j
+import pytest
+
+import hepm.cypher
+from hepm.cypher.statements import migrations, schema_statement, statement
+from tests.neo4j_server import Neo4jServer
+
+ROOM = Path(hepm.cypher.__file__).parent
+STORE = sorted((ROOM / "store").glob("*.cypher"))
+CODE = "".join(path.read_text() for path in (ROOM.parent / "graph" / "neo4j").glob("*.py"))
+PARAMETER = re.compile(r"\$(\w+)")
+# Asked of the whole memory, or on nodes named by hashes that hold the namespace.
+WITHOUT_NAMESPACE = re.compile(
+    r"\(m:Memory|:Change|\(n:Namespace\)|row\.uid|\$uid|UNWIND \$|db\.|\$edge|\$task_uid|\$source"
+)
+
+
+def head_and_body(text: str) -> tuple[str, str]:
+    lines = text.splitlines()
+    count = next(number for number, line in enumerate(lines) if not line.startswith("//"))
+    return "\n".join(lines[:count]), "\n".join(lines[count:])
+
+
+@pytest.mark.parametrize(
+    "path", [*STORE, *(ROOM / "schema").glob("*state_embedding.cypher")], ids=lambda path: path.stem
+)
+def test_a_statement_says_what_it_does_and_names_exactly_its_parameters(path: Path) -> None:
+    head, body = head_and_body(path.read_text())
+    assert head.startswith("// ")
+    told = re.search(r"^// Params:  (.*)$", head, re.MULTILINE)
+    assert told is not None
+    assert set(PARAMETER.findall(told[1])) == set(PARAMETER.findall(body))
+    assert ("RETURN" in body) == ("// Returns:" in head)
+
+
+@pytest.mark.parametrize("path", STORE, ids=lambda path: path.stem)
+def test_a_statement_is_used_and_stays_inside_a_namespace(path: Path) -> None:
+    assert f'"{path.stem}"' in CODE
+    _, body = head_and_body(path.read_text())
+    of_all = path.stem.startswith("drop_all_")
+    assert of_all or "$space" in body or WITHOUT_NAMESPACE.search(body)
+
+
+def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
+    assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
+    assert schema_statement("drop_state_embedding").startswith("DROP INDEX")
+    assert [version for version, _, _ in migrations()] == [1]
+    assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
+
+
+def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: Neo4jServer) -> None:
+    named = {
+        index.strip()
+        for path in STORE
+        for line in re.findall(r"^// Index:   (.*)$", path.read_text(), re.MULTILINE)
+        for index in line.split(",")
+    }
+    made = {
+        word
+        for _, _, texts in migrations()
+        for text in texts
+        for word in re.findall(r"(?:INDEX|CONSTRAINT) (\w+)", text)
+    }
+    assert named <= made | {"state_embedding"}
+
+
+@pytest.mark.parametrize("path", STORE, ids=lambda path: path.stem)
+def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(
+    neo4j_server: Neo4jServer, path: Path
+) -> None:
+    from hepm.graph.login import Login
+    from hepm.graph.neo4j.store import Neo4jStore
+
+    login = Login(neo4j_server.uri, neo4j_server.username, neo4j_server.password, neo4j_server.database)
+    Neo4jStore(login).close()  # makes the schema
+    if "IN TRANSACTIONS" in path.read_text() or path.stem in (
+        "drop_all_vectors",
+        "drop_all_said_vectors",
+        "namespaces",
+    ):
+        return  # they read everything
+    samples = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "space": "x", "uid": "x"}
+    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves")}
+    values = {name: samples.get(name, 1) for name in PARAMETER.findall(path.read_text())}
+    with neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver:
+        found = driver.execute_query("EXPLAIN " + statement(path.stem), values, database_=login.database)  # type: ignore[arg-type]
+    assert "NodeByLabelScan" not in str(found.summary.plan)
+    assert "AllNodesScan" not in str(found.summary.plan)
