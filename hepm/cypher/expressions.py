@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from hepm.cypher.functions import QUANTIFIERS, written_call
+from hepm.cypher.functions import QUANTIFIERS, check_function, written_call
 from hepm.cypher.kinds import Kinds, ValueKind, kind_of_value, parts_of
 from hepm.cypher.loops import LoopWriter, check_names
 from hepm.cypher.operations import write_operation
@@ -162,6 +162,7 @@ class ExpressionWriter:
         function = token.text.lower()
         if token.kind == "quoted":
             raise outside(f"the function `{token.text}`")
+        check_function(token.text)
         if function in QUANTIFIERS:
             return self._loops.quantifier(function, inner)
         if function == "collect" and self.unordered:
@@ -233,7 +234,8 @@ class ExpressionWriter:
             elif word != "WHEN" and as_float:
                 piece = f"CAST({piece} AS DOUBLE)"
             text += f" {word} {piece}"
-        return f"{text} END", end + 1
+        # As a condition the engine misreads a CASE, so it is made a comparison.
+        return (f"({text} END = true)" if found == {"boolean"} else f"{text} END"), end + 1
 
 
 _CLAUSES: Final = {"OPTIONAL", "RETURN", "UNWIND", "CALL", "UNION", "MATCH", "ORDER", "LIMIT", "SKIP"}

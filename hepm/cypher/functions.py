@@ -38,6 +38,7 @@ FUNCTIONS: Final = sorted(
     | {"startNode", "endNode"} | QUANTIFIERS
 )  # fmt: skip
 
+_KNOWN: Final = {name.lower() for name in FUNCTIONS}
 _INSTEAD: Final[Mapping[str, str]] = {
     "round": "leave the rounding to whoever prints it",
     "tostring": "return the value as it is",
@@ -52,16 +53,19 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def written_call(name: str, arguments: str) -> str:
-    """A call of a function, for the embedded engine.
+def check_function(name: str) -> None:
+    """Refuse a function that lies outside of the portable subset.
 
     Raises:
-        QueryError: the function lies outside of the portable subset; the sentence says what to use.
+        QueryError: the sentence says what to use.
     """
+    if name.lower() not in _KNOWN:
+        raise outside(f"the function {name}()", _INSTEAD.get(name.lower(), "run it on a store in Neo4j"))
+
+
+def written_call(name: str, arguments: str) -> str:
+    """A call of a function, for the embedded engine."""
     function = name.lower()
     if function in _WRITTEN_OUT:
         return _WRITTEN_OUT[function].format(arguments)
-    known = _AS_THEY_ARE.get(function) or _RENAMED.get(function)
-    if known is None:
-        raise outside(f"the function {name}()", _INSTEAD.get(function, "run it on a store in Neo4j"))
-    return f"{known}({arguments})"
+    return f"{_AS_THEY_ARE.get(function) or _RENAMED[function]}({arguments})"

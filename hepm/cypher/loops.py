@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from hepm.cypher.patterns import outside
 from hepm.cypher.tokens import KEYWORDS, Token, split_at, tokens_of, until_where, written
 from hepm.errors import QueryError
+
+NOTHING: Final = "CAST(NULL AS BOOLEAN)"
 
 
 class Writer(Protocol):
@@ -60,14 +62,13 @@ class LoopWriter:
         items, renamed = self._items(source, inner[0], condition)
         test = self._of_item(condition, inner[0], renamed)
         name = written(inner[0])
-        # The engine takes a test that is null for one that failed.
+        # The engine takes a test that is null for one that failed. (No CASE: it misreads one that is a condition.)
         passed = f"size(list_filter({items}, {name} -> {test}))"
         unknown = f"size(list_filter({items}, {name} -> ({test}) IS NULL))"
-        doubtful = f"WHEN {items} IS NULL OR {unknown} > 0 THEN NULL"
-        if function == "all":
-            return f"CASE WHEN {passed} + {unknown} < size({items}) THEN false {doubtful} ELSE true END"
-        found, nothing = ("true", "false") if function == "any" else ("false", "true")
-        return f"CASE WHEN {passed} > 0 THEN {found} {doubtful} ELSE {nothing} END"
+        if function == "any":
+            return f"({passed} > 0 OR ({unknown} > 0 AND {NOTHING}))"
+        wanted = f"{passed} + {unknown} = size({items})" if function == "all" else f"{passed} = 0"
+        return f"({wanted} AND ({unknown} = 0 OR {NOTHING}))"
 
     def _items(self, source: Sequence[Token], name: Token, used_in: Sequence[Token]) -> tuple[str, str]:
         """The list to go through; where it holds nodes or relationships, the one property of them that is used.

@@ -48,7 +48,7 @@ def _membership(item: Sequence[Token], items: Sequence[Token], writer: Writer) -
     written_out = len(items) > 2 and items[0].is_sign("[") and closing(items, 0) == len(items) - 1
     if given or (written_out and other.startswith("[")):
         return f"{one} IN {other}"
-    return f"CASE WHEN size({other}) = 0 THEN false ELSE {one} IN ({other}) END"
+    return f"(size({other}) > 0 AND {one} IN ({other}))"
 
 
 def _sum_of_texts(tokens: Sequence[Token], writer: Writer) -> str:

@@ -11,28 +11,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from hepm.cypher.clauses import PARTS, check_words, clauses_of, queries_of
 from hepm.cypher.expressions import ExpressionWriter
 from hepm.cypher.kinds import ValueKind
 from hepm.cypher.patterns import MADE, outside
-from hepm.cypher.tokens import PARAMETER, Token, closing, split_at, tokens_of, written
+from hepm.cypher.tokens import KEYWORDS, PARAMETER, Token, split_at, tokens_of, written
 from hepm.errors import QueryError
 
-WRITES: Final = {
-    *("CREATE", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH", "DROP", "ALTER", "INSERT"),
-    *("COPY", "INSTALL", "ATTACH", "EXPORT", "IMPORT"),
-}
-_REFUSED: Final[Mapping[str, str]] = {
-    "CALL": "use OPTIONAL MATCH, WITH or EXISTS { … }, or run it on a store in Neo4j",
-    "LOAD": "bring data in with `hepm ingest`",
-    **dict.fromkeys(
-        ("USE", "EXPLAIN", "PROFILE", "SHOW", "TERMINATE", "YIELD", "FINISH", "LET", "FILTER", "CYPHER"),
-        "run it on a store in Neo4j",
-    ),
-    **dict.fromkeys(("BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT", "DETACH", "PROJECT", "MACRO"), "ask a question"),
-}
-_STARTS: Final = {"MATCH", "OPTIONAL", "WITH", "UNWIND", "RETURN", "UNION"}
 SHADOW: Final = "as_"
-_PARTS: Final = {"WHERE", "ORDER", "SKIP", "LIMIT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +46,13 @@ def translate(text: str, parameters: Mapping[str, Any]) -> Portable:
         tokens.pop()
     if not tokens:
         raise QueryError("there is no query: the text is empty.")
-    _check_words(tokens)
+    check_words(tokens)
     if missing := sorted({t.text for t in tokens if t.kind == "param"} - set(parameters)):
         raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
     names = (f"{MADE}{number}" for number in count(1))
     parts: list[str] = []
     columns: list[tuple[str, ...] | None] = []
-    for joined, query in _queries(tokens):
+    for joined, query in queries_of(tokens):
         reader = _Query(text, parameters, names)
         parts += [joined, reader.write(query)]
         columns.append(reader.columns)
@@ -76,73 +62,6 @@ def translate(text: str, parameters: Mapping[str, Any]) -> Portable:
     used = {t.text for t in tokens_of(done) if t.kind == "param"}
     kept = {PARAMETER + name: value for name, value in parameters.items() if PARAMETER + name in used}
     return Portable(done, columns[0], kept)
-
-
-def _check_words(tokens: Sequence[Token]) -> None:
-    for index, token in enumerate(tokens):
-        if token.is_sign(";"):
-            raise QueryError("one query at a time: there is a second one behind the ; .")
-        if token.is_name and token.text.startswith(MADE):
-            raise QueryError(f"{token.text!r} begins like the names that hepm gives: call it something else.")
-        before = tokens[index - 1] if index else None
-        if token.kind != "word" or (before is not None and before.is_sign(".", ":", "|")):
-            continue
-        if index + 1 < len(tokens) and tokens[index + 1].is_sign(":", ".") and token.upper not in {"LOAD", "CALL"}:
-            continue  # a key of a map, or a variable
-        if token.upper in WRITES:
-            raise QueryError(
-                f"{token.upper} writes, and what analysts ask only reads. Change a store in Neo4j with --write; an "
-                "embedded one changes by ingest and forget alone."
-            )
-        if token.upper in _REFUSED and (before is None or before.upper != "AS"):
-            raise outside(token.upper, _REFUSED[token.upper])
-
-
-def _queries(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
-    joined, at = "", 0
-    part: list[Token] = []
-    while at < len(tokens):
-        if tokens[at].upper == "UNION" and not (at and tokens[at - 1].is_sign(".", ":")):
-            yield joined, part
-            all_of_it = at + 1 < len(tokens) and tokens[at + 1].upper == "ALL"
-            joined, part = ("UNION ALL" if all_of_it else "UNION"), []
-            at += 1 + all_of_it
-        else:
-            part.append(tokens[at])
-            at += 1
-    yield joined, part
-
-
-def clauses_of(tokens: Sequence[Token]) -> list[tuple[str, list[Token]]]:
-    """The clauses of a query, each with its word and what follows it."""
-    found: list[tuple[str, list[Token]]] = []
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
-        if token.is_sign("(", "[", "{"):
-            end = closing(tokens, at)
-            _behind(found, token).extend(tokens[at : end + 1])
-            at = end + 1
-            continue
-        before = tokens[at - 1] if at else None
-        free = before is None or not (before.is_sign(".", ":") or before.upper in {"STARTS", "ENDS", "AS"})
-        if free and token.upper in _STARTS | _PARTS:
-            following = tokens[at + 1].upper if at + 1 < len(tokens) else ""
-            pair = {"OPTIONAL": "MATCH", "ORDER": "BY"}.get(token.upper)
-            if pair is not None and following != pair:
-                raise outside(f"{token.upper} without {pair}", "write the clause in full")
-            found.append((f"{token.upper} {pair}" if pair else token.upper, []))
-            at += 1 + (pair is not None)
-        else:
-            _behind(found, token).append(token)
-            at += 1
-    return found
-
-
-def _behind(found: Sequence[tuple[str, list[Token]]], token: Token) -> list[Token]:
-    if not found:
-        raise outside(f"a query that begins with {token.text!r}", "begin it with MATCH, UNWIND, WITH or RETURN")
-    return found[-1][1]
 
 
 class _Query:
@@ -162,7 +81,7 @@ class _Query:
         while at < len(clauses):
             word, inner = clauses[at]
             following = at + 1
-            while following < len(clauses) and clauses[following][0] in _PARTS | {"ORDER BY"}:
+            while following < len(clauses) and clauses[following][0] in PARTS | {"ORDER BY"}:
                 following += 1
             parts = dict(clauses[at + 1 : following])
             text.append(self._clause(word, inner, parts))
@@ -279,11 +198,15 @@ class _Query:
 
     def _column(self, item: Sequence[Token]) -> str:
         expression, name = _aliased(item)
-        return name.text if name is not None else self._text[expression[0].start : expression[-1].end].strip("`")
+        if name is not None or len(expression) == 1:
+            return (name or expression[0]).text
+        return self._text[expression[0].start : expression[-1].end]
 
 
 def _aliased(item: Sequence[Token]) -> tuple[Sequence[Token], Token | None]:
     if len(item) > 2 and item[-2].upper == "AS" and item[-1].is_name:
+        if item[-1].upper in KEYWORDS:
+            raise QueryError(f"{item[-1].text!r} is a word of Cypher itself: put it in backticks to name something so.")
         return item[:-2], item[-1]
     return item, None
 

@@ -52,7 +52,6 @@ class Projection:
             self._database = engine.Database(
                 file, read_only=True, buffer_pool_size=MEMORY_BYTES, throw_on_wal_replay_failure=False
             )
-            self._connection = engine.Connection(self._database)
         except RuntimeError as error:
             raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
 
@@ -64,7 +63,6 @@ class Projection:
 
     def close(self) -> None:
         """Release the file."""
-        self._connection.close()
         self._database.close()
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
@@ -74,25 +72,13 @@ class Projection:
             QueryError: it lies outside of the portable subset, takes too long, or means nothing to the engine.
         """
         query = translate(text, parameters)
-        self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
         try:
-            return self._run(query, limit)
+            # One for each query: a connection keeps the plans of all that it ran.
+            with _engine().Connection(self._database) as connection:
+                connection.set_query_timeout(max(1, round(1000 * timeout_s)))
+                return _run(connection, query, limit)
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise _explain(error, timeout_s) from error
-
-    def _run(self, query: Portable, limit: int) -> Result:
-        found: Any = self._connection.execute(query.text, dict(query.parameters))
-        names: list[str] = found.get_column_names()
-        kept = [i for i, name in enumerate(names) if not name.startswith(MADE)]
-        if query.columns is None:  # RETURN * comes in Neo4j by name
-            kept.sort(key=lambda i: names[i])
-        columns = query.columns or tuple(names[i] for i in kept)
-        rows: list[tuple[Any, ...]] = []
-        while len(rows) <= limit and found.has_next():
-            row = found.get_next()
-            rows.append(tuple(from_ladybug(row[i]) for i in kept))
-        found.close()
-        return Result(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
 def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Tables) -> Projection:
@@ -241,6 +227,21 @@ class _Cells:
         # A first item that is dropped again tells an empty list from one of an empty text.
         texts = [".", *(item.replace(_END, " ") or _EMPTY for item in items)]
         return self.written(_END.join(texts))
+
+
+def _run(connection: Any, query: Portable, limit: int) -> Result:
+    found: Any = connection.execute(query.text, dict(query.parameters))
+    names: list[str] = found.get_column_names()
+    kept = [i for i, name in enumerate(names) if not name.startswith(MADE)]
+    if query.columns is None:  # RETURN * comes in Neo4j by name
+        kept.sort(key=lambda i: names[i])
+    columns = query.columns or tuple(names[i] for i in kept)
+    rows: list[tuple[Any, ...]] = []
+    while len(rows) <= limit and found.has_next():
+        row = found.get_next()
+        rows.append(tuple(from_ladybug(row[i]) for i in kept))
+    found.close()
+    return Result(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
 def _engine() -> Any:

@@ -57,6 +57,7 @@ _TOKEN: Final = re.compile(
   | (?P<word> [^\W\d]\w* )
   | (?P<quoted> `[^`]*` )
   | (?P<string> '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" )
+  | (?P<open> /\* )
   | (?P<sign> \.\. | <> | <= | >= | =~ | \+= | != | :: | \|\| | [()\[\]{},.:;|+\-*/%^=<>&!] )
   | (?P<number> \d+\.\d+(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+ | \d+ )
     """,
@@ -76,7 +77,7 @@ def tokens_of(text: str) -> list[Token]:
     at, apart = 0, False
     while at < len(text):
         match = _TOKEN.match(text, at)
-        if match is None:
+        if match is None or match.lastgroup == "open":
             raise QueryError(f"the query cannot be read from {text[at : at + 20]!r} on: {_likely_cause(text[at])}.")
         kind = match.lastgroup
         if kind == "space":
