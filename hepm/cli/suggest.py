@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,7 +27,9 @@ def suggest(
     state: Annotated[str | None, typer.Option(help="What the agent knows now, in a few lines.")] = None,
     tools: Annotated[str | None, typer.Option(help="Tools the agent has, comma-separated; left out: all.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="At most so many.")] = 2,
-    policy: Annotated[str, typer.Option(help="hybrid, adaptive, episodic or procedural.")] = "hybrid",
+    policy: Annotated[
+        Literal["hybrid", "adaptive", "episodic", "procedural"], typer.Option(help="How to rank.")
+    ] = "hybrid",
     c: Annotated[float, typer.Option(min=0.0, callback=_finite, help="Weight of efficiency in edge weights.")] = 1.0,
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,

@@ -321,7 +321,8 @@ def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path
         (0, "stats"),
         (1, "ingest missing.jsonl"),
         (1, "forget --task none"),
-        (1, "suggest --policy none"),
+        (1, "ingest missing.jsonl"),
+        (2, "suggest --policy none"),
         (2, ""),
         (2, "no-such-command"),
         (2, "ingest"),
@@ -335,12 +336,12 @@ def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path, code: in
     assert hepm(*command.split(), env={"HEPM_STORE": str(store)}).code == code
 
 
-@pytest.mark.parametrize("command", ["--debug suggest --policy none", "suggest --policy none --debug"])
+@pytest.mark.parametrize("command", ["--debug reembed --embedder none", "reembed --embedder none --debug"])
 def test_debug_adds_the_traceback_wherever_it_stands(store: Path, command: str) -> None:
     answer = hepm(*command.split(), "--store", store)
     assert answer.code == 1
     assert answer.err.startswith("Traceback")
-    assert answer.err.splitlines()[-1].startswith("hepm: no policy")
+    assert answer.err.splitlines()[-1].startswith("hepm: no embedder")
 
 
 def test_what_stands_behind_two_dashes_is_a_name_even_if_it_reads_debug(tmp_path: Path) -> None:
