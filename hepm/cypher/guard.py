@@ -111,7 +111,8 @@ def _check_tokens(tokens: list[Token]) -> None:
     if (first := tokens[0].upper) in {"EXPLAIN", "PROFILE"}:
         raise QueryError(f"{first} comes from hepm itself here: leave it out, or use it in Neo4j Browser.")
     for index, token in enumerate(tokens[:-1]):
-        if not (token.is_name and tokens[index + 1].is_sign("(") and index and tokens[index - 1].is_sign(".")):
+        behind_a_dot = index > 0 and tokens[index - 1].is_sign(".")
+        if not (token.is_name and tokens[index + 1].is_sign("(") and (behind_a_dot or "." in token.text)):
             continue
         parts = _dotted(tokens, index)
         if parts[0].lower() not in _FUNCTION_SPACES and ".".join(parts) not in PROCEDURES:

@@ -92,7 +92,7 @@ ALIKE = [
     "RETURN 'it\\'s' AS a, \"q\\\"\" AS b, 'tab\\t' AS c, 'u\\u00e9' AS d, 'CREATE (n) // no comment' AS e /* ( */",
     T + "WHERE t.description = $odd RETURN t.name // ' not a string",
     # relationships
-    R + "RETURN a.name AS a, type(r), labels(b), r.summaries, r ORDER BY a LIMIT 2",
+    R + "RETURN a.name AS a, r.support AS s, type(r), labels(b), r.summaries, r ORDER BY a, s LIMIT 2",
     "MATCH p = (a:Tool {namespace: $namespace, name: 'a'})-[:NEXT]->(:Tool {name: 'b'}) RETURN p, length(p), nodes(p)",
     "MATCH (a:Tool {namespace: $namespace, name: 'a'})-[way:NEXT*1..3]->(b) RETURN b.name, [r IN way | r.support]",
     "MATCH (a:Tool {namespace: $namespace})-[way:NEXT*2]->(b) RETURN a.name, b.name, way",

@@ -1,0 +1,297 @@
+"""The embedded engine's copy of a store: built when needed, by many at once, and never half."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.cypher.projection import open_projection
+from hepm.cypher.result import Result
+from hepm.errors import StoreError
+from hepm.graph.cypher_copy import FOLDER, folders_of, open_copy
+from hepm.graph.delta import Run
+from hepm.graph.sqlite import SQLiteStore
+from hepm.ingest.pipeline import replay_with
+from tests.runs import trajectory
+
+NS = "shop"
+COUNT = "MATCH (t:Trajectory {namespace: 'shop'}) RETURN count(t) AS n"
+
+
+def read(records: Sequence[str]) -> Sequence[Run]:
+    return replay_with(None)(records)[0]
+
+
+def ingest(file: Path, *names: str) -> None:
+    with Memory.open(file) as memory:
+        memory.ingest([trajectory(name, "a", "b+c", "a") for name in names], namespace=NS)
+
+
+def ask(file: Path, text: str = COUNT, **values: object) -> Result:
+    store = SQLiteStore(file)
+    try:
+        with open_copy(store, file, read) as copy:
+            return copy.ask(text, values)
+    finally:
+        store.close()
+
+
+def copies(file: Path) -> list[str]:
+    return sorted(path.name for path in folders_of(file)[0].iterdir())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    ingest(tmp_path / "memory.hepm", "r1", "r2")
+    return tmp_path / "memory.hepm"
+
+
+def test_the_copy_holds_the_model_as_the_page_describes_it(file: Path):
+    [(tool,), (start,)] = ask(
+        file, "MATCH (t:Tool) WHERE t.name IN ['a', '<START>'] RETURN t ORDER BY t.name DESC"
+    ).rows
+    assert tool == {
+        "labels": ["Tool"],
+        "properties": {"namespace": NS, "name": "a", "description": "", "parameters": "{}", "calls": 4, "errors": 0},
+    }
+    assert start["properties"]["calls"] == 0
+    [(edge,)] = ask(file, "MATCH (:Tool {name: 'a'})-[r:NEXT]->(:Tool {name: 'b'}) RETURN r").rows
+    summaries = edge["properties"].pop("summaries")
+    assert edge == {
+        "type": "NEXT",
+        "properties": {
+            "support": 2,
+            "failures": 0,
+            "unlabelled": 0,
+            "inverse_steps": 2 * round(2**32 / 3),
+            "weight": pytest.approx(0.5),
+            "failure_share": 0.0,
+            "states": 1,
+        },
+    }
+    assert "please help" in summaries[0]
+    ways = "MATCH (t:Trajectory {id: 'r1'})-[k:TOOK]->(b:Tool) RETURN k.after, b.name"
+    assert sorted(ask(file, ways).rows) == [("<START>", "a"), ("a", "b"), ("a", "c"), ("b", "a"), ("c", "a")]
+    moves = "MATCH (a:Tool)<-[:AFTER]-(s:State)-[:BEFORE]->(b:Tool) RETURN a.name, b.name, s.count"
+    assert set(ask(file, moves).rows) == {
+        ("<START>", "a", 2),
+        ("a", "b", 2),
+        ("a", "c", 2),
+        ("b", "a", 2),
+        ("c", "a", 2),
+    }
+
+
+def test_a_store_that_moved_on_is_copied_anew_and_the_old_copy_is_swept_away(file: Path):
+    assert ask(file).rows == ((2,),)
+    before = copies(file)
+    assert ask(file).rows == ((2,),)
+    assert copies(file) == before
+    ingest(file, "r3")
+    assert ask(file).rows == ((3,),)
+    assert len(copies(file)) == 1
+    assert copies(file) != before
+
+
+def test_forgetting_is_seen_too(file: Path):
+    assert ask(file).rows == ((2,),)
+    with Memory.open(file) as memory:
+        memory.forget(trajectory="r1", namespace=NS)
+    assert ask(file).rows == ((1,),)
+
+
+def test_a_store_that_was_made_anew_in_the_same_place_is_not_mistaken_for_the_old_one(file: Path):
+    assert ask(file).rows == ((2,),)
+    for part in file.parent.glob("memory.hepm*"):
+        if part.is_file():
+            part.unlink()
+    with Memory.open(file) as memory:
+        memory.ingest([trajectory(name, "x", "y") for name in ("n1", "n2")], namespace=NS)
+    assert ask(file, "MATCH (t:Tool {name: 'x'}) RETURN count(t)").rows == ((1,),)
+
+
+def test_what_changes_while_the_copy_is_open_is_seen_by_the_next_one(file: Path):
+    store = SQLiteStore(file)
+    with open_copy(store, file, read) as copy:
+        ingest(file, "r3")
+        assert ask(file).rows == ((3,),)
+        assert copy.ask(COUNT, {}).rows == ((2,),)
+    store.close()
+
+
+ODD = [
+    "'",
+    '"',
+    ",",
+    "line\nend",
+    "\r\n",
+    "\\",
+    "\\N",
+    "null",
+    " ",
+    "[a,b]",
+    "{x}",
+    "\x1e",
+    "Ünï€𝄞",
+    "\u2028",
+    "x" * 10_000,
+]
+
+
+def test_names_and_texts_of_any_kind_come_back_as_they_are(tmp_path: Path):
+    file = tmp_path / "odd.hepm"
+    runs = [
+        replace(trajectory(f"r{number}{text}", f"tool{text}", "end", goal=text, task=text), model=text)
+        for number, text in enumerate(ODD)
+        if "+" not in text
+    ]
+    with Memory.open(file) as memory:
+        memory.ingest(runs, namespace=NS)
+    found = ask(
+        file, "MATCH (t:Trajectory {namespace: 'shop'}) RETURN t.id, t.tools, t.task, t.model, t.said ORDER BY t.seq"
+    )
+    for run, row in zip(runs, found.rows, strict=True):
+        names = [call.name for call in run.calls()]
+        assert row == (run.id, names, run.task, run.model, run.turns[0].text[:600]), repr(run.id)[:40]
+        state = "MATCH (s:State {namespace: 'shop'})-[:BEFORE]->(t:Tool {name: $name}) RETURN s.targets"
+        assert ask(file, state, name=names[0]).rows == (([names[0]],),)
+
+
+def test_an_empty_store_has_an_empty_copy(tmp_path: Path):
+    Memory.open(tmp_path / "empty.hepm").close()
+    assert ask(tmp_path / "empty.hepm", "MATCH (n) RETURN count(n)").rows == ((0,),)
+
+
+def test_a_record_that_cannot_be_read_is_left_out(file: Path):
+    import sqlite3
+
+    with sqlite3.connect(file) as database:
+        database.execute("UPDATE trajectory SET record = '{broken' WHERE id = 'r1'")
+    assert ask(file).rows == ((1,),)
+
+
+def _ask_often(file: str, turns: int) -> None:
+    for _ in range(turns):
+        assert ask(Path(file)).rows[0][0] >= 2
+
+
+def _ingest_often(file: str, turns: int) -> None:
+    for turn in range(turns):
+        ingest(Path(file), f"more-{turn}")
+        time.sleep(0.05)
+
+
+def test_many_processes_ask_while_another_ingests(file: Path):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_ask_often, args=(str(file), 6)) for _ in range(3)]
+    workers.append(context.Process(target=_ingest_often, args=(str(file), 10)))
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
+    assert ask(file).rows == ((12,),)
+    assert len(copies(file)) == 1
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from hepm.cypher.projection import open_projection
+def tables():
+    yield "State", []
+    yield "Trajectory", []
+    yield "Tool", ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
+    for name in ("NEXT", "AFTER", "BEFORE", "TOOK"):
+        yield name, []
+print("building", flush=True)
+open_projection([Path(sys.argv[1])], lambda: "killed", tables)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process")
+@pytest.mark.parametrize("after_s", [0.1, 0.35, 0.6, 0.85])
+def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, after_s: float):
+    with subprocess.Popen([sys.executable, "-c", BUILD, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(after_s)
+        process.send_signal(signal.SIGKILL)
+    tables = [(name, [] if name != "Tool" else [(0, NS, "t", "", "{}", 1, 0)]) for name in _names()]
+    whole = [path for path in tmp_path.iterdir() if not path.name.startswith("building-")]
+    with open_projection([tmp_path], lambda: "after", lambda: tables) as copy:
+        assert copy.ask("MATCH (t:Tool) RETURN t.name", {}).rows == (("t",),)
+    assert all(not path.exists() for path in whole)
+
+
+def _names() -> list[str]:
+    return ["State", "Trajectory", "Tool", "NEXT", "AFTER", "BEFORE", "TOOK"]
+
+
+def test_what_killed_builds_left_is_removed_after_an_hour(file: Path):
+    folder = folders_of(file)[0]
+    folder.mkdir()
+    young, old = folder / "building-1-1.lbug", folder / "building-2-2.lbug"
+    for path in (young, old):
+        path.write_bytes(b"torn")
+    os.utime(old, (time.time() - 7200,) * 2)
+    ask(file)
+    assert young.exists()
+    assert not old.exists()
+
+
+def test_where_the_folder_cannot_be_written_the_copy_lies_in_the_cache(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (file.parent / f"memory.hepm{FOLDER}").write_text("a file where the folder would be")
+    assert ask(file).rows == ((2,),)
+    assert len(list((tmp_path / "cache").rglob("*.lbug"))) == 1
+
+
+def test_where_nothing_can_be_written_the_sentence_names_the_places(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "cache").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (file.parent / f"memory.hepm{FOLDER}").write_text("no folder")
+    with pytest.raises(StoreError, match=r"nowhere to put the copy.*memory\.hepm\.cypher"):
+        ask(file)
+
+
+def test_a_damaged_copy_is_told_with_what_to_do(file: Path):
+    ask(file)
+    [copy] = folders_of(file)[0].iterdir()
+    copy.write_bytes(b"\x00" * 4096)
+    with pytest.raises(StoreError, match="Delete its folder: it is made again"):
+        ask(file)
+
+
+def test_without_the_engine_the_sentence_names_the_extra_and_the_rest_works(file: Path):
+    code = (
+        "import sys; sys.modules['ladybug'] = None; from hepm.cli import main; "
+        "sys.argv = ['hepm', *sys.argv[1:]]; main()"
+    )
+    for command, said, status in ((["cypher", "environments"], "pip install 'hepm[cypher]'", 1), (["stats"], "", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command, "--store", str(file), *(["-n", NS] if said else [])],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        assert said in done.stderr
+
+
+def test_importing_hepm_loads_neither_engine_nor_driver():
+    code = "import sys, hepm, hepm.memory, hepm.cli.commands; print({'ladybug', 'neo4j'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "set()"
