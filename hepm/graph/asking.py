@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -57,12 +56,7 @@ def open_server(address: str) -> Generator[Server]:
         import neo4j
     except ImportError as error:
         raise MissingExtraError("a store in Neo4j needs its driver: pip install 'hepm[neo4j]'") from error
-    login = Login.parse(
-        address,
-        username=os.environ.get("NEO4J_USERNAME"),
-        password=os.environ.get("NEO4J_PASSWORD"),
-        database=os.environ.get("NEO4J_DATABASE"),
-    )
+    login = Login.from_environment(address)
     with _guarded(login):
         driver = neo4j.GraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
             login.uri,

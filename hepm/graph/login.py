@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,6 +45,12 @@ class Login:
         named = parts.path.strip("/")
         uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
         return cls(uri, username or "neo4j", password or "", database or named or "neo4j")
+
+    @classmethod
+    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
+        """The same, with what is not given from NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE."""
+        username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
+        return cls.parse(address, username=username, password=password, database=os.environ.get("NEO4J_DATABASE"))
 
 
 def is_address(location: object) -> bool:

@@ -27,6 +27,4 @@ def open_store(
         return SQLiteStore(Path(address), counting=counting)
     from hepm.graph.neo4j.store import Neo4jStore
 
-    username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
-    login = Login.parse(address, username=username, password=password, database=os.environ.get("NEO4J_DATABASE"))
-    return Neo4jStore(login, counting=counting)
+    return Neo4jStore(Login.from_environment(address, auth=auth), counting=counting)
