@@ -130,6 +130,7 @@ class ServerFolder:
             "server.https.enabled=false",
             f"server.memory.pagecache.size={settings.page_cache}",
             "dbms.usage_report.enabled=false",
+            "client.allow_telemetry=false",  # else Browser greets with a banner about it
             "db.tx_log.preallocate=false",  # else a new folder takes 500 MB
             *line.settings,
         ]
