@@ -1,5 +1,6 @@
-// Add to the counts of tools; of two descriptions the longer stays.
-// Params:  $namespace string, $space string, $rows list of maps {uid, name, calls, errors, description, parameters}
+// Add to the counts of tools; of two descriptions the longer stays. The start gets a label for Browser's styles.
+// Params:  $namespace string, $space string, $start string,
+//          $rows list of maps {uid, name, calls, errors, description, parameters}
 // Index:   tool_uid
 UNWIND $rows AS row
 MERGE (t:Tool {uid: row.uid})
@@ -13,3 +14,4 @@ SET t.calls = t.calls + row.calls,
     t.parameters = CASE WHEN size(row.parameters) > size(t.parameters)
                           OR (size(row.parameters) = size(t.parameters) AND row.parameters > t.parameters)
                         THEN row.parameters ELSE t.parameters END
+FOREACH (_ IN CASE WHEN row.name = $start THEN [1] ELSE [] END | SET t:Start)

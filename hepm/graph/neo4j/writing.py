@@ -263,7 +263,7 @@ class Neo4jTransaction:
             }
             for name, tool in sorted(tools.items())
         ]
-        self._put("add_tools", rows, namespace=self._namespace, space=self._space)
+        self._put("add_tools", rows, namespace=self._namespace, space=self._space, start=START)
 
     def _add_passages(self, delta: Delta) -> None:
         runs = {run for of_edge in delta.passages.values() for run in of_edge} - self._run_rows.keys()
