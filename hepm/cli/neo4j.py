@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hepm.cli.options import JsonOption
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, store_file
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
 from hepm.errors import InputError, LocalServerError
@@ -178,6 +178,36 @@ def favourites(
     except OSError as error:
         raise InputError(f"{file} cannot be written: {error.strerror}") from error
     print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
+
+
+@app.command()
+def paint(
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    clear: Annotated[bool, typer.Option("--clear", help="Only remove what was painted.")] = False,
+) -> None:
+    """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
+
+    What is painted is a picture of now: paint again after new runs.
+
+    Example: `hepm neo4j paint --namespace shop`
+    """
+    if store_file(store) is not None:
+        raise typer.BadParameter(
+            f"{store} is no server, and Neo4j Browser shows none else: name one like neo4j://localhost:7687, or set"
+            " NEO4J_URI. An embedded store is drawn by `hepm view`.",
+            param_hint="--store",
+        )
+    from hepm.graph.login import Login
+    from hepm.graph.neo4j import painting
+
+    open_existing(store, namespace).close()  # says what is wrong with the server or the namespace
+    login = Login.from_environment(store)
+    if clear:
+        print(on_one_line(f"{painting.clear_paint(login, namespace=namespace):,} painted edges of {namespace} removed"))
+        return
+    print(on_one_line(f"{painting.paint(login, namespace=namespace):,} edges of {namespace} painted"))
+    print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
 
 
 class _Progress:

@@ -18,6 +18,8 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.cypher.browser.favourites import favourites, rules, scripts, style
 from hepm.cypher.questions import questions
+from hepm.graph.login import Login
+from hepm.graph.neo4j.painting import paint
 from hepm.graph.neo4j_local import LocalServer
 from tests.neo4j_server import Neo4jServer, emptied
 
@@ -92,6 +94,15 @@ class Browser:
         lines = "(group) => [...group.querySelectorAll('text')].map((line) => line.textContent.trim()).join(' ')"
         return self.page.evaluate(f"[...document.querySelectorAll('article g.{of}')].map({lines})")
 
+    def arrows(self) -> set[tuple[float, str]]:
+        """Width and colour of each arrow: its outline is as far from the middle as half of its shaft."""
+        self.page.wait_for_timeout(1_000)
+        found = self.page.evaluate(
+            """[...document.querySelectorAll('article g.relationship path.b-outline')].map((arrow) => [
+              arrow.getAttribute('d').split(/[ML]/)[1].trim().split(/[ ,]+/)[1], arrow.getAttribute('fill')])"""
+        )
+        return {(2 * abs(float(half)), colour) for half, colour in found}
+
     @contextmanager
     def favourites(self) -> Iterator[None]:
         """With the drawer under the star open."""
@@ -120,6 +131,7 @@ def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
             environment.setenv("NEO4J_PASSWORD", found.password)
             with Memory.open(status.uri) as memory:
                 memory.ingest(RUNS, namespace="shop")
+        paint(Login(status.uri, status.username, found.password), namespace="shop")
         yield found
     finally:
         if own:
@@ -156,6 +168,10 @@ def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:
             opened.answer(sign)
     yield opened
     opened.page.close()
+
+
+def test_browser_greets_without_a_banner_about_product_usage(browser: Browser):
+    assert browser.page.locator("text=product usage").count() == 0
 
 
 def test_browser_lists_the_library_under_the_star(browser: Browser):
@@ -199,6 +215,14 @@ def test_only_the_ways_asked_for_are_drawn(browser: Browser):
         "MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->() RETURN p ORDER BY r.support DESC, r.failures LIMIT 2"
     )
     assert len(browser.captions("relationship")) == 2
+
+
+def test_painted_arrows_differ_in_width_by_weight_and_in_colour_by_failure_share(browser: Browser):
+    blue, grey, orange = "#2a6db5", "#9a938c", "#d95f0e"
+    browser.draw(scripts()["hepm pictures/painted.cypher"])
+    assert browser.arrows() == {(9.0, blue), (9.0, grey), (1.0, orange)}
+    start = browser.page.locator("article g.node", has_text="<START>").locator("circle.b-outline")
+    assert start.get_attribute("fill") == "#1f2328"
 
 
 def test_every_parameter_of_the_library_gets_a_value():

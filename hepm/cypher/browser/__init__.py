@@ -1,1 +1,1 @@
-"""What Neo4j Browser takes in: a style, and the library as favourites."""
+"""What Neo4j Browser takes in: a style, the library as favourites, and edges painted for the style."""

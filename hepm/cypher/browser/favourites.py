@@ -36,8 +36,9 @@ def favourites() -> bytes:
 
 
 def scripts() -> Mapping[str, str]:
-    """Each favourite by its path: what prepares Browser, then the questions that draw a picture, then all others.
+    """Each favourite by its path: what prepares Browser, then what draws a picture, then all other questions.
 
+    The picture of painted edges is no question of the library: the embedded engine has no such edges.
     Browser takes a script's first line for its name and shows some 25 letters of it, so it begins with the question's.
     """
     prepare = {
@@ -46,11 +47,16 @@ def scripts() -> Mapping[str, str]:
         "3": ("Values for parameters", _parameters()),
     }
     found = {f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in prepare.items()}
+    found["hepm pictures/painted.cypher"] = _named("painted", _read("painted.cypher"))
     for folder, picture in (("hepm pictures", True), ("hepm questions", False)):
         for name, question in questions().items():
             if question.picture is picture:
-                found[f"{folder}/{name}.cypher"] = question.text.replace("// ", f"// {name}: ", 1)
+                found[f"{folder}/{name}.cypher"] = _named(name, question.text)
     return found
+
+
+def _named(name: str, text: str) -> str:
+    return text.replace("// ", f"// {name}: ", 1)
 
 
 def rules(grass: str) -> dict[str, dict[str, str]]:
