@@ -6,19 +6,25 @@ says in one sentence which part of it lies outside. Nothing that it does not kno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from hepm.cypher.clauses import PARTS, check_words, clauses_of, queries_of
 from hepm.cypher.expressions import ExpressionWriter
-from hepm.cypher.kinds import ValueKind
+from hepm.cypher.kinds import ValueKind, kind_of_value
 from hepm.cypher.patterns import MADE, outside
 from hepm.cypher.tokens import KEYWORDS, PARAMETER, Token, split_at, tokens_of, written
 from hepm.errors import QueryError
 
 SHADOW: Final = "as_"
+KEPT: Final = 200
+"""How many translations are kept: analysts ask the same text again with other values."""
+
+_VALUES_MATTER: Final = re.compile(r"\[|\b(?:all|any|none)\b", re.IGNORECASE)
+_known: dict[tuple[str, tuple[tuple[str, str], ...]], Portable] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,26 @@ def translate(text: str, parameters: Mapping[str, Any]) -> Portable:
     Raises:
         QueryError: a part lies outside of the portable subset, or a parameter is missing.
     """
+    shapes = tuple((name, _shape(value)) for name, value in sorted(parameters.items()))
+    if _VALUES_MATTER.search(text):
+        return _translated(text, parameters)
+    known = _known.get((text, shapes))
+    if known is None:
+        if len(_known) >= KEPT:
+            _known.clear()
+        known = _known[text, shapes] = _translated(text, parameters)
+    return replace(known, parameters={name: parameters[name.removeprefix(PARAMETER)] for name in known.parameters})
+
+
+def _shape(value: Any) -> str:
+    """What of a parameter's value the translation depends on, where its text has neither slices nor loops."""
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[Any]", value)
+        return f"list {len(items) > 0} {None in items}"
+    return kind_of_value(value)
+
+
+def _translated(text: str, parameters: Mapping[str, Any]) -> Portable:
     tokens = tokens_of(text)
     while tokens and tokens[-1].is_sign(";"):
         tokens.pop()

@@ -28,6 +28,7 @@ LAYOUT: Final = 1
 
 MEMORY_BYTES: Final = 1 << 30
 ABANDONED_S: Final = 3600.0
+ASKED_AT_MOST: Final = 100
 _BUILDING: Final = "building-"
 _SUFFIX: Final = ".lbug"
 _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
@@ -48,6 +49,8 @@ class Projection:
 
     def __init__(self, file: Path) -> None:
         engine = _engine()
+        self._connection: Any = None
+        self._asked = 0
         try:
             self._database = engine.Database(
                 file, read_only=True, buffer_pool_size=MEMORY_BYTES, throw_on_wal_replay_failure=False
@@ -63,7 +66,19 @@ class Projection:
 
     def close(self) -> None:
         """Release the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         self._database.close()
+
+    def _connected(self) -> Any:
+        """The connection, changed from time to time: it keeps the plans of all that it ran."""
+        if self._connection is None or self._asked >= ASKED_AT_MOST:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection, self._asked = _engine().Connection(self._database), 0
+        self._asked += 1
+        return self._connection
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
         """Translate a query and run it.
@@ -73,10 +88,9 @@ class Projection:
         """
         query = translate(text, parameters)
         try:
-            # One for each query: a connection keeps the plans of all that it ran.
-            with _engine().Connection(self._database) as connection:
-                connection.set_query_timeout(max(1, round(1000 * timeout_s)))
-                return _run(connection, query, limit)
+            connection = self._connected()
+            connection.set_query_timeout(max(1, round(1000 * timeout_s)))
+            return _run(connection, query, limit)
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise _explain(error, timeout_s) from error
 

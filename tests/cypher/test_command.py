@@ -54,7 +54,8 @@ def test_a_question_of_the_library_prints_a_table_json_or_csv(store: Path):
 
 def test_cypher_is_taken_as_an_argument_and_from_standard_input(store: Path):
     text = "MATCH (t:Tool {namespace: $namespace, name: $name}) RETURN t.calls AS calls"
-    for done in (asked(store, text, "-p", "name=find_user", "--json"), asked(store, "-", "-p", "name=find_user", "--json", given=text)):  # fmt: skip
+    name = ("-p", "name=find_user", "--json")
+    for done in (asked(store, text, *name), asked(store, "-", *name, given=text)):
         assert json.loads(done.stdout)["rows"] == [{"calls": 9}], done.stderr
 
 

@@ -151,7 +151,7 @@ def test_the_page_names_every_question_as_it_asks():
     text = PAGE.read_text("utf-8")
     for q in questions().values():
         assert f"| {q.asks} |" in text, q.name
-        assert f"| `{q.name}`" in text, q.name
+        assert f"| `{q.name}`{' ★' if q.picture else ''} |" in text, q.name
 
 
 def test_a_value_of_another_type_and_an_unknown_one_are_told_with_those_that_exist():
