@@ -1,6 +1,5 @@
 // Add to the counts of tools; of two descriptions the longer stays. The start gets a label for Browser's styles.
-// Params:  $namespace string, $space string, $start string,
-//          $rows list of maps {uid, name, calls, errors, description, parameters}
+// Params:  $namespace string, $space string, $start string, $rows list of maps {uid, name, calls, errors, description, parameters}
 // Index:   tool_uid
 UNWIND $rows AS row
 MERGE (t:Tool {uid: row.uid})
