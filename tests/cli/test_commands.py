@@ -321,7 +321,6 @@ def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path
         (0, "stats"),
         (1, "ingest missing.jsonl"),
         (1, "forget --task none"),
-        (1, "ingest missing.jsonl"),
         (2, "suggest --policy none"),
         (2, ""),
         (2, "no-such-command"),

@@ -48,7 +48,7 @@ class Connection:
             ) from error
         self.login = login
         with self.guarded():
-            self._driver: neo4j.Driver = neo4j.GraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
+            self.driver: neo4j.Driver = neo4j.GraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
                 login.uri,
                 auth=(login.username, login.password),
                 connection_timeout=PROBE_S,
@@ -62,13 +62,13 @@ class Connection:
             try:
                 self._probe()
             except BaseException:
-                self._driver.close()
+                self.driver.close()
                 raise
 
     def _probe(self) -> None:
         # Without it a dead server is noticed only after the whole time of retrying.
-        self._driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
-        info = self._driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
+        self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+        info = self.driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
         check_version(info.agent, self.login.uri)
 
     @contextlib.contextmanager
@@ -90,7 +90,7 @@ class Connection:
     def check(self) -> None:
         """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
         with self.guarded():
-            self._driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+            self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run one write transaction, again where the server says so: `work` must bear being called twice."""
@@ -127,13 +127,13 @@ class Connection:
 
     def _session(self, mode: str) -> neo4j.Session:
         self.check()
-        return self._driver.session(  # pyright: ignore[reportUnknownMemberType]
+        return self.driver.session(  # pyright: ignore[reportUnknownMemberType]
             database=self.login.database, default_access_mode=mode, bookmark_manager=self._bookmarks, fetch_size=5000
         )
 
     def close(self) -> None:
         """Release the connections; safe to call twice."""
-        self._driver.close()
+        self.driver.close()
 
 
 def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
