@@ -2,7 +2,7 @@
 // Params:  $namespace string
 // Returns: painted int
 // Note:    Width is weight: from .3 MOSTLY, from .1 OFTEN, else RARELY. Colour is failure share: below .2 WELL, below .5
-//          MIXED, else BADLY. Edges of unlabelled runs alone stay unpainted. clear_paint.cypher goes before it.
+//          MIXED, else BADLY. Edges of unlabelled runs alone stay unpainted. clear_paint.cypher comes before it.
 MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)
 WHERE r.support + r.failures > 0
 WITH a, b, r { .support, .failures, .weight, .failure_share, .summaries } AS told,
