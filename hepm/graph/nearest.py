@@ -318,12 +318,15 @@ class _Scored(NamedTuple):
     def reaching(self, least_T: FloatArray) -> tuple[IntArray, IntArray]:
         """Targets and rows of the pairs whose value is at least that of their target."""
         groups = self.chunk.groups
-        # Most groups hold none: their pairs are not looked at.
         groups_H = np.flatnonzero(self.maxima_G >= least_T[groups.targets_G])
-        pairs_Q, of_Q = groups.pairs_of(groups_H)
-        targets_Q = groups.targets_G[groups_H][of_Q]
-        hits = np.flatnonzero(self.values_P[pairs_Q] >= least_T[targets_Q])
-        return targets_Q[hits], groups.members_P[pairs_Q[hits]]
+        if 4 * groups.sizes_G[groups_H].sum() < self.values_P.size:
+            # Most groups hold none: their pairs are not looked at.
+            pairs_Q, of_Q = groups.pairs_of(groups_H)
+            targets_Q = groups.targets_G[groups_H][of_Q]
+            hits = np.flatnonzero(self.values_P[pairs_Q] >= least_T[targets_Q])
+            return targets_Q[hits], groups.members_P[pairs_Q[hits]]
+        hits = np.flatnonzero(self.values_P >= np.repeat(least_T[groups.targets_G], groups.sizes_G))
+        return groups.targets_G[np.searchsorted(groups.starts_G, hits, side="right") - 1], groups.members_P[hits]
 
 
 def _cosines_with(query_D: FloatArray) -> Callable[[_Chunk], FloatArray]:
