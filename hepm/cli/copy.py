@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hepm.cli.options import JsonOption, known_namespace, open_existing, open_memory, store_file
+from hepm.cli.export import write_runs
+from hepm.cli.options import NAMESPACE, JsonOption, known_namespace, open_existing, open_memory, store_file
 from hepm.cli.output import print_json
 from hepm.types import on_one_line
 
@@ -17,27 +21,31 @@ if TYPE_CHECKING:
 
 
 def copy(
-    source: Annotated[str, typer.Argument(help="The memory to read: a file, a folder, or a Neo4j address.")],
-    target: Annotated[str, typer.Argument(help="The memory to fill, made when it is not there.")],
+    source: Annotated[
+        str, typer.Argument(help="The memory to read: a file, a folder, a Neo4j address, or an export (.jsonl).")
+    ],
+    target: Annotated[
+        str, typer.Argument(help="The memory to fill, made when it is not there; or an export to write.")
+    ],
     namespace: Annotated[
         list[str] | None, typer.Option("--namespace", "-n", help="Only this partition; may be given several times.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy runs, counts, states and vectors between an embedded store and Neo4j, and compare both at the end.
+    """Copy runs, counts, states and vectors between an embedded store, Neo4j and an export, and compare at the end.
 
-    Interrupted, it goes on where it stopped. For a file of runs see `hepm export` and `hepm import`.
+    Interrupted, it goes on where it stopped.
 
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
-    from hepm.cli.progress import Bar
-
-    if _same(source, target):
-        raise typer.BadParameter("source and target are the same store", param_hint="TARGET")
-    with open_existing(source) as memory:
-        wanted = [known_namespace(memory, name) for name in namespace or memory.namespaces()]
-        with open_memory(target, counting=memory.header.counting) as other, Bar("runs compared and copied") as bar:
-            copied = list(memory.copy_to(other, namespaces=wanted, on_progress=bar.show))
+    if _same(source, target) or (_is_export(source) and _is_export(target)):
+        raise typer.BadParameter("one of the two is to be another store", param_hint="TARGET")
+    if _is_export(source):
+        copied = [_from_export(source, target, _one(namespace))]
+    elif _is_export(target):
+        copied = [_to_export(source, target, _one(namespace))]
+    else:
+        copied = _between_stores(source, target, namespace)
     if as_json:
         print_json({"copied": [asdict(one) for one in copied]})
     else:
@@ -45,6 +53,56 @@ def copy(
             print(on_one_line(_sentence(one)))
     if any(one.differences for one in copied):
         raise typer.Exit(1)
+
+
+def _between_stores(source: str, target: str, namespaces: Sequence[str] | None) -> list[Copied]:
+    from hepm.cli.progress import Bar
+
+    with open_existing(source) as memory:
+        wanted = [known_namespace(memory, name) for name in namespaces or memory.namespaces()]
+        with open_memory(target, counting=memory.header.counting) as other, Bar("runs compared and copied") as bar:
+            return list(memory.copy_to(other, namespaces=wanted, on_progress=bar.show))
+
+
+def _to_export(source: str, target: str, namespace: str) -> Copied:
+    from hepm.ingest.copying import Copied
+
+    with open_existing(source, namespace) as memory:
+        count = write_runs(memory.export(namespace=namespace), Path(target))
+        with Path(target).open(encoding="utf-8", newline="\n") as written:
+            # As long as nobody stored a run in between, every line comes out the same again.
+            pairs = zip_longest((line.rstrip("\n") for line in written), memory.export(namespace=namespace))
+            apart = sum(one != other for one, other in pairs)
+    return Copied(namespace, count, count, (f"{apart:,} lines of {target} differ from the runs",) if apart else ())
+
+
+def _from_export(source: str, target: str, namespace: str) -> Copied:
+    from hepm.cli.progress import Bar
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.copying import Copied
+    from hepm.ingest.prepare import IngestOptions
+
+    with open_memory(target) as memory, Bar("runs read") as bar:
+        report = memory.ingest(
+            source,
+            namespace=namespace,
+            reading=ReadOptions("hepm"),
+            options=IngestOptions(redactor=None),  # they were redacted when they were first stored
+            on_batch=lambda so_far: bar.show(so_far.read),
+        )
+        wrong = [f"{one.file} record {one.record}: {one.reason}" for one in report.rejected]
+        wrong += [finding.what for finding in memory.examine(namespace=namespace)]
+    return Copied(namespace, report.read, report.stored, tuple(wrong))
+
+
+def _is_export(name: str) -> bool:
+    return re.search(r"\.jsonl(\.(gz|xz|bz2|zst))?$", name) is not None and not Path(name).is_dir()
+
+
+def _one(namespaces: Sequence[str] | None) -> str:
+    if namespaces and len(namespaces) > 1:
+        raise typer.BadParameter("an export holds one namespace: call it once for each", param_hint="--namespace")
+    return namespaces[0] if namespaces else NAMESPACE
 
 
 def _sentence(one: Copied) -> str:

@@ -33,7 +33,7 @@ def export_runs(
             _print(runs)
             return
         try:
-            count = _write(runs, Path(path))
+            count = write_runs(runs, Path(path))
         except HepmError:
             raise
         except OSError as error:
@@ -50,7 +50,7 @@ def _print(runs: Iterable[str]) -> None:
         print(line)
 
 
-def _write(runs: Iterable[str], target: Path) -> int:
+def write_runs(runs: Iterable[str], target: Path) -> int:
     """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes."""
     target = target.resolve()  # a link goes on pointing to what is written
     if target.exists() and not target.is_file():
