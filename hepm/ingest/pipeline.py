@@ -101,12 +101,13 @@ class Pipeline:
         if self._outbox is None:
             self.store_batch(runs)
             return
-        try:
-            deliver(self._outbox, self._store, self._embedder)  # what waits came first
-            self.store_batch(runs)
-        except StoreUnavailableError:
-            self._outbox.put(self._namespace, runs)
-            self.report.queued += len(runs)
+        with contextlib.suppress(StoreUnavailableError):
+            deliver(self._outbox, self._store, self._embedder)
+            if not len(self._outbox):  # else another thread is still delivering what came first
+                self.store_batch(runs)
+                return
+        self._outbox.put(self._namespace, runs)
+        self.report.queued += len(runs)
 
     def store_batch(self, runs: Sequence[Run]) -> None:
         """Store some runs in one transaction, and report on them."""

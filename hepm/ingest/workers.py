@@ -41,7 +41,6 @@ _FRAME_CHARS: Final = 2_000_000
 _WAITING_BYTES: Final = 128_000_000
 """How much may wait, read, for its turn."""
 
-_PIPE_BYTES: Final = 1 << 20
 _LENGTH: Final = struct.Struct("<Q")
 # Given as code, so that the child finds hepm wherever this process found it.
 _START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.workers import serve;serve()"
@@ -208,7 +207,6 @@ def _start(reading: ReadOptions, options: IngestOptions) -> subprocess.Popen[byt
         [sys.executable, "-c", _START, json.dumps(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pipesize=_PIPE_BYTES,
         start_new_session=True,  # Ctrl-C is for this process; it ends the others
     )
     assert child.stdin is not None

@@ -47,7 +47,7 @@ class Connection:
                 "a memory in Neo4j needs its driver: pip install 'hepm[neo4j-fast]', or 'hepm[neo4j]' in plain Python"
             ) from error
         self.login = login
-        with self.guarded():
+        with self._reaching():
             self.driver: neo4j.Driver = neo4j.GraphDatabase.driver(  # pyright: ignore[reportUnknownMemberType]
                 login.uri,
                 auth=(login.username, login.password),
@@ -82,6 +82,14 @@ class Connection:
             raise
         except (DriverError, Neo4jError) as error:
             raise explain(error, self.login) from error
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Generator[None]:
+        try:
+            with self.guarded():
+                yield
+        except HepmError:
+            raise
         except (OSError, ValueError) as error:  # the address cannot be looked up, or is none
             raise StoreUnavailableError(
                 f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
@@ -89,7 +97,7 @@ class Connection:
 
     def check(self) -> None:
         """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
-        with self.guarded():
+        with self._reaching():
             self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
