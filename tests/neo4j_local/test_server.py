@@ -220,7 +220,7 @@ def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, 
 def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
     folder = ServerFolder(tmp_path / "server")
     folder.make()
-    folder.remember(Settings(LINE.name, bolt_port=7687, http_port=7474, heap="512m", page_cache="256m"))
+    folder.remember(Settings(LINE.name, bolt_port=7687, http_port=7474, heap="1g", page_cache="256m"))
     (folder.path / "data" / "databases" / "system").mkdir(parents=True)  # as if it had run before
     with running(LocalServer(folder.path)) as server, driver_of(server) as driver:
         driver.verify_connectivity()
@@ -244,7 +244,7 @@ def test_a_server_that_dies_while_it_starts_tells_why_and_where(tmp_path: Path):
     assert "Too small maximum heap" in answer.err
     assert str(folder / "logs") in answer.err
     assert hepm("neo4j", "status", "--folder", folder).code == 3
-    assert json.loads((folder / "settings.json").read_text())["heap"] == "512m"
+    assert json.loads((folder / "settings.json").read_text())["heap"] == "1g"
 
 
 def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path):
