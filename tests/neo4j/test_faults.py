@@ -15,6 +15,8 @@ import pytest
 
 from hepm import Memory, Trajectory
 from hepm.errors import StoreUnavailableError
+from hepm.graph.login import Login
+from hepm.graph.neo4j.store import Neo4jStore
 from hepm.ingest import write_run
 from tests.faults.command import hepm
 from tests.neo4j.conftest import Mortal
@@ -168,6 +170,20 @@ def test_eight_processes_that_write_the_same_tools_at_once_count_every_run_once(
     assert sum(answer.json["stored"] for answer in answers) == 400
     assert sum(answer.json["duplicates"] for answer in answers) == 400
     assert hepm("doctor", env=env).out == "all is well\n"
+
+
+def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) -> None:
+    login = Login(server.uri, server.username, server.password, server.database)
+    late = Neo4jStore(login)
+    unnamed = late.header
+    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
+        memory.ingest(some_runs(5))
+        # As in a process that read the header before the other one named its embedder.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Neo4jStore, "header", unnamed)
+            late.set_embedder("hepm/hash-512", 512)
+        assert memory.examine() == []
+    late.close()
 
 
 def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server: Neo4jServer) -> None:

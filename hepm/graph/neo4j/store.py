@@ -118,17 +118,21 @@ class Neo4jStore:
         header = self.header
         if (header.embedder, header.dimensions) == (name, dimensions):
             return
-        # Most of it ahead and piece by piece; a state without a vector is only one that waits for `reembed`.
-        self._connection.run_alone("drop_all_vectors_slowly")
+        if header.embedder:
+            # Most of it ahead and piece by piece; a state without a vector is only one that waits for `reembed`.
+            self._connection.run_alone("drop_all_vectors_slowly")
         spaces = self.namespaces()
 
         def work(tx: neo4j.ManagedTransaction) -> None:
-            for namespace in spaces or [""]:
-                write = Neo4jTransaction(tx, namespace)
-                if namespace:
-                    write.note_change(everything=True)
-            run(tx, "drop_all_vectors")
-            run(tx, "drop_all_said_vectors")
+            # Under the lock it is looked at again: another process may have been first, and stored vectors since.
+            before = Neo4jTransaction(tx, "").books.embedder
+            if before == name:
+                return
+            for namespace in spaces:
+                Neo4jTransaction(tx, namespace).note_change(everything=True)
+            if before:
+                run(tx, "drop_all_vectors")
+                run(tx, "drop_all_said_vectors")
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
