@@ -30,8 +30,9 @@ from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
 from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.neo4j.writing import Neo4jTransaction, to_bytes
+from hepm.graph.neo4j.writing import Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.stored_vectors import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
 from hepm.ingest.prepare import IngestOptions, prepare

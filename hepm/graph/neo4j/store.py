@@ -14,7 +14,7 @@ from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
 from hepm.graph.login import Login
 from hepm.graph.neo4j.connection import Connection
-from hepm.graph.neo4j.writing import Neo4jTransaction, edge_uid, parts, to_bytes, to_floats, tool_uid, uid
+from hepm.graph.neo4j.writing import Neo4jTransaction, edge_uid, parts, to_floats, tool_uid, uid
 from hepm.graph.store import (
     Added,
     Change,
@@ -30,6 +30,7 @@ from hepm.graph.store import (
     ToolRow,
     Totals,
 )
+from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes
 from hepm.types import START, Tool, ToolName
 
 if TYPE_CHECKING:
@@ -325,7 +326,7 @@ class Neo4jStore:
             found.append(f"{strayed} states lack the run they came from")
         dimensions = self.header.dimensions
         bad = sum(
-            not _plausible(vector, dimensions) or floats not in (None, dimensions)
+            not is_plausible(vector, dimensions) or floats not in (None, dimensions)
             for vector, floats in self._connection.iterate("vectors", space=uid(namespace))
         )
         return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
@@ -357,14 +358,3 @@ def state_of(row: Sequence[Any]) -> StateRow:
     """One state from the fields that every statement on states returns first."""
     number, sources, targets, *rest = row[:10]
     return StateRow(number, tuple(sources), tuple(targets), *rest)
-
-
-def from_bytes(vector: bytes) -> FloatArray:
-    """A stored vector."""
-    return np.frombuffer(vector, dtype="<f2").astype(np.float32)
-
-
-def _plausible(vector: bytes, dimensions: int) -> bool:
-    if len(vector) != 2 * dimensions:
-        return False
-    return abs(float(np.linalg.norm(from_bytes(vector))) - 1.0) < 0.01  # NaN compares false

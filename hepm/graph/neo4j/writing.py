@@ -16,6 +16,7 @@ from hepm.cypher.statements import statement
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
 from hepm.graph.neo4j.connection import rows_of
 from hepm.graph.store import Counting, FloatArray, Known, Selection
+from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.transaction import StoredRun
 from hepm.types import START, ToolName
 
@@ -368,11 +369,6 @@ def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Rows in statements of a bearable size."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
-
-
-def to_bytes(vector: FloatArray) -> bytes:
-    """A vector as mirrors read it: float16, little endian."""
-    return np.asarray(vector, dtype="<f2").tobytes()
 
 
 def to_floats(vector: FloatArray) -> list[float]:

@@ -13,7 +13,7 @@ from hepm.errors import EmbedderMismatchError, InputError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.writing import SQLiteTransaction, from_blob, to_blob
+from hepm.graph.sqlite.writing import SQLiteTransaction
 from hepm.graph.store import (
     Added,
     Change,
@@ -29,6 +29,7 @@ from hepm.graph.store import (
     ToolRow,
     Totals,
 )
+from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes
 from hepm.types import Tool, ToolName
 
 FILE_NAME: Final = "memory.hepm"
@@ -162,7 +163,7 @@ class SQLiteStore:
         with self._connections.writing() as db:
             write = self._transaction(db, namespace)
             for state, vector in vectors.items():
-                write.run("add_vector_if_state", state=state, embedding=to_blob(vector))
+                write.run("add_vector_if_state", state=state, embedding=to_bytes(vector))
             write.note_change(everything=True)
 
     def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
@@ -174,7 +175,7 @@ class SQLiteStore:
         with self._connections.writing() as db:
             write = self._transaction(db, namespace)
             for run, vector in vectors.items():
-                write.run("add_run_vector_if_run", trajectory=run, embedding=to_blob(vector))
+                write.run("add_run_vector_if_run", trajectory=run, embedding=to_bytes(vector))
             write.note_change(everything=True)
 
     # Reading
@@ -252,7 +253,7 @@ class SQLiteStore:
         """Counted runs stored after a row, in order of arrival."""
         rows = self._rows("runs_after", namespace=namespace, seq=seq)
         return [
-            RunRow(seq, name, bool(success), sequence, None if blob is None else from_blob(blob))
+            RunRow(seq, name, bool(success), sequence, None if blob is None else from_bytes(blob))
             for seq, name, success, sequence, blob in rows
         ]
 
@@ -279,8 +280,8 @@ class SQLiteStore:
             )
             if (count := self._rows(name, namespace=namespace)[0][0])
         ]
-        size = 2 * self.header.dimensions
-        bad = sum(not _plausible(blob, size) for (blob,) in self._rows("vectors", namespace=namespace))
+        dimensions = self.header.dimensions
+        bad = sum(not is_plausible(blob, dimensions) for (blob,) in self._rows("vectors", namespace=namespace))
         return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
 
     def close(self) -> None:
@@ -290,13 +291,6 @@ class SQLiteStore:
     def _rows(self, name: str, /, **values: object) -> list[Any]:
         with self._connections.reading() as db:
             return db.execute(self._statements[name], values).fetchall()
-
-
-def _plausible(blob: bytes, size: int) -> bool:
-    if len(blob) != size:
-        return False
-    norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f2").astype(np.float32)))
-    return abs(norm - 1.0) < 0.01  # NaN compares false
 
 
 def _state(row: Sequence[Any]) -> StateRow:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import numpy as np
-
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
 from hepm.graph.store import FloatArray, Known, Selection
+from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.transaction import StoredRun
 from hepm.types import ToolName
 
@@ -96,7 +95,7 @@ class SQLiteTransaction:
         self._connection.executemany(
             self._statements["add_run_vector"],
             (
-                {"trajectory": self._rows[run.id], "embedding": to_blob(vectors[run.said])}
+                {"trajectory": self._rows[run.id], "embedding": to_bytes(vectors[run.said])}
                 for run in runs
                 if run.said in vectors
             ),
@@ -234,7 +233,7 @@ class SQLiteTransaction:
                 self.run("drop_vector", state=row)
             vector = vectors.get(state.summary)
             if vector is not None:
-                self.run("add_vector", state=row, embedding=to_blob(vector))
+                self.run("add_vector", state=row, embedding=to_bytes(vector))
         self._sources.update(move.sources)
         if grown:
             self._keep_bound(move, place)
@@ -253,16 +252,6 @@ class SQLiteTransaction:
         self.run("drop_vector", state=state)
         for tool in sources:
             self.run("drop_state_after", tool=tool, state=state)
-
-
-def to_blob(vector: FloatArray) -> bytes:
-    """A vector as stored: float16, little endian."""
-    return np.asarray(vector, dtype="<f2").tobytes()
-
-
-def from_blob(blob: bytes) -> FloatArray:
-    """A stored vector."""
-    return np.frombuffer(blob, dtype="<f2").astype(np.float32)
 
 
 def _place(move: Move) -> dict[str, object]:

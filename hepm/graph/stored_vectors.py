@@ -1,0 +1,24 @@
+"""How vectors are stored, in every store: float16, little endian."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hepm.graph.store import FloatArray
+
+
+def to_bytes(vector: FloatArray) -> bytes:
+    """A vector as stored."""
+    return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def from_bytes(stored: bytes) -> FloatArray:
+    """A stored vector."""
+    return np.frombuffer(stored, dtype="<f2").astype(np.float32)
+
+
+def is_plausible(stored: bytes, dimensions: int) -> bool:
+    """Whether it has the right size and unit length."""
+    if len(stored) != 2 * dimensions:
+        return False
+    return abs(float(np.linalg.norm(from_bytes(stored))) - 1.0) < 0.01  # NaN compares false
