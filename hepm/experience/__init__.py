@@ -1,0 +1,1 @@
+"""What runs teach: experiences (PRIME), principles (EvolveR) and what users prefer (MultiSessionCollab)."""

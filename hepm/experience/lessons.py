@@ -1,0 +1,221 @@
+"""Experiences, principles and preference notes: what each is made of, and how it becomes a row that stores keep."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, Triple, Uses
+from hepm.types import ToolName
+
+Zone: TypeAlias = Literal["golden", "warning", "preference"]
+Stage: TypeAlias = Literal["exploration", "verification", "completion"]
+PrincipleKind: TypeAlias = Literal["guiding", "cautionary"]
+
+ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
+STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
+
+EXTRACTIVE: Final = "extractive"
+"""Who distilled a lesson without a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Where an experience applies (PRIME 3.1).
+
+    Attributes:
+        environments: By name; empty for all.
+        first_turn, last_turn: The agent's turns it is about, from 1; 0 for all.
+        preconditions: What must hold, a few words each.
+    """
+
+    environments: tuple[str, ...] = ()
+    first_turn: int = 0
+    last_turn: int = 0
+    preconditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
+
+    Attributes:
+        situation, action, outcome, lesson: The core, in words.
+        reward: R of the run, in [0, 1].
+        sources: The run it was distilled from, and runs that taught the same.
+        tools: What it is about.
+        distilled_by: "extractive", or the name of a model.
+        parents: Experiences it evolved from.
+        generation: 0 for a distilled one, else one more than its oldest parent's.
+    """
+
+    situation: str
+    action: str
+    outcome: str
+    lesson: str
+    zone: Zone
+    stage: Stage
+    reward: float
+    conditions: Conditions = Conditions()
+    sources: tuple[Source, ...] = ()
+    tools: tuple[ToolName, ...] = ()
+    distilled_by: str = EXTRACTIVE
+    parents: tuple[Parent, ...] = ()
+    generation: int = 0
+
+    @property
+    def text(self) -> str:
+        """What it is found by."""
+        return "\n".join(part for part in (self.situation, self.action, self.lesson) if part)
+
+    @property
+    def id(self) -> str:
+        """A hash of its words."""
+        return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stage)
+
+    def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
+        """As stores keep it."""
+        return LessonRow(
+            kind="experience",
+            id=self.id,
+            text=self.text,
+            properties={
+                "situation": self.situation,
+                "action": self.action,
+                "outcome": self.outcome,
+                "lesson": self.lesson,
+                "zone": self.zone,
+                "stage": self.stage,
+                "reward": self.reward,
+                "environments": self.conditions.environments,
+                "first_turn": self.conditions.first_turn,
+                "last_turn": self.conditions.last_turn,
+                "preconditions": self.conditions.preconditions,
+                "distilled_by": self.distilled_by,
+                "generation": self.generation,
+            },
+            sources=self.sources,
+            tools=self.tools,
+            parents=self.parents,
+            prior=prior,
+            made_by=made_by,
+        )
+
+    @classmethod
+    def of(cls, row: LessonRow) -> Experience:
+        """The experience in a row."""
+        told = cast("dict[str, Any]", row.properties)
+        return cls(
+            situation=told["situation"],
+            action=told["action"],
+            outcome=told["outcome"],
+            lesson=told["lesson"],
+            zone=told["zone"],
+            stage=told["stage"],
+            reward=told["reward"],
+            conditions=Conditions(told["environments"], told["first_turn"], told["last_turn"], told["preconditions"]),
+            sources=row.sources,
+            tools=row.tools,
+            distilled_by=told["distilled_by"],
+            parents=row.parents,
+            generation=told["generation"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Principle:
+    """A rule in one sentence, with what it says as triples (EvolveR 3.2.1).
+
+    Attributes:
+        kind: "guiding" from a success, "cautionary" from a failure.
+        sources: The run it was distilled from, and runs merged into it.
+        environments: Where those took place.
+    """
+
+    kind: PrincipleKind
+    text: str
+    triples: tuple[Triple, ...] = ()
+    sources: tuple[Source, ...] = ()
+    tools: tuple[ToolName, ...] = ()
+    environments: tuple[str, ...] = ()
+    distilled_by: str = EXTRACTIVE
+
+    @property
+    def id(self) -> str:
+        """A hash of its words."""
+        return _id("p", self.kind, self.text)
+
+    def row(self, *, prior: Uses = UNUSED) -> LessonRow:
+        """As stores keep it."""
+        return LessonRow(
+            kind="principle",
+            id=self.id,
+            text=self.text,
+            properties={"kind": self.kind, "environments": self.environments, "distilled_by": self.distilled_by},
+            sources=self.sources,
+            tools=self.tools,
+            triples=self.triples,
+            prior=prior,
+        )
+
+    @classmethod
+    def of(cls, row: LessonRow) -> Principle:
+        """The principle in a row."""
+        told = cast("dict[str, Any]", row.properties)
+        return cls(
+            told["kind"], row.text, row.triples, row.sources, row.tools, told["environments"], told["distilled_by"]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
+
+    Attributes:
+        text: The notes whole, a line a wish.
+        version: From 1; each revises the one before.
+        written_by: "extractive", the name of a model, or "hand".
+        session: The run they were written after, where it is stored. Forgotten, it is unlinked; the notes go with the user.
+    """
+
+    user: str
+    text: str
+    version: int = 1
+    written_by: str = EXTRACTIVE
+    session: str = ""
+
+    @property
+    def id(self) -> str:
+        """A hash of the user and the version: two writers of one version cannot both be stored."""
+        return notes_id(self.user, self.version)
+
+    def row(self) -> LessonRow:
+        """As stores keep it."""
+        before = self.version - 1
+        return LessonRow(
+            kind="notes",
+            id=self.id,
+            text=self.text,
+            properties={"version": self.version, "written_by": self.written_by},
+            user=self.user,
+            sources=(Source(self.session, words=False),) if self.session else (),
+            parents=(Parent(notes_id(self.user, before), "revision"),) if before else (),
+        )
+
+    @classmethod
+    def of(cls, row: LessonRow) -> Notes:
+        """The notes in a row."""
+        told = cast("dict[str, Any]", row.properties)
+        session = row.sources[0].run if row.sources else ""
+        return cls(row.user, row.text, told["version"], told["written_by"], session)
+
+
+def notes_id(user: str, version: int) -> str:
+    """What the notes of a user are stored under."""
+    return _id("n", user, str(version))
+
+
+def _id(letter: str, *parts: str) -> str:
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return f"{letter}-{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"

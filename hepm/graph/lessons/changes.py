@@ -1,0 +1,154 @@
+"""What happens to lessons when they are learned, shown, credited and forgotten: the same for every store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from hepm.graph.lessons.rows import UNUSED, LessonRow, Showing, Uses
+from hepm.graph.lessons.store import Changed, LessonChange, LessonTransaction
+from hepm.graph.store import FloatArray
+
+
+def change_lessons(write: LessonTransaction, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:
+    """Carry out a change (see `LessonStore.change`)."""
+    if change.drop:
+        write.drop(change.drop)
+    _set_retired(write, change)
+    return _put(write, change, vectors)
+
+
+def _set_retired(write: LessonTransaction, change: LessonChange) -> None:
+    reasons = change.retire or {}
+    known = write.get({*reasons, *change.revive})
+    rows = [
+        replace(known[name].row, retired=why, retired_by=change.by)
+        for name, why in reasons.items()
+        if name in known and known[name].row.live
+    ]
+    rows += [replace(known[name].row, retired="", retired_by="") for name in change.revive if name in known]
+    write.put(rows, {})
+
+
+def _put(write: LessonTransaction, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:
+    rows: dict[str, LessonRow] = {}
+    for row in change.put:
+        rows[row.id] = rows[row.id].with_sources(row.sources) if row.id in rows else row
+    known = write.get({*rows, *(parent.id for row in rows.values() for parent in row.parents)})
+    runs = write.stored_outcomes({source.run for row in rows.values() for source in row.sources})
+    new: list[LessonRow] = []
+    merged: list[LessonRow] = []
+    refused: list[str] = []
+    for name, row in rows.items():
+        stored = known.get(name)
+        if stored is not None:
+            if _words(stored.row) != _words(row):
+                refused.append(name)
+            elif (both := stored.row.with_sources(row.sources)) != stored.row:
+                merged.append(both)
+        elif not change.imported and (
+            any((source.words or row.user) and source.run not in runs for source in row.sources)
+            or any(parent.id not in known and parent.id not in rows for parent in row.parents)
+        ):
+            refused.append(name)
+        else:
+            new.append(row)
+    write.put([*new, *merged], vectors)
+    return Changed(tuple(row.id for row in new), tuple(row.id for row in merged), tuple(refused))
+
+
+def _words(row: LessonRow) -> tuple[object, ...]:
+    return row.kind, row.user, row.text, dict(row.properties)
+
+
+def show(write: LessonTransaction, run: str, lessons: Sequence[str]) -> int:
+    """Remember what was shown in a run (see `LessonStore.show`)."""
+    before = {showing.lesson for showing in write.showings([run])}
+    fresh = [name for name in write.get(lessons) if name not in before]
+    if not fresh:
+        return 0
+    success = write.stored_outcomes([run]).get(run)
+    if success is None:
+        success = write.told_outcomes([run]).get(run)
+    write.put_showings([Showing(run, name, success) for name in fresh])
+    write.credit({name: Uses(1, *_credit(success)) for name in fresh})
+    return len(fresh)
+
+
+def settle(write: LessonTransaction, outcomes: Mapping[str, bool]) -> int:
+    """Credit what was shown in runs with how they ended (see `LessonStore.settle`)."""
+    if not outcomes:
+        return 0
+    changed: list[Showing] = []
+    more: Counter[tuple[str, int]] = Counter()
+    for showing in write.showings(list(outcomes)):
+        success = outcomes[showing.run]
+        if success == showing.success:
+            continue
+        changed.append(showing._replace(success=success))
+        for place, (now, before) in enumerate(zip(_credit(success), _credit(showing.success), strict=True)):
+            more[showing.lesson, place] += now - before
+    write.put_showings(changed)
+    write.credit({showing.lesson: Uses(0, more[showing.lesson, 0], more[showing.lesson, 1]) for showing in changed})
+    return len(changed)
+
+
+def tell(write: LessonTransaction, outcomes: Mapping[str, bool]) -> int:
+    """The same, for runs that need not be stored: what is shown in them later is credited too."""
+    before = write.told_outcomes(list(outcomes))
+    write.put_outcomes({run: success for run, success in outcomes.items() if before.get(run) != success})
+    return settle(write, outcomes)
+
+
+def forget_lessons_from(write: LessonTransaction, runs: Sequence[str]) -> bool:
+    """Remove what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
+    gone = set(runs)
+    touched = write.from_runs(runs)
+    theirs = [row.id for row in touched if any(source.words and source.run in gone for source in row.sources)]
+    lost = set(theirs)
+    rest = [
+        replace(row, sources=tuple(source for source in row.sources if source.run not in gone))
+        for row in touched
+        if row.id not in lost
+    ]
+    showings = write.showings(runs)
+    more: dict[str, Uses] = {}
+    for showing in showings:
+        uses = Uses(-1, *(-number for number in _credit(showing.success)))
+        more[showing.lesson] = more.get(showing.lesson, UNUSED).plus(uses)
+    write.put([*rest, *_freed(write, touched, lost)], {})
+    write.credit(more)
+    write.drop_runs(runs)
+    write.drop(theirs)
+    return bool(touched or showings)
+
+
+def _freed(write: LessonTransaction, touched: Sequence[LessonRow], lost: set[str]) -> list[LessonRow]:
+    """Lessons that one of the lost took the place of, found again from now on."""
+    successors = {(parent.id, row.made_by) for row in touched if row.id in lost for parent in row.parents}
+    known = write.get(name for name, _ in successors if name not in lost)
+    return [
+        replace(stored.row, retired="", retired_by="")
+        for name, stored in known.items()
+        if stored.row.retired == "superseded" and (name, stored.row.retired_by) in successors
+    ]
+
+
+def forget_user(write: LessonTransaction, user: str) -> list[str]:
+    """Remove a user's own lessons (see `LessonStore.forget_user`)."""
+    names = [row.id for row in write.of_user(user)]
+    write.drop(names)
+    return names
+
+
+def recount(showings: Iterable[Showing]) -> dict[str, Uses]:
+    """What the showings say of each lesson's uses, for whoever checks the books."""
+    found: dict[str, Uses] = {}
+    for showing in showings:
+        found[showing.lesson] = found.get(showing.lesson, UNUSED).plus(Uses(1, *_credit(showing.success)))
+    return found
+
+
+def _credit(success: bool | None) -> tuple[int, int]:
+    return int(success is not None), int(success is True)
