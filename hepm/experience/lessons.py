@@ -176,7 +176,8 @@ class Notes:
         text: The notes whole, a line a wish.
         version: From 1; each revises the one before.
         written_by: "extractive", the name of a model, or "hand".
-        session: The run they were written after, where it is stored. Forgotten, it is unlinked; the notes go with the user.
+        session: The run they were written after, where it is stored. Once that is forgotten it is unlinked; the notes
+            go with the user.
     """
 
     user: str
