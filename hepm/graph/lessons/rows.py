@@ -180,12 +180,12 @@ def to_record(row: LessonRow) -> str:
 def from_record(record: str) -> LessonRow:
     """The row again."""
     told: dict[str, Any] = json.loads(record)
-    properties = {name: tuple(value) if type(value) is list else value for name, value in told["properties"].items()}
+    properties: dict[str, Value | list[str]] = told["properties"]
     return LessonRow(
         kind=told["kind"],
         id=told["id"],
         text=told["text"],
-        properties=properties,
+        properties={name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()},
         user=told["user"],
         sources=tuple(Source(*source) for source in told["sources"]),
         tools=tuple(told["tools"]),
