@@ -1,4 +1,4 @@
-"""Where a failed run left the way of a successful one.
+"""Where a failed run left the way of a successful one, as points to be judged (see `hepm.experience.partings`).
 
 A *parting* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run of
 the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from hepm.evals.events import Event, Run
 from hepm.evals.metrics import FloatArray
-from hepm.types import ToolName
-
-Tools: TypeAlias = frozenset[ToolName]
+from hepm.experience.partings import Tools, part
 
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
 
@@ -83,16 +81,9 @@ def find_partings(runs: Sequence[Run]) -> Partings:
 
 def _parting(failed: Run, solved: Sequence[Run]) -> Parting | None:
     turns = _turns(failed)
-    taken = [_tools(turn) for turn in turns]
-    ways = [[_tools(turn) for turn in _turns(run)] for run in solved]
-    followed = [_common(taken, way) for way in ways]
-    longest = max(followed)
-    if longest == len(taken):
-        return None
-    onward = [way[longest] for way, common in zip(ways, followed, strict=True) if common == longest < len(way)]
-    forks = [Fork(better - taken[longest], taken[longest] - better) for better in onward]
-    forks = [fork for fork in forks if fork.better and fork.chosen]
-    return Parting(turns[longest][0], forks) if forks else None
+    parted = part([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
+    forks = [Fork(*sides) for sides in parted.sides if sides.theirs and sides.own] if parted else []
+    return Parting(turns[parted.at][0], forks) if parted and forks else None
 
 
 def _turns(run: Run) -> list[list[Event]]:
@@ -101,8 +92,3 @@ def _turns(run: Run) -> list[list[Event]]:
 
 def _tools(turn: Sequence[Event]) -> Tools:
     return Tools(event.next for event in turn)
-
-
-def _common(one: Sequence[Tools], other: Sequence[Tools]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

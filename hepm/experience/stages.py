@@ -1,0 +1,54 @@
+"""Which zone of the library a lesson belongs to, and which stage of a run a turn is in (PRIME 3.1, appendix D)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hepm.experience.lessons import Stage, Zone
+from hepm.types import Outcome
+
+GOLDEN: Final = 0.7
+WARNING: Final = 0.3
+"""Thresholds on the reward of a run (PRIME, table 2); the reward on a threshold is inside its zone."""
+
+
+def reward_of(outcome: Outcome) -> float | None:
+    """R of a run, in [0, 1]: its reward, cut to that range, else its label; None where neither is known."""
+    if outcome.reward is not None:
+        return min(max(outcome.reward, 0.0), 1.0)
+    return None if outcome.success is None else float(outcome.success)
+
+
+def zone_of(reward: float) -> Zone:
+    """Golden from .7, warning up to .3, preference between."""
+    if reward >= GOLDEN:
+        return "golden"
+    return "warning" if reward <= WARNING else "preference"
+
+
+def ended_well(outcome: Outcome) -> bool | None:
+    """The label of a run, else what its zone says; None where that is neither success nor failure."""
+    if outcome.success is not None:
+        return outcome.success
+    reward = reward_of(outcome)
+    zone = None if reward is None else zone_of(reward)
+    return {"golden": True, "warning": False}.get(zone or "")
+
+
+def stage_of(turn: int, horizon: int) -> Stage:
+    """The stage of the agent's turn `turn`, from 1, of a run of `horizon` turns (or of at most that many).
+
+    The first 25 % of a run are exploration, the last 25 % completion, what is between verification. Turn t takes the
+    t-th part of the run, and the middle of that part decides: (t - 1/2) / H; on a border it is verification. So
+    turns 1 / 2 to 5 / 6 of 6 are as figure 1 has them, and turn 2 of 8 explores as in figure 11. With t / H, turn 5
+    of 6 would complete, against figure 1, and a run of three turns could not explore.
+
+    Raises:
+        ValueError: a turn or horizon below 1.
+    """
+    if turn < 1 or horizon < 1:
+        raise ValueError(f"turns are counted from 1: turn {turn} of {horizon}")
+    quarters = 2 * (2 * turn - 1)  # of the horizon
+    if quarters < horizon:
+        return "exploration"
+    return "completion" if quarters > 3 * horizon else "verification"

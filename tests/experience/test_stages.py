@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.experience.lessons import STAGES, ZONES
+from hepm.experience.stages import ended_well, reward_of, stage_of, zone_of
+from hepm.types import Outcome
+
+
+def stages(horizon: int) -> str:
+    return "".join(stage_of(turn, horizon)[0] for turn in range(1, horizon + 1))
+
+
+@pytest.mark.parametrize(
+    ("reward", "zone"),
+    [
+        (1.0, "golden"),
+        (0.7, "golden"),
+        (math.nextafter(0.7, 0), "preference"),
+        (math.nextafter(0.3, 1), "preference"),
+        (0.3, "warning"),
+        (0.0, "warning"),
+    ],
+)
+def test_a_reward_on_a_threshold_is_inside_its_zone(reward: float, zone: str) -> None:
+    assert zone_of(reward) == zone
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_more_reward_is_never_a_worse_zone(one: float, other: float) -> None:
+    worst_first = (ZONES[1], ZONES[2], ZONES[0])
+    low, high = sorted((one, other))
+    assert worst_first.index(zone_of(low)) <= worst_first.index(zone_of(high))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reward", "well"),
+    [
+        (Outcome(0.25, True), 0.25, True),
+        (Outcome(7.0), 1.0, True),
+        (Outcome(-1.0), 0.0, False),
+        (Outcome(0.5), 0.5, None),
+        (Outcome(None, True), 1.0, True),
+        (Outcome(None, False), 0.0, False),
+        (Outcome(), None, None),
+    ],
+)
+def test_the_reward_of_a_run_is_cut_and_else_its_label(
+    outcome: Outcome, reward: float | None, well: bool | None
+) -> None:
+    assert (reward_of(outcome), ended_well(outcome)) == (reward, well)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "expected"),
+    [
+        (1, "v"),
+        (2, "vv"),  # the middles lie on the borders, .25 and .75
+        (3, "evc"),
+        (4, "evvc"),
+        (5, "evvvc"),
+        (6, "evvvvc"),  # figure 1: turn 1 / 6, turns 2-5 / 6, turn 6 / 6; .25 and .75 are borders again
+        (8, "eevvvvcc"),  # figure 11: turn 2 of 8 explores
+        (16, "eeeevvvvvvvvcccc"),
+    ],
+)
+def test_a_turn_is_where_the_middle_of_its_part_of_the_run_lies(horizon: int, expected: str) -> None:
+    assert stages(horizon) == expected
+
+
+@given(st.integers(1, 400))
+def test_stages_follow_one_another_and_mirror_each_other(horizon: int) -> None:
+    found = [STAGES.index(stage_of(turn, horizon)) for turn in range(1, horizon + 1)]
+    assert found == sorted(found)
+    assert found == [2 - stage for stage in reversed(found)]
+    assert abs(4 * found.count(0) - horizon) <= 2  # as near to a quarter as whole turns come
+
+
+def test_a_turn_past_the_horizon_completes() -> None:
+    assert stage_of(17, 16) == "completion"
+
+
+@pytest.mark.parametrize(("turn", "horizon"), [(0, 4), (1, 0), (-1, 4)])
+def test_turns_are_counted_from_one(turn: int, horizon: int) -> None:
+    with pytest.raises(ValueError, match="from 1"):
+        stage_of(turn, horizon)
+
+
+@pytest.mark.parametrize(
+    ("reward", "first_key_turn", "turns", "stage"),
+    [
+        (1.00, 1, 4, "exploration"),  # figure 6, which prints exploration and then verification
+        (0.76, 1, 5, "exploration"),  # figure 7
+        (1.00, 1, 5, "exploration"),  # figure 8, as figure 6
+        (0.83, 1, 5, "exploration"),  # figure 9
+    ],
+)
+def test_the_zones_and_stages_of_the_worked_figures(reward: float, first_key_turn: int, turns: int, stage: str) -> None:
+    assert (zone_of(reward), stage_of(first_key_turn, turns)) == ("golden", stage)
+
+
+def test_the_key_turns_of_figures_6_and_8_reach_verification() -> None:
+    assert stage_of(2, 4) == stage_of(3, 5) == "verification"
