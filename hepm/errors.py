@@ -11,6 +11,11 @@ HepmError
 │   ├── StoreUnavailableError (ConnectionError)   no server answers there, or no longer
 │   ├── StoreAccessError (PermissionError)        the server does not let this user in
 │   └── LocalServerError             the local Neo4j cannot be fetched, started or stopped
+├── LlmError                         a language model could not be asked, or gave nothing that can be used
+│   ├── EndpointError (ConnectionError)   its endpoint gave no answer to a question
+│   │   └── EndpointRefusedError     and would give none to any other: wrong key, unknown model, no money left
+│   ├── AnswerError (ValueError)     an answer that was refused, cut off, or is not what was asked for
+│   └── BudgetSpentError             the next request might cost more than is left
 ├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 """
@@ -58,6 +63,26 @@ class StoreAccessError(StoreError, PermissionError):
 
 class LocalServerError(StoreError):
     """The local Neo4j cannot be fetched, started or stopped."""
+
+
+class LlmError(HepmError):
+    """A language model could not be asked, or gave nothing that can be used."""
+
+
+class EndpointError(LlmError, ConnectionError):
+    """The endpoint of a model gave no answer to a question."""
+
+
+class EndpointRefusedError(EndpointError):
+    """It would give none to any other question either: wrong key, unknown model, no money left, nobody there."""
+
+
+class AnswerError(LlmError, ValueError):
+    """An answer that was refused, cut off, or is not what was asked for."""
+
+
+class BudgetSpentError(LlmError):
+    """The next request might cost more than the budget has left."""
 
 
 class EmbedderMismatchError(HepmError, ValueError):
