@@ -1,0 +1,273 @@
+"""Lessons without a model: deterministic, and no wiser than counting.
+
+A lesson is what can be read off the runs of one task: what the user asked for, which tools were called at the turns
+that counted, how it ended, and where the way parts from runs of the task that ended otherwise. It says what happened,
+not why. Where a model is set, it distils better ones from the same key turns (PRIME 3.2, EvolveR 3.2.1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, TypeVar
+
+from hepm.experience.contrast import Contrast, contrast_of, lesson_of, rule_of
+from hepm.experience.credit import CreditMethod, credit, key_turns, method_for
+from hepm.experience.lessons import Conditions, Experience, Principle
+from hepm.experience.partings import Tools
+from hepm.experience.stages import ended_well, reward_of, stage_of, zone_of
+from hepm.experience.transcript import Move, listed, moves_of, plain, sequence, went_wrong
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.ingest.shorten import CUT
+from hepm.ingest.transitions import situation_of
+from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
+
+SITUATION_CHARS: Final = 600
+_MESSAGE_CHARS: Final = 300
+_ERROR_CHARS: Final = 120
+_ENVIRONMENT_CHARS: Final = 48
+_NAMED_ARGUMENTS: Final = 8
+
+_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
+_PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
+"""What is true of one task alone: ids, numbers, addresses."""
+
+_DEFAULT_METHODS: Final[Mapping[str, CreditMethod]] = {}
+
+
+def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = _DEFAULT_METHODS) -> list[Experience]:
+    """What each labelled run of one task taught; equal words make one experience with several sources.
+
+    A run in which the agent had no turn teaches nothing.
+
+    Where runs of the task ended otherwise, the turn at which the run left them is its first key turn, and the lesson
+    says what was called there on either side; else credit alone decides, and the lesson is the way taken.
+
+    Args:
+        runs: All runs of one task in one environment, in any order; the answer does not depend on it.
+        methods: How turns are credited in which environment; by reward-to-go where it is not named.
+    """
+    return _merged(_experience(run, methods) for run in _studied(runs))
+
+
+def distil_principles(runs: Sequence[Trajectory]) -> list[Principle]:
+    """A rule from each run of one task that has one to give; equal sentences make one with several sources.
+
+    A success gives a guiding one: where it left the failed runs, or the way it took. A failure gives a cautionary one:
+    where it left the successful runs, or what failed last. One that did what successful runs did, or that nobody did
+    better and whose calls all worked, gives none.
+    """
+    return _merged(found for run in _studied(runs) if (found := _principle(run)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Studied:
+    """A labelled run beside those of its task.
+
+    Attributes:
+        well: Whether it succeeded; None where its reward is neither here nor there.
+        turns: How many the agent had.
+    """
+
+    run: Trajectory
+    reward: float
+    well: bool | None
+    turns: int
+    moves: Sequence[Move]
+    contrast: Contrast | None
+
+    @property
+    def way(self) -> list[Tools]:
+        return [move.tools for move in self.moves]
+
+    @property
+    def parted_at(self) -> int | None:
+        """The move that left the others; the last one where it ended and they went on."""
+        if self.contrast is None or not self.contrast.tells or not self.moves:
+            return None
+        return min(self.contrast.at, len(self.moves) - 1)
+
+
+def _studied(runs: Sequence[Trajectory]) -> list[_Studied]:
+    by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)
+    labelled = [(run, reward) for run in by_id if (reward := reward_of(run.outcome)) is not None]
+    moves = [moves_of(run) for run, _ in labelled]
+    well = [ended_well(run.outcome) for run, _ in labelled]
+    ways = [[move.tools for move in found] for found in moves]
+    found: list[_Studied] = []
+    for (run, reward), own, good, way in zip(labelled, moves, well, ways, strict=True):
+        others = [other for other, theirs in zip(ways, well, strict=True) if theirs is not None and theirs != good]
+        contrast = None if good is None else contrast_of(way, others, succeeded=good)
+        found.append(_Studied(run, reward, good, run.steps, own, contrast))
+    return found
+
+
+def _experience(it: _Studied, methods: Mapping[str, CreditMethod]) -> Experience:
+    ranked = _key_moves(it, methods)
+    first = ranked[0] if ranked else None
+    keys = sorted(ranked, key=lambda move: move.turn)
+    # A run without a call is about its end: there it could still have made one.
+    turns = [move.turn for move in keys] or [it.turns]
+    environment = it.run.environment
+    known = first.known if first else situation_of(it.run.turns).state()
+    return Experience(
+        situation=_situation(environment, known),
+        action=_action(keys),
+        outcome=_outcome(it),
+        lesson=_lesson(it),
+        zone=zone_of(it.reward),
+        stage=stage_of(first.turn if first else it.turns, it.turns),
+        reward=it.reward,
+        conditions=Conditions(
+            environments=(environment,) if environment else (),
+            first_turn=min(turns),
+            last_turn=max(turns),
+            preconditions=_preconditions(first),
+        ),
+        sources=(Source(it.run.id, it.run.outcome.reward),),
+        tools=_about(it.contrast, keys),
+    )
+
+
+def _key_moves(it: _Studied, methods: Mapping[str, CreditMethod]) -> list[Move]:
+    """The moves that counted most, most first. Turns without a call hold no decision that tools could show."""
+    # Records hold a reward for the end alone.
+    rewards = [*[0.0] * (len(it.moves) - 1), it.reward] if it.moves else []
+    credits = credit(rewards, method_for(it.run.environment, methods))
+    return [it.moves[index] for index in key_turns(credits, pivotal=it.parted_at)]
+
+
+def _situation(environment: str, known: StateSummary) -> str:
+    """Where, what the user wants in the user's words, and what had been called by then."""
+    place = f"In {plain(environment, _ENVIRONMENT_CHARS)}. " if environment else ""
+    after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
+    if known.tools and known.failed:
+        after += " The last result was an error."
+    words = _words(known.said, SITUATION_CHARS - len(place) - len(after) - len('User: ""'))
+    said = f'User: "{words}"' if words else "No user spoke."
+    return f"{place}{said}{after}"
+
+
+def _words(said: Iterable[str], limit: int) -> str:
+    """What the user said, oldest first, cut."""
+    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in said)
+    return plain(" / ".join(message for message in messages if message), limit)
+
+
+def _action(moves: Sequence[Move]) -> str:
+    """Which tools were called with which arguments, never with what values."""
+    return f"Called {', then '.join(map(_calls, moves))}." if moves else "Called no tool."
+
+
+def _calls(move: Move) -> str:
+    shown = [_call(call) for call in move.calls]
+    times = {text: shown.count(text) for text in dict.fromkeys(shown)}
+    texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
+    return " and ".join(texts[:4]) + (f" and {CUT}" if len(texts) > 4 else "")
+
+
+def _call(call: ToolCall) -> str:
+    names = [name if _ARGUMENT_NAME.fullmatch(name) else CUT for name in call.arguments]
+    if len(names) > _NAMED_ARGUMENTS:
+        names = [*names[:_NAMED_ARGUMENTS], CUT]
+    return f"{listed([call.name])}({', '.join(names)})"
+
+
+def _outcome(it: _Studied) -> str:
+    told = it.run.outcome.reward
+    end = {True: "It succeeded", False: "It failed", None: "It succeeded in part"}[it.well]
+    reward = "" if told is None else f", with reward {it.reward:g}"
+    return f"{end}{reward}. {_errors(it.moves)}"
+
+
+def _errors(moves: Sequence[Move]) -> str:
+    """Which calls failed, and what the last of them said but for what is true of this task alone."""
+    wrong = [call for move in moves for call in move.calls if went_wrong(call)]
+    if not wrong:
+        return "No call failed." if moves else "No tool was called."
+    tools = listed(dict.fromkeys(call.name for call in wrong))
+    said = plain(_PARTICULAR.sub(CUT, (wrong[-1].result or "")[: 2 * _ERROR_CHARS]), _ERROR_CHARS).replace('"', "'")
+    last = f', last with "{said}"' if said else ""
+    return f"Calls of {tools} failed{last}."
+
+
+def _lesson(it: _Studied) -> str:
+    if it.contrast and (it.contrast.tells or (it.contrast.same and not it.well)):
+        return lesson_of(it.contrast, succeeded=bool(it.well))
+    way = sequence(it.way) or "no tool"
+    if it.well is None:
+        return f"This way earned a part of the reward: {way}."
+    if it.well:
+        return f"This way led to success: {way}."
+    return f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
+
+
+def _preconditions(move: Move | None) -> tuple[str, ...]:
+    """What held when the lesson's turn began."""
+    if move is None or not move.known.tools:
+        return ("no tool was called yet",)
+    held = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools)]
+    return (*held, "the last result was an error") if move.known.failed else tuple(held)
+
+
+def _principle(it: _Studied) -> Principle | None:
+    told = _rule(it)
+    if it.well is None or told is None:
+        return None
+    text, triples, tools = told
+    environment = it.run.environment
+    place = f"in {plain(environment, _ENVIRONMENT_CHARS)}, " if environment else ""
+    sentence = f"{place}{text}."
+    return Principle(
+        kind="guiding" if it.well else "cautionary",
+        text=sentence[0].upper() + sentence[1:],
+        triples=triples,
+        sources=(Source(it.run.id, it.run.outcome.reward),),
+        tools=tools,
+        environments=(environment,) if environment else (),
+    )
+
+
+def _rule(it: _Studied) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
+    if it.contrast and it.contrast.tells:
+        return rule_of(it.contrast, succeeded=bool(it.well)), it.contrast.triples, it.contrast.tools
+    if it.well:
+        return _way_to_success(it.way)
+    last = it.moves[-1] if it.moves else None
+    wrong = sorted({call.name for call in last.calls if went_wrong(call)}) if last else []
+    if last is None or not wrong or it.contrast:
+        return None
+    before = sorted(last.before)
+    place = f"after {listed(before)}" if before else "at the start"
+    triples = tuple(Triple(tool, "fails_after", source) for tool in wrong for source in before)
+    return f"{place}, {listed(wrong)} gave an error and the run ended in failure", triples, (*wrong, *before)
+
+
+def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]]:
+    """How the run ended: of a whole way hardly two are equal."""
+    steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
+    triples = [
+        Triple(a, "followed_by", b) for one, next_ in pairwise(steps) for a in sorted(one) for b in sorted(next_)
+    ]
+    tools = tuple(dict.fromkeys(tool for step in steps for tool in sorted(step)))
+    return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:6]), tools
+
+
+def _about(contrast: Contrast | None, moves: Sequence[Move]) -> tuple[ToolName, ...]:
+    named = contrast.tools if contrast else ()
+    return tuple(dict.fromkeys((*named, *(call.name for move in moves for call in move.calls))))
+
+
+_Lesson = TypeVar("_Lesson", Experience, Principle)
+
+
+def _merged(lessons: Iterable[_Lesson]) -> list[_Lesson]:
+    """Lessons of equal words as one: the words are the first run's, the others taught the same."""
+    found: dict[str, _Lesson] = {}
+    for lesson in lessons:
+        first = found.get(lesson.id)
+        more = tuple(source._replace(words=False) for source in lesson.sources)
+        found[lesson.id] = replace(first, sources=(*first.sources, *more)) if first else lesson
+    return list(found.values())
