@@ -265,7 +265,7 @@ def read_raw(to: Server) -> None:
 
 def fill(to: Server, tools: int, edges: int, states: int) -> None:
     """Tools, edges and states written straight: what many runs would leave behind."""
-    from hepm.graph.neo4j.writing import tool_uid, uid
+    from hepm.graph.neo4j.names import tool_uid, uid
 
     random = np.random.default_rng(SEED)
     space = uid("bench")

@@ -8,6 +8,7 @@ from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, Run
+from hepm.graph.lessons.changes import forget_lessons_from, forget_user, settle
 from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection
 from hepm.graph.transaction import StoredRun, Transaction
 
@@ -28,6 +29,7 @@ def add_runs(
         write.insert_runs(aside, vectors, counted=False)
         write.insert_runs(counted, vectors, counted=True)
         write.apply(Delta.of(counted), vectors)
+        settle(write.lessons, {run.id: run.success for run in new if run.success is not None})
         write.note_change()
     return added
 
@@ -37,8 +39,13 @@ def forget_runs(write: Transaction, selection: Selection, *, counting: Counting,
     if selection == Selection():
         raise InputError("nothing is selected to be forgotten: name a trajectory, a task, an environment or a user.")
     gone = write.select(selection)
+    touched = False
+    if selection.user is not None and selection == Selection(user=selection.user):
+        touched = bool(forget_user(write.lessons, selection.user))
     if gone:
+        forget_lessons_from(write.lessons, [run.id for run in gone])
         _take_out(write, gone, counting=counting, replay=replay)
+    if gone or touched:
         write.note_change()
     return [run.id for run in gone]
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import Run
 from hepm.types import Tool, ToolName
+
+if TYPE_CHECKING:
+    from hepm.graph.lessons.store import LessonStore
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Counting: TypeAlias = Literal["all", "shortest"]
@@ -30,6 +33,7 @@ class Header:
         dimensions: Their size; 0 while it holds none.
         revision: Grows by one with every write.
         states_per_move: How many distinct states are kept with text and vector on one move.
+        lessons_removed: Grows whenever lessons are deleted: a mirror then reads them all again.
     """
 
     schema_version: int
@@ -38,6 +42,7 @@ class Header:
     revision: int
     counting: Counting
     states_per_move: int
+    lessons_removed: int
 
 
 class Known(NamedTuple):
@@ -147,7 +152,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much a namespace holds."""
+    """How much a namespace holds; of lessons those that are found."""
 
     trajectories: int
     successes: int
@@ -156,6 +161,9 @@ class Totals:
     tools: int
     edges: int
     states: int
+    experiences: int
+    principles: int
+    notes: int
 
 
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
@@ -178,6 +186,11 @@ class Store(Protocol):
     @property
     def header(self) -> Header:
         """Read afresh."""
+        ...
+
+    @property
+    def lessons(self) -> LessonStore:
+        """What runs taught."""
         ...
 
     def set_embedder(self, name: str, dimensions: int) -> None:
@@ -222,7 +235,9 @@ class Store(Protocol):
         ...
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
-        """Remove runs and all they added; every count goes back exactly. Ids of the removed, sorted.
+        """Remove runs and all they added and taught; every count goes back exactly. Ids of the removed, sorted.
+
+        A user who is selected alone loses their notes too.
 
         A run whose record cannot be read any more is removed too; its counts go with the next `rebuild`.
         """

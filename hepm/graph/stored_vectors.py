@@ -22,3 +22,8 @@ def is_plausible(stored: bytes, dimensions: int) -> bool:
     if len(stored) != 2 * dimensions:
         return False
     return abs(float(np.linalg.norm(from_bytes(stored))) - 1.0) < 0.01  # NaN compares false
+
+
+def to_floats(vector: FloatArray) -> list[float]:
+    """The stored vector as an index of a server and Cypher see it."""
+    return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from hepm.graph.delta import Delta, Move, Run, StateSeen
+from hepm.graph.lessons.store import LessonTransaction
 from hepm.graph.store import FloatArray, Known, Selection
 
 
@@ -23,6 +24,11 @@ class StoredRun(NamedTuple):
 
 class Transaction(Protocol):
     """A write transaction on one namespace: all of it is stored, or nothing. It remembers what it touched."""
+
+    @property
+    def lessons(self) -> LessonTransaction:
+        """The same transaction, for what runs taught."""
+        ...
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """What is stored under those of the ids that are."""

@@ -10,6 +10,9 @@ import pytest
 
 from hepm import START, Tool
 from hepm.embed import HashingEmbedder
+from hepm.experience.lessons import Notes, Principle
+from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
+from hepm.graph.lessons.store import LessonChange, LessonStore
 from hepm.graph.store import Selection, StateBatch, Store
 from tests.runs import Shelf, trajectory
 
@@ -64,29 +67,85 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
         store.forget(Selection(trajectory="r1"), namespace=ns, replay=OTHERS.replay),
     ),
 }
-OF_THE_WHOLE_STORE = {"header", "namespaces", "set_embedder", "changes_since", "close", "remote", "runs_a_batch"}
+LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
+    "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
+    "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
+    "search": lambda lessons, ns: [(name, round(c, 3)) for name, c in lessons.search(VECTOR, namespace=ns, limit=9)],
+    "showings": lambda lessons, ns: lessons.showings(namespace=ns),
+    "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),
+    "answers": lambda lessons, ns: lessons.answers(["k", "other"], namespace=ns),
+    "answered_runs": lambda lessons, ns: sorted(lessons.answered_runs("distil", namespace=ns)),
+}
+LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
+    "change": lambda lessons, ns: lessons.change(
+        LessonChange(put=[CHILD], retire={LESSON.id: "superseded"}, drop=[NOTES.id], imported=True),
+        {LESSON.text: VECTOR},
+        namespace=ns,
+    ),
+    "put_vectors": lambda lessons, ns: lessons.put_vectors({LESSON.id: OTHER_VECTOR}, namespace=ns),
+    "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
+    "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
+    "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distil", "r1", "", "")], namespace=ns),
+    "forget_user": lambda lessons, ns: lessons.forget_user("u", namespace=ns),
+}
+LESSON = Principle("guiding", "mine: look before you buy", (Triple("a", "followed by", "b"),), (Source("r1"),)).row()
+CHILD = Principle("guiding", "theirs: look", sources=(Source("r1"),)).row()
+NOTES = Notes("u", "- mine").row()
+OTHER_VECTOR = HashingEmbedder().embed(["other"])[0]
+OF_THE_WHOLE_STORE = {
+    "lessons",
+    "header",
+    "namespaces",
+    "set_embedder",
+    "changes_since",
+    "close",
+    "remote",
+    "runs_a_batch",
+}
 
 
 def plain(batch: StateBatch) -> object:
     return list(batch.rows), np.round(batch.vectors_ND, 3).tolist()
 
 
+def told(one: StoredLesson) -> object:
+    return one.seq, one.row, one.uses, None if one.vector is None else np.round(one.vector, 3).tolist()
+
+
 def everything(store: Store, namespace: str) -> dict[str, object]:
-    return {name: read(store, namespace) for name, read in READS.items()}
+    of_runs = {name: read(store, namespace) for name, read in READS.items()}
+    return of_runs | {f"lessons.{name}": read(store.lessons, namespace) for name, read in LESSON_READS.items()}
+
+
+def learn(store: Store, namespace: str) -> None:
+    store.lessons.change(
+        LessonChange(put=[LESSON, NOTES]), {LESSON.text: VECTOR, NOTES.text: VECTOR}, namespace=namespace
+    )
+    store.lessons.show("r1", [LESSON.id], namespace=namespace)
+    store.lessons.settle({"another run": True}, namespace=namespace)
+    store.lessons.put_answers([Answer("k", "distil", "r1", "", "")], namespace=namespace)
 
 
 def test_every_method_of_a_store_is_tried_here() -> None:
     methods = {name for name in vars(Store) if not name.startswith("_")}
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
+    assert {
+        name for name in vars(LessonStore) if not name.startswith("_")
+    } == LESSON_READS.keys() | LESSON_WRITES.keys()
 
 
-@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("write", [*WRITES, *(f"lessons.{name}" for name in LESSON_WRITES)])
 def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Store, write: str) -> None:
     store.add(MINE.runs(), MINE.vectors(MINE.runs()), namespace=OURS, replay=MINE.replay)
+    learn(store, OURS)
     before, nothing = everything(store, OURS), everything(store, NOBODYS)
     if write != "add":
         WRITES["add"](store, THEIRS)
-    WRITES[write](store, THEIRS)
+    learn(store, THEIRS)
+    if write in WRITES:
+        WRITES[write](store, THEIRS)
+    else:
+        LESSON_WRITES[write.removeprefix("lessons.")](store.lessons, THEIRS)
     assert everything(store, OURS) == before
     assert everything(store, NOBODYS) == nothing
     assert not any(value for name, value in nothing.items() if isinstance(value, list | dict))

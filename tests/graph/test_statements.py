@@ -51,7 +51,7 @@ def test_a_statement_is_used_and_stays_inside_a_namespace(path: Path) -> None:
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
     assert schema_statement("drop_state_embedding").startswith("DROP INDEX")
-    assert [version for version, _, _ in migrations()] == [1]
+    assert [version for version, _, _ in migrations()] == [1, 2]
     assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
 
 
@@ -68,7 +68,7 @@ def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: 
         for text in texts
         for word in re.findall(r"(?:INDEX|CONSTRAINT) (\w+)", text)
     }
-    assert named <= made | {"state_embedding"}
+    assert named <= made | {"state_embedding", "lesson_embedding"}
 
 
 @pytest.mark.parametrize("path", STORE, ids=lambda path: path.stem)
@@ -83,11 +83,12 @@ def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(
     if "IN TRANSACTIONS" in path.read_text() or path.stem in (
         "drop_all_vectors",
         "drop_all_said_vectors",
+        "drop_all_lesson_vectors",
         "namespaces",
     ):
         return  # they read everything
     samples = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "space": "x", "uid": "x"}
-    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves")}
+    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs")}
     values = {name: samples.get(name, 1) for name in PARAMETER.findall(path.read_text())}
     with neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver:
         found = driver.execute_query("EXPLAIN " + statement(path.stem), values, database_=login.database)  # type: ignore[arg-type]

@@ -149,10 +149,10 @@ def test_migrations_can_be_listed_before_they_run_and_run_on_opening(server: Neo
     store = Neo4jStore(login(server))
     assert store.pending_migrations() == {}
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
-    assert list(store.pending_migrations()) == [1]
+    assert list(store.pending_migrations()) == [1, 2]
     store.close()
     reopened = Neo4jStore(login(server))
-    assert (reopened.pending_migrations(), reopened.header.schema_version) == ({}, 1)
+    assert (reopened.pending_migrations(), reopened.header.schema_version) == ({}, 2)
     reopened.close()
 
 

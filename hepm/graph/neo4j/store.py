@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
 from hepm.graph.login import Login
 from hepm.graph.neo4j.connection import Connection
-from hepm.graph.neo4j.writing import Neo4jTransaction, edge_uid, parts, to_floats, tool_uid, uid
+from hepm.graph.neo4j.lessons import Neo4jLessons
+from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
+from hepm.graph.neo4j.writing import VECTOR_ROWS, Neo4jTransaction
 from hepm.graph.store import (
     Added,
     Change,
@@ -30,15 +32,13 @@ from hepm.graph.store import (
     ToolRow,
     Totals,
 )
-from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes
+from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes, to_floats
 from hepm.types import START, Tool, ToolName
 
 if TYPE_CHECKING:
     import neo4j
 
 T = TypeVar("T")
-
-_VECTOR_ROWS: Final = 500
 
 
 class Neo4jStore:
@@ -56,6 +56,7 @@ class Neo4jStore:
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
+        self.lessons = Neo4jLessons(self._connection, self._write)
         try:
             self._migrate()
             self._set_up(counting or "all", states_per_move)
@@ -102,7 +103,9 @@ class Neo4jStore:
     @property
     def header(self) -> Header:
         """What the store says of itself, read afresh."""
-        ((embedder, dimensions, revision, counting, states_per_move, version),) = self._connection.read("memory")
+        ((embedder, dimensions, revision, counting, states_per_move, version, removed),) = self._connection.read(
+            "memory"
+        )
         return Header(
             schema_version=version,
             embedder=embedder,
@@ -110,6 +113,7 @@ class Neo4jStore:
             revision=revision,
             counting="shortest" if counting == "shortest" else "all",
             states_per_move=states_per_move,
+            lessons_removed=removed,
         )
 
     # Writing
@@ -134,6 +138,7 @@ class Neo4jStore:
             if before:
                 run(tx, "drop_all_vectors")
                 run(tx, "drop_all_said_vectors")
+                run(tx, "drop_all_lesson_vectors")
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
@@ -141,15 +146,26 @@ class Neo4jStore:
 
     def _index_vectors(self, dimensions: int) -> None:
         # A change of the schema makes the server plan every statement anew: not without need.
-        rows = self._connection.read_text(schema_statement("find_state_embedding"), {})
-        if not dimensions or (rows and rows[0][0] == dimensions):
-            return
-        self._connection.change_schema(schema_statement("drop_state_embedding"))
-        config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-        self._connection.change_schema(schema_statement("state_embedding"), options={"indexConfig": config})
+        found = dict(self._connection.read_text(schema_statement("find_embeddings"), {}))
+        for name in ("state_embedding", "lesson_embedding"):
+            if not dimensions or found.get(name) == dimensions:
+                continue
+            self._connection.change_schema(schema_statement(f"drop_{name}"))
+            config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+            self._connection.change_schema(schema_statement(name), options={"indexConfig": config})
 
-    def _write(self, namespace: str, work: Callable[[Neo4jTransaction], T]) -> T:
-        return self._connection.write(lambda tx: work(Neo4jTransaction(tx, namespace)))
+    def _write(self, namespace: str, work: Callable[[Neo4jTransaction], T], *, embedder: str | None = None) -> T:
+        def checked(tx: neo4j.ManagedTransaction) -> T:
+            write = Neo4jTransaction(tx, namespace)
+            stored = write.books.embedder
+            if embedder is not None and embedder != stored:
+                raise EmbedderMismatchError(
+                    f"{self._where} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
+                    "Nothing of this batch was stored; open the memory again."
+                )
+            return work(write)
+
+        return self._connection.write(checked)
 
     def add(
         self,
@@ -161,17 +177,11 @@ class Neo4jStore:
         embedder: str | None = None,
     ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
-
-        def work(write: Neo4jTransaction) -> Added:
-            stored = write.books.embedder
-            if embedder is not None and embedder != stored:
-                raise EmbedderMismatchError(
-                    f"{self._where} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing of this batch was stored; open the memory again."
-                )
-            return add_runs(write, runs, vectors, counting=write.books.counting, replay=replay)
-
-        return self._write(namespace, work)
+        return self._write(
+            namespace,
+            lambda write: add_runs(write, runs, vectors, counting=write.books.counting, replay=replay),
+            embedder=embedder,
+        )
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters."""
@@ -213,8 +223,7 @@ class Neo4jStore:
 
     def _put(self, name: str, rows: Sequence[Mapping[str, object]], namespace: str) -> None:
         def work(write: Neo4jTransaction) -> None:
-            for part in parts(rows, _VECTOR_ROWS):
-                write.run(name, rows=part, space=uid(namespace))
+            write.put(name, rows, size=VECTOR_ROWS, space=uid(namespace))
             write.note_change(everything=True)
 
         self._write(namespace, work)
@@ -232,7 +241,7 @@ class Neo4jStore:
     def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
         """What is stored under those of the ids that are."""
         space = uid(namespace)
-        rows = self._connection.read("find_runs", uids=[uid(space, "run", name) for name in ids])
+        rows = self._connection.read("find_runs", uids=[run_uid(space, name) for name in ids])
         return {name: Known(digest, success) for name, digest, success in rows}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:

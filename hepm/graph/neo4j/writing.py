@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import numpy as np
 
 from hepm.cypher.statements import statement
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
 from hepm.graph.neo4j.connection import rows_of
+from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
+from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
 from hepm.graph.store import Counting, FloatArray, Known, Selection
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.stored_vectors import to_bytes, to_floats
 from hepm.graph.transaction import StoredRun
 from hepm.types import START, ToolName
 
@@ -34,14 +32,6 @@ TOLD_SUMMARIES: Final = 3
 """How many summaries stand on an edge, to be read in Browser."""
 
 
-@lru_cache(maxsize=65_536)
-def uid(*parts: str) -> str:
-    """What a node is found by: names may be longer than an index holds."""
-    # With their lengths, so that no two lists of names give one text.
-    text = "".join([f"{len(part)}:{part}" for part in parts])
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Books:
     """What a transaction has to know of the memory, read under its lock."""
@@ -49,6 +39,7 @@ class Books:
     embedder: str
     counting: Counting
     states_per_move: int
+    revision: int
 
 
 class Neo4jTransaction:
@@ -65,8 +56,9 @@ class Neo4jTransaction:
         self._rewritten = False
         self._run_rows: dict[str, int] = {}
         self.send("lock")
-        ((embedder, _, _, counting, bound, _),) = self.run("memory")
-        self.books = Books(embedder, "shortest" if counting == "shortest" else "all", bound)
+        ((embedder, _, revision, counting, bound, *_),) = self.run("memory")
+        self.books = Books(embedder, "shortest" if counting == "shortest" else "all", bound, revision)
+        self.lessons = Neo4jLessonTransaction(self, namespace)
         ((self._last_run, self._last_state),) = self.run("counters", space=self._space)
 
     def send(self, name: str, /, **values: object) -> neo4j.Result:
@@ -77,9 +69,10 @@ class Neo4jTransaction:
         """The rows of a named statement."""
         return rows_of(self.send(name, **values))
 
-    def _put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> None:
+    def put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object) -> None:
+        """Send a named statement for some rows at a time."""
         for part in parts(rows, size):
-            self.send(name, rows=part, **values)
+            self.send(name, **{key: part}, **values)
 
     def _ask(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> list[tuple[Any, ...]]:
         # All are sent before the first answer is read: the server works while the next part is packed.
@@ -163,7 +156,8 @@ class Neo4jTransaction:
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
-        self._put("add_runs", rows, size=VECTOR_ROWS)
+        self.put("add_runs", rows, size=VECTOR_ROWS)
+        self.lessons.tie()
 
     def _properties(self, run: Run, seq: int, counted: bool) -> dict[str, object]:
         return {
@@ -199,7 +193,7 @@ class Neo4jTransaction:
             for run in runs
             if run.said in vectors
         ]
-        self._put("put_said_vectors", rows, size=VECTOR_ROWS)
+        self.put("put_said_vectors", rows, size=VECTOR_ROWS)
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Say whether a stored run counts."""
@@ -207,6 +201,7 @@ class Neo4jTransaction:
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         """Delete records."""
+        self.lessons.untie(ids)
         for part in parts(ids, ROWS):
             self.send("drop_runs", uids=[self._trajectory(name) for name in part])
 
@@ -218,7 +213,7 @@ class Neo4jTransaction:
         told = self._add_edges(delta.edges, sign=1)
         self._add_passages(delta)
         self.add_states(delta.states, vectors)
-        self._put("tell_edges", [{"source": a, "target": b} for a, b in told], limit=TOLD_SUMMARIES)
+        self.put("tell_edges", [{"source": a, "target": b} for a, b in told], limit=TOLD_SUMMARIES)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
         """Take a delta of these runs away again."""
@@ -264,7 +259,7 @@ class Neo4jTransaction:
             }
             for name, tool in sorted(tools.items())
         ]
-        self._put("add_tools", rows, namespace=self._namespace, space=self._space, start=START)
+        self.put("add_tools", rows, namespace=self._namespace, space=self._space, start=START)
 
     def _add_passages(self, delta: Delta) -> None:
         runs = {run for of_edge in delta.passages.values() for run in of_edge} - self._run_rows.keys()
@@ -281,7 +276,7 @@ class Neo4jTransaction:
             for (source, target), of_edge in delta.passages.items()
             for run in of_edge
         ]
-        self._put("add_passages", rows)
+        self.put("add_passages", rows)
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         """Add states of several moves."""
@@ -299,8 +294,8 @@ class Neo4jTransaction:
         self._rewritten = self._rewritten or any(worded for worded, _ in there.values())
         # What is not told of was not there before.
         unlinked = [(name, move) for name, move in places.items() if name not in there or there[name][1]]
-        self._put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
-        self._put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
+        self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
+        self.put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
         grown = sorted({self._move(move) for _, move in unlinked})
         for part in parts(grown, ROWS):
             if self.run("keep_bound", moves=part, bound=self.books.states_per_move):
@@ -342,7 +337,7 @@ class Neo4jTransaction:
     # What nodes are found by
 
     def _trajectory(self, name: str) -> str:
-        return uid(self._space, "run", name)
+        return run_uid(self._space, name)
 
     def _tool(self, name: ToolName) -> str:
         return tool_uid(self._space, name)
@@ -355,25 +350,10 @@ class Neo4jTransaction:
         return uid(self._space, "move", str(move.success), *sides)
 
 
-def tool_uid(space: str, name: ToolName) -> str:
-    """What a tool is found by."""
-    return uid(space, "tool", name)
-
-
-def edge_uid(space: str, edge: Edge) -> str:
-    """What passages of an edge are found by."""
-    return uid(space, "edge", *edge)
-
-
 def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Rows in statements of a bearable size."""
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
-
-
-def to_floats(vector: FloatArray) -> list[float]:
-    """The same vector as the index and Cypher see it."""
-    return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
 def _matches(run: StoredRun, selection: Selection) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart
@@ -23,8 +23,8 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def load_statements() -> Mapping[str, str]:
-    """The statements of queries.sql by name."""
-    text = _resource("queries.sql")
+    """The statements of queries.sql and lesson_queries.sql by name."""
+    text = _resource("queries.sql") + _resource("lesson_queries.sql")
     parts = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
@@ -156,8 +156,13 @@ class Connections:
                 f"{self.path} has schema version {found}, and this hepm knows up to {SCHEMA_VERSION}. "
                 "Upgrade hepm, or export the runs with the newer one and import them here."
             )
-        if found == SCHEMA_VERSION or self.read_only:
+        if found == SCHEMA_VERSION:
             return
+        if self.read_only:
+            raise StoreVersionError(
+                f"{self.path} has schema version {found}, and can only be read here, so that it cannot be brought to "
+                f"{SCHEMA_VERSION}. Give the folder write permission, or copy the file."
+            )
         with self.writing() as connection:
             # Another process may have been first.
             found = int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -21,7 +21,8 @@ DELETE FROM change WHERE revision <= :revision - 10000;
 SELECT revision, namespace, sources, rewritten FROM change WHERE revision > :revision ORDER BY revision;
 
 -- name: namespaces
-SELECT namespace FROM (SELECT DISTINCT namespace FROM trajectory UNION SELECT DISTINCT namespace FROM tool) ORDER BY 1;
+SELECT namespace FROM (SELECT DISTINCT namespace FROM trajectory UNION SELECT DISTINCT namespace FROM tool
+                       UNION SELECT DISTINCT namespace FROM lesson) ORDER BY 1;
 
 -- name: totals
 SELECT
@@ -31,7 +32,10 @@ SELECT
     (SELECT count(*) FROM trajectory WHERE namespace = :namespace AND success IS NULL),
     (SELECT count(*) FROM tool WHERE namespace = :namespace),
     (SELECT count(*) FROM edge WHERE namespace = :namespace),
-    (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL);
+    (SELECT count(*) FROM state WHERE namespace = :namespace AND summary IS NOT NULL),
+    (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'experience'),
+    (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'principle'),
+    (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes');
 
 -- name: find_known
 SELECT id, digest, success, seq FROM trajectory
@@ -290,4 +294,6 @@ SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t W
 -- name: vectors
 SELECT v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace
 UNION ALL
-SELECT v.embedding FROM run_vector v JOIN trajectory t ON t.seq = v.trajectory WHERE t.namespace = :namespace;
+SELECT v.embedding FROM run_vector v JOIN trajectory t ON t.seq = v.trajectory WHERE t.namespace = :namespace
+UNION ALL
+SELECT embedding FROM lesson WHERE namespace = :namespace AND embedding IS NOT NULL;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ from hepm.errors import EmbedderMismatchError, InputError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
+from hepm.graph.sqlite.lessons import SQLiteLessons
 from hepm.graph.sqlite.writing import SQLiteTransaction
 from hepm.graph.store import (
     Added,
@@ -53,6 +56,7 @@ class SQLiteStore:
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
+        self.lessons = SQLiteLessons(self._begin, self._rows)
         self._set_up(counting or "all", states_per_move)
         if counting is not None and self.header.counting != counting:
             stored = self.header.counting
@@ -91,9 +95,21 @@ class SQLiteStore:
             revision=int(meta["revision"]),
             counting="shortest" if meta["counting"] == "shortest" else "all",
             states_per_move=int(meta["states_per_move"]),
+            lessons_removed=int(meta.get("lessons_removed", 0)),
         )
 
     # Writing
+
+    @contextlib.contextmanager
+    def _begin(self, namespace: str, *, embedder: str | None = None) -> Generator[SQLiteTransaction]:
+        with self._connections.writing() as db:
+            stored = dict(db.execute(self._statements["meta"]).fetchall())["embedder"]
+            if embedder is not None and embedder != stored:
+                raise EmbedderMismatchError(
+                    f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
+                    "Nothing of this batch was stored; open the memory again."
+                )
+            yield self._transaction(db, namespace)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder; vectors of another one are dropped."""
@@ -103,6 +119,7 @@ class SQLiteStore:
                 return
             db.execute(self._statements["drop_all_vectors"])
             db.execute(self._statements["drop_all_run_vectors"])
+            db.execute(self._statements["drop_all_lesson_vectors"])
             for key, value in (("embedder", name), ("dimensions", str(dimensions))):
                 db.execute(self._statements["set_meta"], {"key": key, "value": value})
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
@@ -118,20 +135,12 @@ class SQLiteStore:
         embedder: str | None = None,
     ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
-        with self._connections.writing() as db:
-            stored = dict(db.execute(self._statements["meta"]).fetchall())["embedder"]
-            if embedder is not None and embedder != stored:
-                raise EmbedderMismatchError(
-                    f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing of this batch was stored; open the memory again."
-                )
-            return add_runs(
-                self._transaction(db, namespace), runs, vectors, counting=self.header.counting, replay=replay
-            )
+        with self._begin(namespace, embedder=embedder) as write:
+            return add_runs(write, runs, vectors, counting=self.header.counting, replay=replay)
 
-    def _transaction(self, db: object, namespace: str) -> SQLiteTransaction:
+    def _transaction(self, db: sqlite3.Connection, namespace: str) -> SQLiteTransaction:
         return SQLiteTransaction(
-            db,  # pyright: ignore[reportArgumentType]
+            db,
             self._statements,
             namespace=namespace,
             states_per_move=self.header.states_per_move,
@@ -139,8 +148,7 @@ class SQLiteStore:
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters."""
-        with self._connections.writing() as db:
-            write = self._transaction(db, namespace)
+        with self._begin(namespace) as write:
             for tool in tools:
                 parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
                 write.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
@@ -148,20 +156,17 @@ class SQLiteStore:
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
         """Remove runs and all they added."""
-        with self._connections.writing() as db:
-            return forget_runs(
-                self._transaction(db, namespace), selection, counting=self.header.counting, replay=replay
-            )
+        with self._begin(namespace) as write:
+            return forget_runs(write, selection, counting=self.header.counting, replay=replay)
 
     def rebuild(self, *, namespace: str, replay: Replay) -> None:
         """Make everything but the records again from the records."""
-        with self._connections.writing() as db:
-            rebuild(self._transaction(db, namespace), replay=replay)
+        with self._begin(namespace) as write:
+            rebuild(write, replay=replay)
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
         """Attach vectors to states."""
-        with self._connections.writing() as db:
-            write = self._transaction(db, namespace)
+        with self._begin(namespace) as write:
             for state, vector in vectors.items():
                 write.run("add_vector_if_state", state=state, embedding=to_bytes(vector))
             write.note_change(everything=True)
@@ -172,8 +177,7 @@ class SQLiteStore:
 
     def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
         """Attach vectors to runs."""
-        with self._connections.writing() as db:
-            write = self._transaction(db, namespace)
+        with self._begin(namespace) as write:
             for run, vector in vectors.items():
                 write.run("add_run_vector_if_run", trajectory=run, embedding=to_bytes(vector))
             write.note_change(everything=True)

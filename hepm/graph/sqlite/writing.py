@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
+from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import FloatArray, Known, Selection
 from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.transaction import StoredRun
@@ -30,6 +31,7 @@ class SQLiteTransaction:
         self._sources: set[ToolName] = set()
         self._rewritten = False
         self._rows: dict[str, int] = {}
+        self.lessons = SQLiteLessonTransaction(self)
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         """Execute a named statement in this namespace."""

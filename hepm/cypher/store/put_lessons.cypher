@@ -1,0 +1,16 @@
+// Store lessons, or write known ones anew: their uses and their vectors stay. Browser shows what is retired by its label.
+// Params:  $changed int, $rows list of maps {uid, kind, first, properties, embedding, vector, live}
+// Index:   lesson_uid
+UNWIND $rows AS row
+MERGE (l:Lesson {uid: row.uid})
+ON CREATE SET l += row.first
+SET l += row.properties,
+    l.live = row.live,
+    l.changed = $changed,
+    l.embedding = coalesce(l.embedding, row.embedding),
+    l.vector = coalesce(l.vector, row.vector)
+FOREACH (_ IN CASE row.kind WHEN 'experience' THEN [1] ELSE [] END | SET l:Experience)
+FOREACH (_ IN CASE row.kind WHEN 'principle' THEN [1] ELSE [] END | SET l:Principle)
+FOREACH (_ IN CASE row.kind WHEN 'notes' THEN [1] ELSE [] END | SET l:Notes)
+FOREACH (_ IN CASE WHEN row.live THEN [] ELSE [1] END | SET l:Retired)
+FOREACH (_ IN CASE WHEN row.live THEN [1] ELSE [] END | REMOVE l:Retired)

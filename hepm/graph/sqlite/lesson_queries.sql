@@ -1,0 +1,102 @@
+-- Every statement of the embedded store on lessons, by name. Values arrive as named parameters only.
+
+-- name: revision
+SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'revision';
+
+-- name: count_removal
+-- Mirrors that see this number grow read all lessons again.
+INSERT INTO meta (key, value) VALUES ('lessons_removed', '1')
+ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1;
+
+-- name: lessons
+SELECT seq, record, shown, uses, successes, embedding FROM lesson
+WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
+
+-- name: find_lessons
+SELECT seq, record, shown, uses, successes, embedding FROM lesson
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) ORDER BY seq;
+
+-- name: embedded_lessons
+SELECT id, embedding FROM lesson
+WHERE namespace = :namespace AND live = 1 AND embedding IS NOT NULL ORDER BY seq;
+
+-- name: lessons_from
+SELECT DISTINCT l.seq, l.record FROM lesson_source s JOIN lesson l ON l.namespace = s.namespace AND l.id = s.lesson
+WHERE s.namespace = :namespace AND s.run IN (SELECT value FROM json_each(:runs)) ORDER BY l.seq;
+
+-- name: lessons_of_user
+SELECT record FROM lesson WHERE namespace = :namespace AND user = :user AND user <> '' ORDER BY seq;
+
+-- name: put_lesson
+INSERT INTO lesson (namespace, id, kind, user, live, shown, uses, successes, changed, record, embedding)
+VALUES (:namespace, :id, :kind, :user, :live, :shown, :uses, :successes, :changed, :record, :embedding)
+ON CONFLICT (namespace, id) DO UPDATE SET
+    live = excluded.live,
+    changed = excluded.changed,
+    record = excluded.record,
+    embedding = coalesce(embedding, excluded.embedding);
+
+-- name: put_lesson_vector
+UPDATE lesson SET embedding = :embedding, changed = :changed WHERE namespace = :namespace AND id = :id;
+
+-- name: drop_all_lesson_vectors
+UPDATE lesson SET embedding = NULL;
+
+-- name: drop_lesson
+DELETE FROM lesson WHERE namespace = :namespace AND id = :id;
+
+-- name: add_lesson_source
+INSERT OR IGNORE INTO lesson_source (namespace, run, lesson) VALUES (:namespace, :run, :lesson);
+
+-- name: drop_lesson_sources
+DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :id;
+
+-- name: drop_lesson_showings
+DELETE FROM showing WHERE namespace = :namespace AND lesson = :id;
+
+-- name: credit_lesson
+UPDATE lesson SET shown = shown + :shown, uses = uses + :uses, successes = successes + :successes, changed = :changed
+WHERE namespace = :namespace AND id = :id;
+
+-- name: showings
+SELECT run, lesson, success FROM showing WHERE namespace = :namespace ORDER BY run, lesson;
+
+-- name: showings_in
+SELECT run, lesson, success FROM showing
+WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs)) ORDER BY run, lesson;
+
+-- name: put_showing
+INSERT OR REPLACE INTO showing (namespace, run, lesson, success) VALUES (:namespace, :run, :lesson, :success);
+
+-- name: drop_showings_in
+DELETE FROM showing WHERE namespace = :namespace AND run = :run;
+
+-- name: outcomes_of_runs
+SELECT id, success FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
+
+-- name: told_outcomes
+SELECT run, success FROM told_outcome WHERE namespace = :namespace ORDER BY run;
+
+-- name: told_outcomes_of
+SELECT run, success FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs));
+
+-- name: put_told_outcome
+INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace, :run, :success);
+
+-- name: drop_told_outcome
+DELETE FROM told_outcome WHERE namespace = :namespace AND run = :run;
+
+-- name: find_answers
+SELECT key, step, run, text, usage FROM answer
+WHERE namespace = :namespace AND key IN (SELECT value FROM json_each(:keys)) ORDER BY key;
+
+-- name: put_answer
+INSERT OR IGNORE INTO answer (namespace, key, step, run, text, usage)
+SELECT :namespace, :key, :step, :run, :text, :usage
+WHERE :run = '' OR EXISTS (SELECT 1 FROM trajectory WHERE namespace = :namespace AND id = :run);
+
+-- name: answered_runs
+SELECT DISTINCT run FROM answer WHERE namespace = :namespace AND step = :step;
+
+-- name: drop_answers_about
+DELETE FROM answer WHERE namespace = :namespace AND run = :run;

@@ -1,0 +1,336 @@
+"""What every store must answer about lessons, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hepm.embed import HashingEmbedder
+from hepm.errors import EmbedderMismatchError
+from hepm.experience.lessons import Conditions, Experience, Notes, Principle
+from hepm.graph.lessons.changes import recount
+from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
+from hepm.graph.lessons.store import LessonChange
+from hepm.graph.store import Selection, Store
+from tests.runs import Shelf, trajectory
+
+NS = "team"
+EMBEDDER = HashingEmbedder()
+RUNS = Shelf(
+    trajectory("won", "look", "buy", user="ann", task="t"),
+    trajectory("lost", "look", "drop", success=False, user="ann", task="t"),
+    trajectory("open", "look", success=None, user="bob", task="u"),
+)
+
+
+def experience(lesson: str, *runs: str, **changes: object) -> Experience:
+    made = Experience(
+        situation="a user wants a refund",
+        action="called look, then buy",
+        outcome="it went well",
+        lesson=lesson,
+        zone="golden",
+        stage="exploration",
+        reward=1.0,
+        conditions=Conditions(("shop",), 1, 2, ("the order is known",)),
+        sources=tuple(Source(run, 1.0) for run in runs or ("won",)),
+        tools=("look", "buy"),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def principle(text: str, *runs: str) -> Principle:
+    triples = (Triple("look", "followed by", "buy"), Triple("drop", "fails after", "look"))
+    return Principle("guiding", text, triples, tuple(Source(run) for run in runs or ("won",)), ("look",), ("shop",))
+
+
+def put(store: Store, *rows: LessonRow, namespace: str = NS, **more: object) -> None:
+    vectors = {row.text: EMBEDDER.embed([row.text])[0] for row in rows}
+    store.lessons.change(
+        LessonChange(put=rows, **more),
+        vectors,
+        namespace=namespace,
+        embedder=EMBEDDER.name,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    runs = RUNS.runs()
+    store.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
+    return store
+
+
+def names(store: Store) -> list[str]:
+    return [one.row.id for one in store.lessons.list(namespace=NS)]
+
+
+def uses(store: Store, row: LessonRow) -> Uses:
+    (stored,) = store.lessons.get([row.id], namespace=NS)
+    return stored.uses
+
+
+def test_a_lesson_of_each_kind_comes_back_as_it_was_put_with_its_vector(filled: Store) -> None:
+    made = [
+        experience("ask first 'quoted' ☃").row(made_by="evolution-1", prior=Uses(3, 2, 1)),
+        principle("Look before you buy.").row(),
+        Notes("ann", "- short answers", session="won").row(),
+    ]
+    put(filled, *made)
+    stored = filled.lessons.list(namespace=NS)
+    assert [one.row for one in stored] == made
+    assert [one.seq for one in stored] == [1, 2, 3]
+    assert [one.uses for one in stored] == [Uses(3, 2, 1), Uses(), Uses()]
+    assert Experience.of(stored[0].row) == experience("ask first 'quoted' ☃")
+    assert Principle.of(stored[1].row) == principle("Look before you buy.")
+    assert Notes.of(stored[2].row) == Notes("ann", "- short answers", session="won")
+    for one in stored:
+        assert one.vector is not None
+        assert np.allclose(one.vector, EMBEDDER.embed([one.row.text])[0], atol=1e-3)
+
+
+def test_the_same_lesson_from_another_run_is_stored_once_and_stands_on_both_runs(filled: Store) -> None:
+    put(filled, experience("ask", "won").row())
+    put(filled, experience("ask", "lost").row(), experience("ask", "lost").row())
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert [source.run for source in stored.row.sources] == ["won", "lost"]
+
+
+def test_a_lesson_put_twice_changes_nothing_but_tells_so(filled: Store) -> None:
+    row = experience("ask").row()
+    put(filled, row)
+    before = filled.lessons.list(namespace=NS)
+    changed = filled.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
+    assert (changed.new, changed.merged, changed.refused) == ((), (), ())
+    assert [one.row for one in filled.lessons.list(namespace=NS)] == [one.row for one in before]
+
+
+def test_a_lesson_in_the_words_of_a_run_that_is_gone_is_refused_unless_it_is_imported(filled: Store) -> None:
+    row = experience("ask", "nobody's run").row()
+    changed = filled.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
+    assert changed.refused == (row.id,)
+    assert names(filled) == []
+    assert filled.lessons.change(LessonChange(put=[row], imported=True), {}, namespace=NS).new == (row.id,)
+
+
+def test_a_child_of_a_lesson_that_is_gone_is_refused(filled: Store) -> None:
+    child = experience("ask twice", parents=(Parent("e-gone", "mutation"),)).row()
+    assert filled.lessons.change(LessonChange(put=[child]), {}, namespace=NS).refused == (child.id,)
+
+
+def test_of_two_writers_of_one_version_of_notes_the_second_is_refused(filled: Store) -> None:
+    put(filled, Notes("ann", "- one").row())
+    second = Notes("ann", "- two", 2).row()
+    put(filled, second)
+    other = Notes("ann", "- another two", 2).row()
+    assert filled.lessons.change(LessonChange(put=[other]), {}, namespace=NS).refused == (other.id,)
+    assert [one.row.text for one in filled.lessons.list(namespace=NS)] == ["- one", "- two"]
+
+
+def test_a_retired_lesson_stays_to_be_looked_at_is_not_found_and_may_be_revived(filled: Store) -> None:
+    row, other = experience("ask").row(), experience("ask again").row()
+    put(filled, row, other)
+    filled.lessons.change(LessonChange(retire={row.id: "superseded"}, by="evolution-1"), {}, namespace=NS)
+    (retired, _) = filled.lessons.list(namespace=NS)
+    assert (retired.row.retired, retired.row.retired_by, retired.row.live) == ("superseded", "evolution-1", False)
+    vector = EMBEDDER.embed([row.text])[0]
+    assert [name for name, _ in filled.lessons.search(vector, namespace=NS, limit=5)] == [other.id]
+    assert filled.totals(namespace=NS).experiences == 1
+    filled.lessons.change(LessonChange(revive=[row.id]), {}, namespace=NS)
+    assert next(name for name, _ in filled.lessons.search(vector, namespace=NS, limit=5)) == row.id
+
+
+def test_a_search_gives_the_nearest_with_true_cosines(filled: Store) -> None:
+    texts = ["returns need the order id", "flights are booked by city", "ask before cancelling an order"]
+    rows = [principle(text).row() for text in texts]
+    put(filled, *rows)
+    vector = EMBEDDER.embed(["cancelling an order needs a question"])[0]
+    found = filled.lessons.search(vector, namespace=NS, limit=2)
+    exact = sorted(((float(EMBEDDER.embed([t])[0] @ vector), r.id) for t, r in zip(texts, rows, strict=True)))[::-1]
+    assert [name for name, _ in found] == [name for _, name in exact[:2]]
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for cosine, _ in exact[:2]], abs=2e-3)
+
+
+def test_only_what_a_later_revision_touched_is_listed_as_newer(filled: Store) -> None:
+    row, other = experience("ask").row(), experience("ask again").row()
+    put(filled, row, other)
+    revision = filled.header.revision
+    assert filled.lessons.list(namespace=NS, newer_than=revision) == []
+    filled.lessons.show("run", [other.id], namespace=NS)
+    assert filled.header.revision == revision + 1
+    assert [one.row.id for one in filled.lessons.list(namespace=NS, newer_than=revision)] == [other.id]
+
+
+def test_vectors_of_another_embedder_are_refused_and_nothing_is_stored(filled: Store) -> None:
+    with pytest.raises(EmbedderMismatchError):
+        filled.lessons.change(LessonChange(put=[experience("ask").row()]), {}, namespace=NS, embedder="another")
+    assert names(filled) == []
+
+
+def test_a_change_of_embedder_takes_the_vectors_of_lessons_away_until_they_are_put_again(filled: Store) -> None:
+    row = experience("ask").row()
+    put(filled, row)
+    filled.set_embedder("another", 512)
+    assert [one.vector for one in filled.lessons.list(namespace=NS)] == [None]
+    vector = EMBEDDER.embed(["anything"])[0]
+    filled.lessons.put_vectors({row.id: vector, "e-gone": vector}, namespace=NS)
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert stored.vector is not None
+    assert np.allclose(stored.vector, vector, atol=1e-3)
+
+
+# Credit
+
+
+def test_what_was_shown_is_credited_when_the_run_is_stored_with_its_outcome(filled: Store) -> None:
+    row, other = experience("ask").row(), experience("ask again").row()
+    put(filled, row, other)
+    assert filled.lessons.show("later", [row.id, other.id, "e-gone"], namespace=NS) == 2
+    assert filled.lessons.show("later", [row.id], namespace=NS) == 0
+    assert uses(filled, row) == Uses(1, 0, 0)
+    later = Shelf(trajectory("later", "look", "buy"))
+    for _ in range(2):
+        filled.add(later.runs(), {}, namespace=NS, replay=later.replay)
+    assert uses(filled, row) == Uses(1, 1, 1)
+
+
+def test_a_run_that_was_stored_before_it_is_told_what_it_showed_credits_at_once(filled: Store) -> None:
+    row = experience("ask").row()
+    put(filled, row)
+    filled.lessons.show("won", [row.id], namespace=NS)
+    filled.lessons.show("lost", [row.id], namespace=NS)
+    filled.lessons.show("open", [row.id], namespace=NS)
+    assert uses(filled, row) == Uses(3, 2, 1)
+
+
+def test_an_outcome_counts_once_whenever_and_however_often_it_is_told_and_a_correction_replaces_it(
+    filled: Store,
+) -> None:
+    row = experience("ask").row()
+    put(filled, row)
+    filled.lessons.settle({"early": True}, namespace=NS)
+    filled.lessons.show("early", [row.id], namespace=NS)
+    filled.lessons.show("late", [row.id], namespace=NS)
+    for _ in range(3):
+        filled.lessons.settle({"early": True, "late": False, "never shown": True}, namespace=NS)
+    assert uses(filled, row) == Uses(2, 2, 1)
+    filled.lessons.settle({"late": True}, namespace=NS)
+    assert uses(filled, row) == Uses(2, 2, 2)
+    assert filled.lessons.outcomes(namespace=NS) == {"early": True, "late": True, "never shown": True}
+
+
+def test_a_corrected_label_of_a_stored_run_corrects_what_was_credited_and_loses_no_lesson(filled: Store) -> None:
+    row = experience("ask", "open").row()
+    put(filled, row)
+    filled.lessons.show("open", [row.id], namespace=NS)
+    for success, expected in ((False, Uses(1, 1, 0)), (True, Uses(1, 1, 1))):
+        shelf = Shelf(trajectory("open", "look", success=success, user="bob", task="u"))
+        filled.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay)
+        assert uses(filled, row) == expected
+
+
+# Forgetting
+
+
+def test_forgetting_a_run_takes_what_it_taught_what_it_was_shown_and_what_was_asked_about_it(filled: Store) -> None:
+    own, shared = experience("ask", "won").row(), experience("wait", "lost", "won").row()
+    merged = replace(shared, sources=(Source("lost", 0.0), Source("won", 1.0, words=False)))
+    put(filled, own, merged, principle("Look.", "won").row())
+    filled.lessons.show("won", [merged.id, own.id], namespace=NS)
+    filled.lessons.put_answers([Answer("k1", "distil", "won", "{}", "{}"), Answer("k2", "distil", "lost", "{}", "{}")],
+                               namespace=NS)  # fmt: skip
+    filled.forget(Selection(trajectory="won"), namespace=NS, replay=RUNS.replay)
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert stored.row == replace(merged, sources=(Source("lost", 0.0),))
+    assert stored.uses == Uses()
+    assert filled.lessons.showings(namespace=NS) == []
+    assert [answer.key for answer in filled.lessons.answers(["k1", "k2"], namespace=NS)] == ["k2"]
+
+
+def test_a_lesson_made_of_a_forgotten_runs_words_goes_and_its_other_parent_is_found_again(filled: Store) -> None:
+    one, two = experience("ask", "won").row(), experience("wait", "lost").row()
+    put(filled, one, two)
+    child = experience(
+        "ask and wait", "won", "lost", parents=(Parent(one.id, "crossover"), Parent(two.id, "crossover"))
+    )
+    change = LessonChange(put=[child.row(made_by="v1")], retire={one.id: "superseded", two.id: "superseded"}, by="v1")
+    filled.lessons.change(change, {}, namespace=NS)
+    filled.forget(Selection(trajectory="won"), namespace=NS, replay=RUNS.replay)
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert stored.row == two
+
+
+def test_forgetting_a_user_takes_runs_lessons_from_them_and_every_version_of_their_notes(filled: Store) -> None:
+    put(filled, Notes("ann", "- one").row(), Notes("bob", "- his").row())
+    put(filled, Notes("ann", "- two", 2).row(), experience("ask", "won").row())
+    filled.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
+    assert [one.row.text for one in filled.lessons.list(namespace=NS)] == ["- his"]
+    assert filled.lessons.forget_user("ann", namespace=NS) == []
+    late = Notes("ann", "- three", 3).row()
+    assert filled.lessons.change(LessonChange(put=[late]), {}, namespace=NS).refused == (late.id,)
+    put(filled, Notes("carl", "- no runs").row())
+    filled.forget(Selection(user="carl"), namespace=NS, replay=RUNS.replay)
+    assert filled.totals(namespace=NS).notes == 1
+
+
+def test_a_removal_is_told_in_the_header_so_that_mirrors_read_again(filled: Store) -> None:
+    row = experience("ask").row()
+    put(filled, row)
+    before = filled.header.lessons_removed
+    filled.lessons.change(LessonChange(drop=[row.id]), {}, namespace=NS)
+    assert filled.header.lessons_removed == before + 1
+    assert names(filled) == []
+
+
+def test_an_answer_is_kept_once_and_not_about_a_run_that_is_gone(filled: Store) -> None:
+    filled.lessons.put_answers([Answer("k", "distil", "won", "first", "{}")], namespace=NS)
+    filled.lessons.put_answers(
+        [
+            Answer("k", "distil", "won", "second", "{}"),
+            Answer("g", "distil", "gone", "", "{}"),
+            Answer("n", "judge", "", "yes", "{}"),
+        ],
+        namespace=NS,
+    )
+    found = filled.lessons.answers(["k", "g", "n"], namespace=NS)
+    assert [(answer.key, answer.text) for answer in found] == [("k", "first"), ("n", "yes")]
+    assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
+
+
+def test_lessons_survive_a_rebuild(filled: Store) -> None:
+    put(filled, experience("ask").row())
+    filled.rebuild(namespace=NS, replay=RUNS.replay)
+    assert len(names(filled)) == 1
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["show", "settle", "forget"]), st.sampled_from(["won", "lost", "x", "y"]), st.booleans()),
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
+    make_store: Callable[..., Store], steps: Sequence[tuple[str, str, bool]]
+) -> None:
+    store = make_store()
+    runs = RUNS.runs()
+    store.add(runs, {}, namespace=NS, replay=RUNS.replay)
+    rows = [experience("ask", "open").row(), principle("Look.", "open").row()]
+    put(store, *rows)
+    for what, run, flag in steps:
+        if what == "show":
+            store.lessons.show(run, [rows[flag].id], namespace=NS)
+        elif what == "settle":
+            store.lessons.settle({run: flag}, namespace=NS)
+        else:
+            store.forget(Selection(trajectory=run), namespace=NS, replay=RUNS.replay)
+    counted = recount(store.lessons.showings(namespace=NS))
+    assert {one.row.id: one.uses for one in store.lessons.list(namespace=NS) if any(one.uses)} == counted
+    store.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
