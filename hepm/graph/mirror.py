@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from hepm.errors import HepmError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT
+from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import Change, EdgeRow, StateBatch, Store
 from hepm.types import START, Evidence, ToolName
@@ -287,6 +288,7 @@ class Mirror:
         self.lost_since: float | None = None
         """Since when the store has not answered, Unix seconds; None while it does."""
         self._namespaces: dict[str, NamespaceMirror] = {}
+        self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
         self._follower: ThreadPoolExecutor | None = None
         self._following: Future[None] | None = None
@@ -304,6 +306,16 @@ class Mirror:
                     if self._store.remote:
                         found.load()
                     self._namespaces[name] = found
+        return found
+
+    def lessons(self, name: str) -> LessonMirror:
+        """The lessons of one namespace; read from the store when first asked for."""
+        if time.monotonic() > self._next_poll:
+            self._poll()
+        found = self._lessons.get(name)
+        if found is None:
+            with self._lock:
+                found = self._lessons.setdefault(name, LessonMirror(self._store, name))
         return found
 
     def refresh(self) -> None:
@@ -324,6 +336,8 @@ class Mirror:
                     mirror.follow([Change(revision, name, None, True)])
                 elif mine:
                     mirror.follow(mine)
+            for lessons in self._lessons.values():
+                lessons.follow(header)
             self._revision = max(revision, changes[-1].revision if changes else 0)
 
     def catch_up(self) -> None:
