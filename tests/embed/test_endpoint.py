@@ -1,7 +1,5 @@
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,71 +8,28 @@ import pytest
 from hepm.embed import HashingEmbedder, check_vectors
 from hepm.embed.endpoint import EndpointEmbedder
 from hepm.errors import ImplausibleVectorError, InputError
+from tests.loopback import Loopback, Reply, Request, Script, embeddings, error, loopback  # noqa: F401
 
 KEY = "sk-secret-0123456789"
-Answer = tuple[int, Any]
 
 
-def vectors_of(request: dict[str, Any], dimensions: int = 8) -> list[list[float]]:
-    # Not of unit length, as not every server's are.
-    return (3 * HashingEmbedder(dimensions).embed(request["input"])).tolist()
+def changed(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Script:
+    """Good vectors, but for what `change` does to them."""
 
+    def answer(request: Request) -> Reply:
+        good = embeddings(request)
+        return replace(good, body=good.body | {"data": change(good.body["data"])})
 
-def good(request: dict[str, Any]) -> Answer:
-    data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors_of(request))]
-    return 200, {"object": "list", "model": request["model"], "data": data, "usage": {"prompt_tokens": 1}}
-
-
-def changed(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Callable[[dict[str, Any]], Answer]:
-    return lambda request: (200, good(request)[1] | {"data": change(good(request)[1]["data"])})
-
-
-class Server:
-    """A loopback server that speaks POST /v1/embeddings; `answers` is used up first, then every answer is good."""
-
-    def __init__(self) -> None:
-        self.answers: list[Callable[[dict[str, Any]], Answer]] = []
-        self.requests: list[dict[str, Any]] = []
-        self.keys: set[str | None] = set()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.requests.append(request | {"path": self.path})
-                server.keys.add(self.headers["Authorization"])
-                status, body = (server.answers.pop(0) if server.answers else good)(request)
-                payload = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(payload)))
-                self.send_header("retry-after-ms", "1")
-                self.end_headers()
-                self.wfile.write(payload)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-
-    def stop(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+    return answer
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    running = Server()
-    yield running
-    running.stop()
+def server(loopback: Loopback) -> Loopback:  # noqa: F811
+    return loopback
 
 
 @pytest.fixture
-def embedder(server: Server) -> Iterator[EndpointEmbedder]:
+def embedder(server: Loopback) -> Iterator[EndpointEmbedder]:
     opened = EndpointEmbedder("small", base_url=server.url, api_key=KEY, batch_size=3, retries=2)
     yield opened
     opened.close()
@@ -83,38 +38,38 @@ def embedder(server: Server) -> Iterator[EndpointEmbedder]:
 TEXTS = ["cancel the order", "book a flight", "send money", "find a hotel"]
 
 
-def test_vectors_come_back_in_the_order_of_the_texts_and_of_unit_length(server: Server, embedder: EndpointEmbedder):
+def test_vectors_come_back_in_the_order_of_the_texts_and_of_unit_length(server: Loopback, embedder: EndpointEmbedder):
     vectors = embedder.embed(TEXTS)
     check_vectors(vectors, dimensions=8, name=embedder.name)
     assert np.allclose(vectors, HashingEmbedder(8).embed(TEXTS), atol=1e-6)
-    assert [request["input"] for request in server.requests] == [TEXTS[:3], TEXTS[3:]]
-    assert {(request["path"], request["model"]) for request in server.requests} == {("/v1/embeddings", "small")}
-    assert server.keys == {f"Bearer {KEY}"}
+    assert [request.body["input"] for request in server.requests] == [TEXTS[:3], TEXTS[3:]]
+    assert {(request.path, request.body["model"]) for request in server.requests} == {("/v1/embeddings", "small")}
+    assert server.keys == {KEY}
 
 
-def test_entries_in_another_order_are_put_back_by_their_index(server: Server, embedder: EndpointEmbedder):
-    server.answers = [changed(lambda data: data[::-1])]
+def test_entries_in_another_order_are_put_back_by_their_index(server: Loopback, embedder: EndpointEmbedder):
+    server.replies = [changed(lambda data: data[::-1])]
     assert np.allclose(embedder.embed(TEXTS[:3]), HashingEmbedder(8).embed(TEXTS[:3]), atol=1e-6)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_asked_again(server: Server, embedder: EndpointEmbedder, status: int):
-    server.answers = [lambda _: (status, {"error": {"message": "slow down"}})] * 2
+def test_a_busy_server_is_asked_again(server: Loopback, embedder: EndpointEmbedder, status: int):
+    server.replies = [error(status, "slow down")] * 2
     assert embedder.embed(["cancel the order"]).shape == (1, 8)
     assert len(server.requests) == 3
 
 
-def test_a_server_that_stays_busy_is_an_error_after_the_retries(server: Server, embedder: EndpointEmbedder):
-    server.answers = [lambda _: (429, {"error": {"message": "slow down"}})] * 3
+def test_a_server_that_stays_busy_is_an_error_after_the_retries(server: Loopback, embedder: EndpointEmbedder):
+    server.replies = [error(429, "slow down")] * 3
     with pytest.raises(InputError, match="slow down"):
         embedder.embed(["cancel the order"])
     assert len(server.requests) == 3
 
 
 def test_a_refused_request_is_not_repeated_and_the_key_stays_out_of_the_error(
-    server: Server, embedder: EndpointEmbedder
+    server: Loopback, embedder: EndpointEmbedder
 ):
-    server.answers = [lambda _: (401, {"error": {"message": f"Incorrect API key provided: {KEY}"}})]
+    server.replies = [error(401, f"Incorrect API key provided: {KEY}")]
     with pytest.raises(InputError, match="Incorrect API key provided") as caught:
         embedder.embed(["cancel the order"])
     assert len(server.requests) == 1
@@ -133,8 +88,8 @@ def test_the_key_and_what_else_is_secret_in_the_address_stay_out_of_the_repr():
     ["", "not json", "[]", "null", "{}", '{"data": null}', '{"data": [1]}', '{"data": [{"embedding": "AAAA"}]}',
      '{"data": [{"embedding": [[1], [2, 3]]}]}', '{"data": [{"index": "x", "embedding": [1]}]}'],
 )  # fmt: skip
-def test_an_answer_in_another_format_is_a_clear_error(server: Server, embedder: EndpointEmbedder, body: str):
-    server.answers = [lambda _: (200, body)]
+def test_an_answer_in_another_format_is_a_clear_error(server: Loopback, embedder: EndpointEmbedder, body: str):
+    server.replies = [Reply(body)]
     with pytest.raises(ImplausibleVectorError, match="not in the OpenAI format"):
         embedder.embed(["cancel the order"])
 
@@ -153,23 +108,23 @@ def test_an_answer_in_another_format_is_a_clear_error(server: Server, embedder: 
     ],
 )
 def test_vectors_that_are_none_never_get_in(
-    server: Server, embedder: EndpointEmbedder, change: Callable[[Any], Any], message: str
+    server: Loopback, embedder: EndpointEmbedder, change: Callable[[Any], Any], message: str
 ):
-    server.answers = [changed(change)]
+    server.replies = [changed(change)]
     with pytest.raises(ImplausibleVectorError, match=message):
         embedder.embed(TEXTS[:3])
 
 
 def test_dimensions_are_learned_from_the_first_answer_and_held_against_the_next(
-    server: Server, embedder: EndpointEmbedder
+    server: Loopback, embedder: EndpointEmbedder
 ):
     assert embedder.dimensions == 8
-    server.answers = [changed(lambda data: [entry | {"embedding": [1.0, 2.0]} for entry in data])]
+    server.replies = [changed(lambda data: [entry | {"embedding": [1.0, 2.0]} for entry in data])]
     with pytest.raises(ImplausibleVectorError, match=r"\(1, 2\) where \(N, 8\)"):
         embedder.embed(["cancel the order"])
 
 
-def test_known_dimensions_are_held_against_the_first_answer(server: Server):
+def test_known_dimensions_are_held_against_the_first_answer(server: Loopback):
     with (
         EndpointEmbedder("small", base_url=server.url, dimensions=16) as embedder,
         pytest.raises(ImplausibleVectorError, match=r"\(N, 16\)"),
@@ -177,19 +132,19 @@ def test_known_dimensions_are_held_against_the_first_answer(server: Server):
         embedder.embed(["cancel the order"])
 
 
-def test_a_blank_text_has_a_vector_and_is_never_sent(server: Server, embedder: EndpointEmbedder):
+def test_a_blank_text_has_a_vector_and_is_never_sent(server: Loopback, embedder: EndpointEmbedder):
     vectors = embedder.embed(["", "cancel the order", " \n"])
-    assert [request["input"] for request in server.requests] == [["cancel the order"]]
+    assert [request.body["input"] for request in server.requests] == [["cancel the order"]]
     assert np.array_equal(vectors[0], vectors[2])
     check_vectors(vectors, dimensions=8, name=embedder.name)
 
 
-def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Server, embedder: EndpointEmbedder):
+def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopback, embedder: EndpointEmbedder):
     embedder.embed(["order \ud800 cancelled"])
-    assert server.requests[0]["input"] == ["order ? cancelled"]
+    assert server.requests[0].body["input"] == ["order ? cancelled"]
 
 
-def test_a_server_that_is_not_there_is_an_error_that_says_where(server: Server):
+def test_a_server_that_is_not_there_is_an_error_that_says_where(server: Loopback):
     with (
         EndpointEmbedder("small", base_url="http://127.0.0.1:9/v1", retries=0, timeout_s=2) as embedder,
         pytest.raises(InputError, match=r"http://127\.0\.0\.1:9"),
@@ -204,9 +159,9 @@ def test_openais_own_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_server_without_a_key_does_not_get_the_one_in_the_environment(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Loopback, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with EndpointEmbedder("small", base_url=server.url) as embedder:
         embedder.embed(["cancel the order"])
-    assert server.keys == {"Bearer none"}
+    assert server.keys == {"none"}
