@@ -6,6 +6,7 @@ pydantic does the work, which the openai package brings. `jsonschema` would be a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -65,13 +66,16 @@ def read_answer(form: type[T], text: str) -> T:
 
 
 def _candidates(said: str) -> Iterator[str]:
-    """The parts of a text that may be the JSON: all of it, what is fenced, what is in braces."""
+    """The parts of a text that may be the JSON: all of it, what is fenced, the first object, what is in braces."""
     if said.startswith("{"):
         yield said
     yield from (fenced for fenced in _FENCED.findall(said) if fenced.lstrip().startswith("{"))
     start, end = said.find("{"), said.rfind("}")
-    if 0 <= start < end and (start, end) != (0, len(said) - 1):
-        yield said[start : end + 1]
+    if not 0 <= start < end:
+        return
+    with contextlib.suppress(ValueError, RecursionError):
+        yield said[start : json.JSONDecoder().raw_decode(said, start)[1]]
+    yield said[start : end + 1]
 
 
 def adapter(form: type[T]) -> TypeAdapter[T]:

@@ -16,8 +16,10 @@ from hepm.llm.usage import estimate_tokens
 T_co = TypeVar("T_co", covariant=True)
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
-# What the chat format itself adds, as OpenAI counts it: 3 tokens a message and 3 that start the answer; one to be safe.
-_TOKENS_PER_MESSAGE = 4
+# What the templates of chats add: OpenAI's 4 tokens a message and 3 that start the answer; some others a system message
+# of their own, of some 20 tokens.
+_TOKENS_PER_MESSAGE = 5
+_TOKENS_AROUND = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +81,5 @@ class Question(Generic[T_co]):
         """About how many tokens it has, rather too many, with the schema; see `estimate_tokens`."""
         told = self.messages if messages is None else messages
         schema = json.dumps(self.schema) if self.schema else ""
-        return sum(estimate_tokens(message.text) + _TOKENS_PER_MESSAGE for message in told) + estimate_tokens(schema)
+        texts = sum(estimate_tokens(message.text) + _TOKENS_PER_MESSAGE for message in told)
+        return texts + estimate_tokens(schema) + _TOKENS_AROUND

@@ -1,0 +1,247 @@
+"""Many questions side by side: order, bounds, twins, and leaving early."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from hepm.errors import AnswerError, BudgetSpentError, InputError
+from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question, Unasked
+from tests.llm.conftest import lesson_question, text_question
+from tests.loopback import Loopback, Reply, Request, completion, error, refused
+
+PROGRAM = Path(__file__).with_name("resumed.py")
+
+
+def questions(number: int) -> list[Question[str]]:
+    return [text_question(f"run-{place}") for place in range(number)]
+
+
+def wait_until(true: Callable[[], bool], timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "hepm-llm"]
+
+
+def test_each_question_comes_back_once_with_its_own_answer(server: Loopback, client: Client):
+    server.script = lambda request: completion(request.said.removeprefix("Say something on ").removesuffix("."))
+    results = list(client.ask_all(questions(30), at_once=4))
+    assert all(isinstance(one, Answered) and one.value == one.question.subject for one in results)
+    assert {one.question.subject for one in results} == {f"run-{place}" for place in range(30)}
+    assert server.most_at_once <= 4
+
+
+def test_results_come_as_they_finish_and_not_as_they_were_asked(server: Loopback, client: Client):
+    server.script = lambda request: completion().after(0.4 if "run-0" in request.said else 0)
+    order = [one.question.subject for one in client.ask_all(questions(4), at_once=2)]
+    assert order[-1] == "run-0"
+
+
+def test_a_question_that_fails_does_not_keep_the_others_from_their_answers(server: Loopback, client: Client):
+    def script(request: Request) -> Reply:
+        return refused() if "run-1" in request.said else error(400, "odd") if "run-2" in request.said else completion()
+
+    server.script = script
+    results = {one.question.subject: one for one in client.ask_all(questions(4))}
+    failed = {name: one.error for name, one in results.items() if isinstance(one, Failed)}
+    assert sorted(failed) == ["run-1", "run-2"]
+    assert isinstance(failed["run-1"], AnswerError)
+    assert isinstance(results["run-3"], Answered)
+
+
+def test_endless_questions_are_taken_only_as_answers_are_wanted(server: Loopback, client: Client):
+    taken = count()
+    endless = (text_question(f"run-{next(taken)}") for _ in iter(int, 1))
+    answers = client.ask_all(endless, at_once=3)
+    assert [isinstance(next(answers), Answered) for _ in range(5)] == [True] * 5
+    answers.close()
+    assert next(taken) <= 5 + 3 + 1
+
+
+def test_no_question_asks_nothing(server: Loopback, client: Client):
+    assert list(client.ask_all([])) == []
+    assert server.connections == 0
+
+
+def test_less_than_one_at_once_is_an_error(client: Client):
+    with pytest.raises(InputError):
+        client.ask_all([], at_once=0)
+
+
+def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
+    server.script = lambda _: completion("same").after(0.1)
+    twins = [text_question("run-1", step="a"), text_question("run-1", step="b"), text_question("run-1", step="a")]
+    results = [one for one in client.ask_all(twins, at_once=3) if isinstance(one, Answered)]
+    assert [one.value for one in results] == ["same"] * 3
+    assert sorted(one.paid_before for one in results) == [False, True, True]
+    assert sorted(one.question.step for one in results) == ["a", "a", "b"]
+    assert len(server.requests) == 1
+    assert (client.meter.total.calls, sum(client.meter.paid_before.values())) == (1, 2)
+
+
+def test_twins_from_different_threads_are_asked_once_and_fail_together(server: Loopback, client: Client):
+    server.script = lambda _: refused().after(0.2)
+    errors: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            client.ask(text_question())
+        except AnswerError as caught:
+            errors.append(caught)
+
+    threads = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(errors), len(server.requests)) == (5, 1)
+
+
+def test_a_twin_that_is_still_wanted_is_asked_when_nobody_waits_for_the_first_any_more(
+    server: Loopback, client: Client
+):
+    busy = iter([Reply({}, 503)])  # names no wait, so that a pause of half a second follows
+    server.script = lambda request: next(busy, completion()) if "run-1" in request.said else completion().after(0.1)
+    leaving = client.ask_all(questions(2), at_once=2)
+    next(leaving)
+    wait_until(lambda: len(server.requests) == 2)
+    found: list[str] = []
+    twin = threading.Thread(target=lambda: found.append(client.ask(text_question("run-1"))))
+    twin.start()
+    time.sleep(0.1)
+    leaving.close()
+    twin.join(10)
+    assert (found, len(server.requests)) == (["ok"], 3)
+
+
+def test_leaving_early_begins_no_request_keeps_what_runs_and_leaves_no_thread(server: Loopback, client: Client):
+    server.script = lambda request: completion().after(0 if "run-0" in request.said else 0.3)
+    for result in client.ask_all(questions(20), at_once=3):
+        assert result.question.subject == "run-0"
+        break
+    wait_until(lambda: not own_threads())
+    begun = len(server.requests)
+    assert begun <= 4
+    time.sleep(0.1)
+    assert len(server.requests) == begun
+    # What ran was paid for, and is not asked again.
+    again = [client.ask(text_question(f"run-{place}")) for place in range(begun)]
+    assert (again, len(server.requests)) == (["ok"] * begun, begun)
+
+
+def test_leaving_early_ends_the_wait_for_another_try(server: Loopback, client: Client):
+    server.script = lambda request: completion() if "run-0" in request.said else error(503, retry_after_s=60)
+    answers = client.ask_all(questions(3), at_once=2)
+    assert next(answers).question.subject == "run-0"
+    wait_until(lambda: len(server.requests) >= 2)
+    started = time.monotonic()
+    answers.close()
+    assert time.monotonic() - started < 5
+    assert own_threads() == []
+
+
+def test_an_error_among_the_questions_comes_out_and_leaves_no_thread(client: Client):
+    def failing() -> Iterator[Question[str]]:
+        yield from questions(3)
+        raise RuntimeError("the reader broke")
+
+    with pytest.raises(RuntimeError, match="the reader broke"):
+        list(client.ask_all(failing(), at_once=2))
+    assert own_threads() == []
+
+
+def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_client: Callable[..., Client]):
+    class Full(MemoryLedger):
+        def put(self, key: str, answer: object) -> None:
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        list(open_client(ledger=Full()).ask_all(questions(100), at_once=2))
+    assert len(server.requests) <= 3
+
+
+def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopback, open_client: Callable[..., Client]):
+    results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), at_once=4))
+    unasked = [one for one in results if isinstance(one, Unasked)]
+    assert (len(unasked), len(results), len(server.requests)) == (5, 8, 3)
+    assert unasked[0].reason == "the budget of 3 calls is spent"
+
+
+def test_answers_that_were_paid_for_come_even_when_the_budget_is_spent(open_client: Callable[..., Client]):
+    ledger = MemoryLedger()
+    list(open_client(ledger=ledger).ask_all(questions(3)))
+    results = list(open_client(ledger=ledger, budget=Budget(calls=0)).ask_all(questions(4)))
+    assert [isinstance(one, Answered) for one in results] == [True] * 3 + [False]
+
+
+def test_one_question_beyond_the_budget_is_an_error(open_client: Callable[..., Client]):
+    with pytest.raises(BudgetSpentError, match="0 calls"):
+        open_client(budget=Budget(calls=0)).ask(text_question())
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
+    server: Loopback, open_client: Callable[..., Client], at_once: int
+):
+    # Each takes all that it may, so that nothing but the hold before the request keeps them within.
+    each = text_question("run-00").input_tokens()
+    server.script = lambda request: completion("x", usage=(each, request.body["max_tokens"])).after(0.02)
+    budget = Budget(tokens=1_000)
+    client = open_client(budget=budget)
+    asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
+    results = list(client.ask_all(asked, at_once=at_once))
+    assert client.meter.total.tokens <= 1_000
+    assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
+    assert budget.used.tokens == client.meter.total.tokens
+
+
+def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, open_client: Callable[..., Client]):
+    server.script = lambda _: completion("x", usage=(10, 10)).after(0.01)
+    client = open_client(budget=Budget(tokens=1_000))
+    asked = [text_question(f"run-{place}", max_output_tokens=600) for place in range(12)]
+    # Only one may run at a time; once settled, most of what it held is free again.
+    results = list(client.ask_all(asked, at_once=4))
+    assert all(isinstance(one, Answered) for one in results)
+    assert server.most_at_once == 1
+
+
+def test_a_request_that_failed_gives_back_what_it_held(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [error(400, "odd"), refused(), completion()]
+    client = open_client(budget=Budget(calls=2))
+    kinds = [type(one) for one in client.ask_all(questions(4), at_once=1)]
+    assert kinds == [Failed, Failed, Answered, Unasked]  # what was refused by the model was paid for
+
+
+def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: Callable[..., Client]):
+    server.script = lambda _: completion("?")
+    [result] = open_client(budget=Budget(calls=1)).ask_all([lesson_question()])
+    assert isinstance(result, Failed)
+    assert "the budget of 1 call is spent" in str(result.error)
+    assert len(server.requests) == 1
+
+
+def test_ctrl_c_begins_no_request_keeps_what_runs_and_ends_at_once(server: Loopback, tmp_path: Path):
+    server.script = lambda _: completion().after(0.3)
+    ledger = tmp_path / "ledger.jsonl"
+    child = subprocess.Popen(
+        [sys.executable, str(PROGRAM), server.url, str(ledger), "50"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_until(lambda: len(server.requests) >= 3, 60)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    assert len(ledger.read_text("utf-8").splitlines()) == len(server.requests) < 20

@@ -1,0 +1,279 @@
+"""One question: its form, its repair, and what can go wrong with an answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
+from hepm.llm import Client, Endpoint, Message, Prices, Question
+from tests.llm.conftest import KEY, LESSON, Lesson, lesson_question, text_question
+from tests.loopback import (
+    Loopback,
+    Reply,
+    completion,
+    cut_off,
+    dropped,
+    error,
+    filtered,
+    malformed,
+    refused,
+    tool_call,
+    without_choices,
+)
+
+
+def test_an_answer_comes_back_in_the_form_of_the_question(server: Loopback, client: Client):
+    server.replies = [completion(LESSON)]
+    assert client.ask(lesson_question(temperature=0.2)) == Lesson("look before you cancel", "guiding", 0.9)
+    [request] = server.requests
+    assert request.body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Learn from run-1."},
+    ]
+    assert (request.body["model"], request.body["temperature"], request.body["max_tokens"]) == ("small", 0.2, 2000)
+    assert request.body["response_format"]["json_schema"]["name"] == "distil"
+    assert request.body["response_format"]["json_schema"]["strict"] is True
+
+
+def test_a_question_for_text_asks_for_no_format_and_no_temperature(server: Loopback, client: Client):
+    server.replies = [completion("  plain — 你好 🎉 \n")]
+    assert client.ask(text_question()) == "plain — 你好 🎉"
+    assert not {"response_format", "temperature"} & server.requests[0].body.keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{LESSON}\n```",
+        f"```\n{LESSON}```",
+        f"Here you are:\n\n```JSON\n{LESSON}\n```\nI hope {{this}} helps.",
+        f"The lesson is {LESSON}. Is that good?",
+        f"<think>What {{about}} this? {{}}</think>\n\n{LESSON}",
+        f"\ufeff{LESSON}",
+    ],
+)
+def test_fences_thoughts_and_words_around_the_json_are_looked_over(server: Loopback, client: Client, text: str):
+    server.replies = [completion(text)]
+    assert client.ask(lesson_question()).text == "look before you cancel"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("I do not know.", "no JSON object"),
+        ('["look"]', "no JSON object"),
+        ('{"text": "look", "kind": "guiding"', "no JSON object|delimiter"),
+        ('{"text": "look"}', "kind: Field required"),
+        ('{"text": "look", "kind": "funny", "score": 1}', "kind: Input should be 'guiding' or 'cautionary'"),
+        ('{"text": 7, "kind": "guiding", "score": 1}', "text: Input should be a valid string"),
+        ('{"text": "look", "kind": "guiding", "score": "0.5"}', "score: Input should be a valid number"),
+        ('{"text": "look", "kind": "guiding", "score": NaN}', "NaN is no JSON"),
+        ('{"text": "look", "kind": "guiding", "score": 1, "mood": "good"}', "mood: Unexpected"),
+        ('{"text": "", "kind": "guiding", "score": 1}', "the text is empty"),
+        ('{"text": "\\ud800", "kind": "guiding", "score": 1}', "hex escape"),
+        ('{"text": ' + "[" * 100_000, "no JSON object|nested"),
+        ('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested|recursion"),
+    ],
+)
+def test_an_answer_in_no_good_form_is_shown_to_the_model_once_with_what_is_wrong(
+    server: Loopback, client: Client, bad: str, problem: str
+):
+    server.replies = [completion(bad), completion(LESSON)]
+    assert client.ask(lesson_question()).text == "look before you cancel"
+    first, second = (request.body["messages"] for request in server.requests)
+    assert second[: len(first)] == first
+    assert second[-2] == {"role": "assistant", "content": bad}
+    assert re.search(problem, second[-1]["content"])
+    assert '"cautionary"' in second[-1]["content"]  # the schema
+
+
+def test_an_answer_that_stays_bad_is_an_error_with_step_and_subject_and_is_asked_twice_only(
+    server: Loopback, client: Client
+):
+    server.replies = [completion('{"text": "a secret"}')] * 3
+    with pytest.raises(AnswerError, match=r"step 'distil' for 'run-1'.*after a repair.*kind: Field required") as caught:
+        client.ask(lesson_question())
+    assert len(server.requests) == 2
+    assert "a secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (refused("I cannot help with that."), "the model refused: I cannot help"),
+        (cut_off(), "cut off .* max_output_tokens"),
+        (cut_off(LESSON), "cut off"),
+        (filtered(), "content filter"),
+        (completion(""), "no text"),
+        (completion(None), "no text"),
+        (tool_call("find_order"), "no text .*tool_calls"),
+        (without_choices(), "no choice"),
+        (without_choices(choices=None, error={"message": "the model is overloaded"}), "overloaded"),
+        (malformed(), "not in the OpenAI format"),
+        (malformed(""), "not in the OpenAI format"),
+        (malformed("<html>welcome</html>"), "not in the OpenAI format"),
+        (Reply([]), "not in the OpenAI format"),
+        (Reply({"choices": [{"message": {"content": 7}}]}), "not in the OpenAI format"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_clear_error_and_no_repair_is_tried(
+    server: Loopback, client: Client, reply: Reply, message: str
+):
+    server.replies = [reply]
+    with pytest.raises(AnswerError, match=f"step 'distil' for 'run-1'.*{message}"):
+        client.ask(lesson_question())
+    assert len(server.requests) == 1
+
+
+def test_a_repair_that_is_refused_is_a_refusal(server: Loopback, client: Client):
+    server.replies = [completion("?"), refused("no")]
+    with pytest.raises(AnswerError, match="the model refused: no"):
+        client.ask(lesson_question())
+
+
+@pytest.mark.parametrize(
+    ("formats", "tried"),
+    [
+        (("text", "json_object", "json_schema"), ["json_schema"]),
+        (("text", "json_object"), ["json_schema", "json_object"]),
+        (("text",), ["json_schema", "json_object", None]),
+    ],
+)
+def test_a_format_that_the_server_refuses_is_put_down_once_and_the_schema_goes_into_the_prompt(
+    server: Loopback, client: Client, formats: tuple[str, ...], tried: list[str | None]
+):
+    server.rules.formats = formats
+    server.script = lambda _: completion(LESSON)
+    for about in ("run-1", "run-2"):
+        assert client.ask(lesson_question(about)).kind == "guiding"
+    asked = [request.body.get("response_format", {}).get("type") for request in server.requests]
+    assert asked == [*tried, tried[-1]]
+    for request, kind in zip(server.requests, asked, strict=True):
+        assert ('"cautionary"' in request.said) is (kind != "json_schema")
+
+
+def test_a_text_question_meanwhile_does_not_bring_back_a_format_that_was_put_down(server: Loopback, client: Client):
+    server.rules.formats = ("text", "json_object")
+    server.script = lambda request: completion("ok" if "something" in request.said else LESSON)
+    list(client.ask_all([lesson_question("a"), text_question("b"), text_question("c")], at_once=3))
+    before = len(server.requests)
+    client.ask(lesson_question("d"))
+    assert len(server.requests) == before + 1
+
+
+def test_a_repair_after_a_fallback_shows_the_schema_once(server: Loopback, client: Client):
+    server.rules.formats = ("text",)
+    server.script = lambda request: completion(LESSON if len(request.body["messages"]) > 2 else "?")
+    client.ask(lesson_question())
+    assert server.requests[-1].said.count('"cautionary"') == 1
+
+
+def test_a_request_that_is_refused_for_another_reason_is_an_error_that_says_so_and_puts_no_format_down(
+    server: Loopback, client: Client
+):
+    server.replies = [error(400, "your prompt is flagged"), error(400, "second"), error(400, "third")]
+    with pytest.raises(EndpointError, match="your prompt is flagged") as caught:
+        client.ask(lesson_question())
+    assert not isinstance(caught.value, EndpointRefusedError)
+    server.replies = [completion(LESSON)]
+    client.ask(lesson_question())
+    assert server.requests[-1].body["response_format"]["type"] == "json_schema"
+
+
+def test_a_prompt_that_is_too_long_is_not_sent_in_other_formats(server: Loopback, client: Client):
+    server.replies = [error(400, "This model's maximum context length is 8192 tokens.", code="context_length_exceeded")]
+    with pytest.raises(EndpointError, match="8192"):
+        client.ask(lesson_question())
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
+def test_limits_and_temperatures_are_named_as_the_server_wants_them(server: Loopback, client: Client, limit: str):
+    server.rules.limits, server.rules.temperature = (limit,), False
+    server.script = lambda _: completion(LESSON)
+    for about in ("run-1", "run-2"):
+        client.ask(lesson_question(about, temperature=0.5, max_output_tokens=77))
+    last = server.requests[-1].body
+    assert (last[limit], "temperature" in last, last["response_format"]["type"]) == (77, False, "json_schema")
+    assert len(server.requests) == (3 if limit == "max_tokens" else 4)
+
+
+def test_a_huge_message_goes_through(server: Loopback, client: Client):
+    text = "größer 你好 " * 200_000
+    server.script = lambda request: completion(str(len(request.said)))
+    question = Question("reflect", "u", (Message("user", text),), str)
+    assert client.ask(question) == str(len(text))
+
+
+def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopback, client: Client):
+    client.ask(Question("reflect", "u", (Message("user", "order \ud800 cancelled \x00"),), str))
+    assert server.requests[0].said == "order ? cancelled \x00"
+
+
+@pytest.mark.parametrize("secret", [error(401, f"Incorrect API key provided: {KEY}."), error(400, f"{KEY} is odd"),
+                                    malformed(f"{KEY}"), refused(KEY)])  # fmt: skip
+def test_the_key_is_in_no_error(server: Loopback, client: Client, secret: Reply):
+    server.replies = [secret] * 3
+    with pytest.raises((AnswerError, EndpointError)) as caught:
+        client.ask(lesson_question())
+    told: BaseException | None = caught.value
+    while told is not None:
+        assert KEY not in str(told)
+        assert KEY not in repr(told)
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+
+
+def test_the_key_and_what_else_is_secret_in_the_address_are_in_no_representation():
+    endpoint = Endpoint("m", f"http://user:{KEY}@host:8080/v1?key={KEY}", KEY)
+    client = Client(endpoint, prices=Prices(1, 2))
+    assert repr(endpoint) == "Endpoint(model='m')"
+    assert repr(client) == "Client('m', at='http://host:8080')"
+    assert endpoint.where == "http://host:8080"
+
+
+def test_openais_own_endpoint_without_a_key_is_an_error_before_any_request():
+    with pytest.raises(InputError, match="OPENAI_API_KEY"):
+        Client(Endpoint("gpt-x")).ask(text_question())
+
+
+def test_a_server_that_is_not_there_is_an_error_that_says_where():
+    with (
+        Client(Endpoint("m", "http://127.0.0.1:9/v1"), retries=0) as client,
+        pytest.raises(EndpointRefusedError, match=r"reached at http://127\.0\.0\.1:9:"),
+    ):
+        client.ask(text_question())
+
+
+def test_an_answer_that_takes_too_long_is_an_error(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [completion().after(1)]
+    with pytest.raises(EndpointError, match="timed out"):
+        open_client(timeout_s=0.1, retries=0).ask(text_question())
+
+
+def test_a_connection_that_breaks_is_opened_again(server: Loopback, client: Client):
+    server.replies = [dropped(), completion("back")]
+    assert client.ask(text_question()) == "back"
+
+
+def test_a_closed_client_opens_new_connections_when_it_is_asked_again(server: Loopback, client: Client):
+    client.ask(text_question("a"))
+    client.close()
+    client.ask(text_question("b"))
+    assert server.connections == 2
+
+
+def test_usage_that_makes_no_sense_is_estimated_instead(server: Loopback, client: Client):
+    odd: list[Any] = [{"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": None}, "much", []]
+    for place, usage in enumerate(odd):
+        body = completion("four by three").body
+        server.replies = [Reply(json.loads(json.dumps(body | {"usage": usage})))]
+        client.ask(text_question(f"run-{place}"))
+    assert client.meter.total.estimated
+    assert client.meter.total.calls == 4
+    assert client.meter.total.output_tokens == 4 * 5  # 13 bytes

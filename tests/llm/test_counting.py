@@ -1,0 +1,191 @@
+"""Meter, prices, budget and estimate: what asking takes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from hepm.errors import BudgetSpentError, InputError
+from hepm.llm import Budget, Client, Endpoint, Message, Meter, Prices, Question, Usage
+from hepm.llm.usage import dollars, estimate_tokens
+from tests.llm.conftest import lesson_question, text_question
+from tests.loopback import Loopback, completion, refused
+
+
+def test_the_meter_counts_by_step_and_in_total(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [completion("a", usage=(1000, 100, 400)), completion("b", usage=(10, 1)), refused()]
+    client = open_client(prices=Prices(2, 10, cached_input_usd=0.5))
+    client.ask(text_question("run-1"))
+    client.ask(text_question("run-1"))
+    client.ask(text_question("run-2", step="judge"))
+    list(client.ask_all([text_question("run-3")]))
+    reflect, judge = client.meter.steps["reflect"], client.meter.steps["judge"]
+    # 600 fresh at $2, 400 cached at $0.50 and 100 out at $10 a million; the refusal took 10 in and 5 out.
+    assert reflect.cost_usd == pytest.approx((600 * 2 + 400 * 0.5 + 100 * 10 + 10 * 2 + 5 * 10) / 1e6)
+    assert (reflect.calls, reflect.input_tokens, reflect.cached_input_tokens, reflect.output_tokens) == (
+        2,
+        1010,
+        400,
+        105,
+    )
+    assert (judge.calls, judge.tokens) == (1, 11)
+    assert client.meter.total.tokens == reflect.tokens + judge.tokens
+    assert client.meter.total.seconds > 0
+    assert client.meter.paid_before == {"reflect": 1}
+
+
+def test_the_meter_loses_nothing_under_threads():
+    meter = Meter()
+
+    def count() -> None:
+        for number in range(2_000):
+            meter.add(f"step-{number % 3}", Usage(1, 10, 5, 2, 0.5, 0.25))
+            meter.add_paid_before("step-0")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert meter.total == Usage(16_000, 160_000, 80_000, 32_000, 8_000, 4_000)
+    assert meter.paid_before == {"step-0": 16_000}
+
+
+def test_many_at_once_are_counted_as_the_server_counts_them(server: Loopback, client: Client):
+    list(client.ask_all([text_question(f"run-{place}") for place in range(40)], at_once=8))
+    assert client.meter.total.calls == 40
+    assert client.meter.total.output_tokens == 40  # "ok" each
+
+
+@pytest.mark.parametrize(
+    ("usage", "paid_before", "line"),
+    [
+        (Usage(12, 34_120, 0, 2_310, 1, 0.0312), 3,
+         "12 calls, 34,120 tokens in, 2,310 out, $0.031 (3 answers were paid for before)"),
+        (Usage(1, 1, 0, 0, 1, None), 1, "1 call, 1 token in, 0 out (1 answer was paid for before)"),
+        (Usage(2, 50, 0, 7, 1, 0.0004), 0, "2 calls, 50 tokens in, 7 out, less than $0.001"),
+        (Usage(2, 50, 0, 7, 1, 1234.5, estimated=True), 0,
+         "2 calls, about 50 tokens in, about 7 out, about $1,234.500"),
+    ],
+)  # fmt: skip
+def test_the_meter_fits_on_one_line(usage: Usage, paid_before: int, line: str):
+    meter = Meter()
+    meter.add("distil", usage)
+    for _ in range(paid_before):
+        meter.add_paid_before("distil")
+    assert meter.line() == meter.line("distil") == line
+
+
+def test_nothing_used_is_a_line_too():
+    assert Meter().line() == Meter().line("distil") == "0 calls, 0 tokens in, 0 out"
+
+
+def test_without_prices_no_cost_is_claimed(client: Client):
+    client.ask(text_question())
+    assert client.meter.total.cost_usd is None
+    assert "$" not in client.meter.line()
+    assert "$" not in str(client.estimate([text_question("x")]))
+
+
+def test_a_cost_that_is_known_in_part_is_not_known():
+    assert (Usage(cost_usd=1.0) + Usage(cost_usd=None)).cost_usd is None
+    assert (Usage(cost_usd=1.0) + Usage(cost_usd=0.5)).cost_usd == 1.5
+
+
+@pytest.mark.parametrize("price", [-1, float("nan"), float("inf")])
+def test_a_price_that_is_none_is_an_error(price: float):
+    with pytest.raises(InputError):
+        Prices(1, price)
+    with pytest.raises(InputError):
+        Prices(1, 1, cached_input_usd=price)
+
+
+def test_usage_that_the_server_does_not_tell_is_estimated_and_said_to_be(server: Loopback, client: Client):
+    server.replies = [completion("x" * 300, usage=None)]
+    client.ask(text_question())
+    assert client.meter.total.output_tokens == 100
+    assert client.meter.line().startswith("1 call, about ")
+
+
+def test_an_estimate_opens_no_connection_and_needs_no_key(server: Loopback):
+    client = Client(Endpoint("small", server.url), prices=Prices(1, 10))
+    estimate = client.estimate([text_question(f"run-{place}", max_output_tokens=500) for place in range(10)])
+    assert estimate.usage.calls == 10
+    assert estimate.usage.output_tokens == 5_000
+    assert estimate.usage.cost_usd == pytest.approx((estimate.usage.input_tokens + 50_000) / 1e6)
+    assert (server.connections, client.meter.total) == (0, Usage())
+    assert Client(Endpoint("gpt-x")).estimate([text_question()]).usage.calls == 1
+
+
+def test_an_estimate_counts_what_the_ledger_has_and_twins_as_free(server: Loopback, client: Client):
+    client.ask(text_question("run-1"))
+    asked = [text_question("run-1"), text_question("run-2"), text_question("run-2", step="again")]
+    estimate = client.estimate(asked)
+    assert (estimate.usage.calls, estimate.paid_before) == (1, 2)
+    assert str(estimate).endswith("at most 2,000 out (2 answers were paid for before)")
+    assert len(server.requests) == 1
+
+
+def test_an_estimate_holds_the_schema_and_is_not_below_what_the_server_counts(server: Loopback, client: Client):
+    question = lesson_question()
+    assert question.input_tokens() >= estimate_tokens(json.dumps(question.schema))
+    for text in ("plain English words " * 50, "größer 你好 " * 50, '{"a": [1, 2.5]} ' * 50):
+        asked = Question("s", text[:20], (Message("user", text),), str)
+        used = client.meter.total.input_tokens
+        client.ask(asked)
+        assert client.meter.total.input_tokens - used <= client.estimate(
+            [lesson_question(), asked]
+        ).usage.input_tokens + (asked.input_tokens())
+
+
+def test_a_budget_waits_for_what_others_hold_and_says_no_when_it_is_used():
+    budget = Budget(tokens=100)
+    most = Usage(1, 40, 0, 40)
+    budget.hold(most)
+    held = threading.Event()
+
+    def second() -> None:
+        budget.hold(most)
+        held.set()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    assert not held.wait(0.05)
+    budget.settle(most, Usage(1, 5, 0, 5))
+    assert held.wait(5)
+    thread.join()
+    budget.settle(most, Usage(1, 5, 0, 6))
+    with pytest.raises(BudgetSpentError, match="100 tokens has 79 left, too few for the next request"):
+        budget.hold(most)
+
+
+def test_a_budget_of_dollars_holds_for_several_clients_with_prices_of_their_own(
+    server: Loopback, open_client: Callable[..., Client]
+):
+    budget = Budget(cost_usd=0.01)
+    server.script = lambda _: completion(usage=(0, 100))
+    cheap = open_client(budget=budget, prices=Prices(0, 10))
+    dear = open_client(budget=budget, prices=Prices(0, 80))
+    asked = [text_question(f"run-{place}", max_output_tokens=100) for place in range(5)]
+    assert cheap.ask(asked[0]) == cheap.ask(asked[1]) == "ok"  # $0.001 each
+    assert dear.ask(asked[2]) == "ok"  # $0.008
+    with pytest.raises(BudgetSpentError, match=r"\$0\.010 has \$0\.000 left"):
+        cheap.ask(asked[3])
+
+
+def test_a_budget_of_dollars_without_prices_is_an_error(server: Loopback):
+    with pytest.raises(InputError, match="prices"):
+        Client(Endpoint("small", server.url), budget=Budget(cost_usd=1))
+
+
+@pytest.mark.parametrize("limit", [-1, float("nan")])
+def test_a_budget_below_zero_is_an_error(limit: float):
+    with pytest.raises(InputError):
+        Budget(cost_usd=limit)
+
+
+def test_dollars_are_never_rounded_to_nothing():
+    assert [dollars(one) for one in (0, 0.0001, 0.001, 1.5)] == ["$0.000", "less than $0.001", "$0.001", "$1.500"]

@@ -1,0 +1,126 @@
+"""Forms: their schema, and questions that are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pytest
+
+from hepm.errors import InputError
+from hepm.llm import Message, Question
+from tests.llm.conftest import Lesson, lesson_question, text_question
+from tests.loopback.schemas import complaint_of
+
+
+class Kind(Enum):
+    GUIDING = "guiding"
+    CAUTIONARY = "cautionary"
+
+
+@dataclass(frozen=True)
+class Triple:
+    subject: str
+    title: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Tree:
+    name: str
+    branches: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True)
+class Principle:
+    """A rule."""
+
+    kind: Kind
+    triples: tuple[Triple, ...]
+    first: Triple | None = None
+    note: str | None = None
+    number: int = 3
+
+
+@pytest.mark.parametrize("form", [Lesson, Principle, Tree])
+def test_the_schema_of_a_form_is_one_for_strict_output(form: type):
+    schema = Question("s", "u", (Message("user", "x"),), form).schema
+    assert schema is not None
+    assert complaint_of(schema) == ""
+    assert schema["type"] == "object"
+
+
+def test_fields_may_be_called_like_the_words_of_a_schema():
+    schema = Question("s", "u", (Message("user", "x"),), Principle).schema
+    assert schema is not None
+    assert list(schema["$defs"]["Triple"]["properties"]) == ["subject", "title", "default"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    by_name: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Pair:
+    both: tuple[str, int]
+
+
+@pytest.mark.parametrize("form", [Scores, Pair, list, int])
+def test_a_form_that_strict_output_cannot_say_is_an_error(form: type):
+    question = Question("s", "u", (Message("user", "x"),), form)
+    with pytest.raises(InputError, match=form.__name__):
+        _ = question.schema
+
+
+def test_a_pydantic_model_is_a_form_too():
+    from pydantic import BaseModel
+
+    class Note(BaseModel):
+        text: str
+
+    assert complaint_of(Question("s", "u", (Message("user", "x"),), Note).schema) == ""
+
+
+def test_equal_questions_have_equal_keys_and_step_subject_and_limit_make_no_difference():
+    key = lesson_question().key("small")
+    assert key == lesson_question().key("small")
+    assert key == replace(lesson_question(), step="learn", subject="run-9", max_output_tokens=9).key("small")
+
+
+def test_whatever_shapes_the_answer_makes_another_key():
+    question = lesson_question()
+    others = [
+        replace(question, messages=(Message("user", "x"),)),
+        replace(question, messages=(Message("user", "Be brief."), *question.messages[1:])),
+        replace(question, temperature=0.0),
+        replace(question, temperature=0.5),
+        replace(question, sample=1),
+        Question("distil", "run-1", question.messages, str),
+        Question("distil", "run-1", question.messages, Tree),
+    ]
+    keys = {question.key("small"), question.key("large"), *(other.key("small") for other in others)}
+    assert len(keys) == 2 + len(others)
+
+
+def test_the_key_of_a_question_stays_what_it_is():
+    # Answers that were paid for lie under such keys: one that changes makes people pay again.
+    assert text_question("überall 你好 \ud800").key("small") == "949698fbd4dbfb874ff791e1412d27bd"
+    assert lesson_question(temperature=0.0).key("small") == "a31c574fd87916e19802e5c2a8714659"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": ""},
+        {"subject": ""},
+        {"messages": ()},
+        {"messages": (Message("assistant", "x"),)},
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"max_output_tokens": 0},
+    ],
+)
+def test_a_question_that_cannot_be_asked_cannot_be_made(change: dict[str, object]):
+    with pytest.raises(InputError):
+        replace(text_question(), **change)

@@ -1,0 +1,126 @@
+"""What is tried again, when, and what stops everything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+
+import pytest
+
+from hepm.errors import EndpointError, EndpointRefusedError
+from hepm.llm import Client, Failed
+from hepm.llm.retries import FIRST_WAIT_S, LONGEST_WAIT_S, asked_wait_s, backoff_s
+from tests.llm.conftest import text_question
+from tests.loopback import Drop, Loopback, Reply, completion, dropped, error
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+def test_what_may_pass_by_itself_is_tried_again(server: Loopback, client: Client, status: int):
+    server.replies = [error(status), error(status), completion("at last")]
+    assert client.ask(text_question()) == "at last"
+    assert len(server.requests) == 3
+    assert client.meter.total.calls == 1
+
+
+@pytest.mark.parametrize("where", [Drop.AT_ONCE, Drop.MIDWAY])
+def test_a_connection_that_breaks_is_tried_again_after_a_pause(server: Loopback, client: Client, where: Drop):
+    server.replies = [dropped(where), completion("at last")]
+    assert client.ask(text_question()) == "at last"
+    first, second = server.requests
+    assert second.at_s - first.at_s >= 0.75 * FIRST_WAIT_S
+
+
+def test_what_does_not_pass_is_an_error_after_the_retries(server: Loopback, open_client: Callable[..., Client]):
+    server.script = lambda _: error(503, "overloaded")
+    with pytest.raises(EndpointError, match="overloaded"):
+        open_client(retries=2).ask(text_question())
+    assert len(server.requests) == 3
+
+
+def test_no_request_comes_before_the_wait_is_over_that_the_server_asked_for(server: Loopback, client: Client):
+    server.replies = [error(429, "slow down", retry_after_s=0.4)]
+    results = list(client.ask_all([text_question(f"run-{number}") for number in range(6)], at_once=2))
+    assert len(results) == 6
+    first = server.requests[0].at_s
+    # The one beside the first may have been under way already; nothing else may.
+    later = [request.at_s - first for request in server.requests[1:]]
+    assert sum(wait_s < 0.39 for wait_s in later) <= 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
+    ],
+)
+def test_a_wait_is_read_in_seconds_milliseconds_or_not_at_all(headers: dict[str, str], seconds: float | None):
+    assert asked_wait_s(headers) == seconds
+
+
+def test_a_wait_may_be_a_date():
+    assert asked_wait_s({"retry-after": formatdate(time.time() + 60, usegmt=True)}) == pytest.approx(60, abs=2)
+
+
+def test_each_pause_is_twice_the_one_before_up_to_a_longest():
+    pauses = [backoff_s(attempt) for attempt in range(2000)]
+    assert 0.75 * FIRST_WAIT_S <= pauses[0] <= FIRST_WAIT_S
+    assert 1.5 * FIRST_WAIT_S <= pauses[1] <= 2 * FIRST_WAIT_S
+    assert max(pauses) <= LONGEST_WAIT_S
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (error(401, "Incorrect API key"), "does not take the key: Incorrect API key. Check OPENAI_API_KEY."),
+        (error(403, "Country not supported"), "does not take the key"),
+        (error(404, "The model `small` does not exist"), "knows no model 'small'"),
+        (error(400, "Model Not Exist"), "knows no model 'small'"),
+        (error(400, "x", code="model_not_found"), "knows no model 'small'"),
+        (error(402, "Insufficient Balance"), "no money left"),
+        (error(429, "You exceeded your quota", code="insufficient_quota"), "no money left"),
+        (error(429, "Come back tomorrow", retry_after_s=86_400), "asks to wait 86,400 s"),
+    ],
+)
+def test_what_would_fail_for_all_stops_everything_with_one_sentence(
+    server: Loopback, client: Client, reply: Reply, sentence: str
+):
+    server.script = lambda _: reply
+    with pytest.raises(EndpointRefusedError) as caught:
+        list(client.ask_all((text_question(f"run-{number}") for number in range(1000)), at_once=2))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(server.requests) <= 3
+
+
+def test_a_403_after_good_answers_concerns_its_question_alone(server: Loopback, client: Client):
+    client.ask(text_question("run-0"))
+    server.replies = [error(403, "your input was flagged")]
+    one, other = client.ask_all([text_question("run-1"), text_question("run-2")], at_once=1)
+    assert isinstance(one, Failed)
+    assert "flagged" in str(one.error)
+    assert not isinstance(other, Failed)
+
+
+def test_a_server_that_says_whether_to_try_again_is_obeyed(server: Loopback, client: Client):
+    server.replies = [Reply({"error": {"message": "never"}}, 500, {"x-should-retry": "false"})]
+    with pytest.raises(EndpointError, match="never"):
+        client.ask(text_question())
+    server.replies = [Reply({}, 418, {"x-should-retry": "true", "retry-after-ms": "1"}), completion("tea")]
+    assert client.ask(text_question()) == "tea"
+
+
+def test_an_error_page_of_a_gateway_becomes_one_short_line(server: Loopback, open_client: Callable[..., Client]):
+    server.replies = [error(502, "<html>\n<body>\nBad Gateway" + " " * 9 + "x" * 5000 + "</body>")]
+    with pytest.raises(EndpointError, match="Bad Gateway x") as caught:
+        open_client(retries=0).ask(text_question())
+    assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)

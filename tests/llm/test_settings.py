@@ -1,0 +1,65 @@
+"""Where model, address and key come from, and what an import brings in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from hepm.errors import InputError, MissingExtraError
+from hepm.llm import Client, Endpoint
+from hepm.llm.endpoint import OPENAI_URL
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "HEPM_LLM_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_what_is_not_given_comes_from_the_environment(environment: pytest.MonkeyPatch):
+    environment.setenv("HEPM_LLM_MODEL", "small")
+    environment.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1")
+    environment.setenv("OPENAI_API_KEY", "k")
+    assert Endpoint.from_environment() == Endpoint("small", "http://localhost:8000/v1", "k")
+    assert Endpoint.from_environment(model="large", api_key="other") == Endpoint(
+        "large", "http://localhost:8000/v1", "other"
+    )
+
+
+def test_the_key_in_the_environment_is_not_given_to_an_address_named_otherwise(environment: pytest.MonkeyPatch):
+    environment.setenv("OPENAI_API_KEY", "k")
+    assert Endpoint.from_environment(model="m", base_url="http://localhost:1/v1").api_key == ""
+    assert Endpoint.from_environment(model="m") == Endpoint("m", OPENAI_URL, "k")
+
+
+def test_without_a_model_the_error_names_the_variable():
+    with pytest.raises(InputError, match="HEPM_LLM_MODEL"):
+        Endpoint.from_environment()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "secret:8000", "ftp://secret/v1", "http://", "http://secret:x/v1", "http://[secret/v1"]
+)
+def test_an_address_that_is_none_is_an_error_that_does_not_show_it(address: str):
+    with pytest.raises(InputError, match="write it like") as caught:
+        Endpoint("m", address)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_address_may_be_a_number():
+    assert Endpoint("m", "http://[::1]:8000/v1").where == "http://[::1]:8000"
+
+
+def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("hepm.llm.library.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"openai and pydantic: pip install 'hepm\[llm\]'"):
+        Client(Endpoint("m", "http://localhost:1/v1"))
+
+
+def test_importing_loads_neither_the_openai_package_nor_pydantic_nor_an_http_client():
+    program = "import sys, hepm, hepm.llm; print(sorted({'openai', 'pydantic', 'httpx', 'httpx2'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
