@@ -251,6 +251,14 @@ class Store(Protocol):
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
         ...
 
+    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
+        """Environment, task and id of every stored run, in that order; "" where a run names no task."""
+        ...
+
+    def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """Records of those of the runs that are stored, by id."""
+        ...
+
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
         """Edges in the order of `EdgeRow`'s fields, by source and target; of `sources` alone where given.
 

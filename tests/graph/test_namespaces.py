@@ -30,6 +30,8 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "totals": lambda store, ns: store.totals(namespace=ns),
     "find_known": lambda store, ns: store.find_known(["r1", "r2", "r3", "r4"], namespace=ns),
     "iter_records": lambda store, ns: list(store.iter_records(namespace=ns)),
+    "runs_by_task": lambda store, ns: store.runs_by_task(namespace=ns),
+    "records_of": lambda store, ns: store.records_of(["r1", "r2", "r3"], namespace=ns),
     "edges": lambda store, ns: (
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),

@@ -262,3 +262,11 @@ def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
     fresh = f"{namespace}-fresh"
     add(one, shelf, [name for name in order if name != gone], namespace=fresh)
     assert everything(other, namespace) == everything(one, fresh)
+
+
+def test_runs_are_told_by_task_and_their_records_are_found_by_id(store: Store) -> None:
+    shelf = Shelf(trajectory("b", "a", task="t2"), trajectory("a", "a", task="t2"), trajectory("c", "a"))
+    add(store, shelf)
+    assert store.runs_by_task(namespace=NS) == [("shop", "", "c"), ("shop", "t2", "a"), ("shop", "t2", "b")]
+    found = store.records_of(["a", "gone", "c"], namespace=NS)
+    assert found == {name: record for name, record, _ in store.iter_records(namespace=NS) if name in ("a", "c")}

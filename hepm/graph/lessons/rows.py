@@ -112,9 +112,9 @@ class LessonRow:
         return not self.retired
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
-        """The same lesson, taught by further runs too; what is known of a run stays."""
+        """The same lesson, taught by further runs too: the words stay those of the first."""
         known = {source.run for source in self.sources}
-        new = {source.run: source for source in more if source.run not in known}
+        new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         return replace(self, sources=(*self.sources, *new.values())) if new else self
 
 

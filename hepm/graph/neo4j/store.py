@@ -248,6 +248,14 @@ class Neo4jStore:
         """Every stored trajectory's id and record in order of arrival, and whether it counts."""
         yield from self._connection.iterate("records", space=uid(namespace))
 
+    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
+        """Environment, task and id of every stored run."""
+        return sorted((environment, task, name) for environment, task, name in self._read("runs_by_task", namespace))
+
+    def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """Records of those of the runs that are stored, by id."""
+        return dict(self._connection.read("records_of", uids=[run_uid(uid(namespace), name) for name in ids]))
+
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
         """Edges by source and target."""
         space = uid(namespace)

@@ -70,6 +70,12 @@ ORDER BY id;
 -- name: records
 SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
+-- name: runs_by_task
+SELECT environment, task, id FROM trajectory WHERE namespace = :namespace ORDER BY environment, task, id;
+
+-- name: records_of
+SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
+
 -- name: records_on_edge
 SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;

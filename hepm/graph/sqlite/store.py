@@ -204,6 +204,14 @@ class SQLiteStore:
             for name, record, counted in db.execute(self._statements["records"], {"namespace": namespace}):
                 yield name, record, bool(counted)
 
+    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
+        """Environment, task and id of every stored run."""
+        return self._rows("runs_by_task", namespace=namespace)
+
+    def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
+        """Records of those of the runs that are stored, by id."""
+        return dict(self._rows("records_of", namespace=namespace, ids=json.dumps(ids)))
+
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
         """Edges by source and target."""
         if sources is None:

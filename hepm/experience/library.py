@@ -1,0 +1,112 @@
+"""The lessons of one store: read from memory, written to the store first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import Final
+
+from hepm.embed import Embedder
+from hepm.graph.lessons.mirror import LessonMirror
+from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
+from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.mirror import Mirror
+from hepm.graph.store import Store
+from hepm.ingest.hepm import parse_run
+from hepm.types import Trajectory
+
+_READ_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The stored runs of one task.
+
+    Attributes:
+        runs: All of them, by id.
+        wanted: Those that are to be learned from; the others are there to be compared with.
+    """
+
+    environment: str
+    name: str
+    runs: Sequence[Trajectory]
+    wanted: frozenset[str]
+
+
+class Library:
+    """What experiences, principles and preferences share: the store, its mirror, and the embedder of its vectors.
+
+    Args:
+        embedder: Gives the embedder that texts to search for are compared with.
+        agreed_embedder: The same, once the store holds no other one's vectors.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        mirror: Mirror,
+        embedder: Callable[[], Embedder],
+        agreed_embedder: Callable[[], Embedder],
+    ) -> None:
+        self.store = store
+        self._mirror = mirror
+        self._embedder = embedder
+        self._agreed_embedder = agreed_embedder
+
+    def lessons(self, namespace: str) -> LessonMirror:
+        """The lessons of a namespace, as new as the mirror."""
+        return self._mirror.lessons(namespace)
+
+    def change(self, change: LessonChange, *, namespace: str) -> Changed:
+        """Carry out a change, and see it at once."""
+        embedder = self._agreed_embedder()
+        texts = list(dict.fromkeys(row.text for row in change.put))
+        vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
+        try:
+            return self.store.lessons.change(change, vectors, namespace=namespace, embedder=embedder.name)
+        finally:
+            self._mirror.catch_up()
+
+    def search(
+        self,
+        text: str,
+        kind: Kind,
+        *,
+        namespace: str,
+        limit: int,
+        floor: float = -1.0,
+        keep: Callable[[StoredLesson], bool] | None = None,
+    ) -> list[tuple[StoredLesson, float]]:
+        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`)."""
+        if not text.strip():
+            return []
+        vector = self._embedder().embed([text])[0]
+        return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
+
+    def tasks(self, step: str, *, namespace: str, again: bool = False) -> Iterator[Task]:
+        """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
+
+        A run that names no task is a task of its own.
+        """
+        done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
+        listed = self.store.runs_by_task(namespace=namespace)
+        for (environment, name), group in groupby(listed, key=lambda run: (run[0], run[1] or run[2])):
+            ids = [run for _, _, run in group]
+            wanted = frozenset(ids).difference(done)
+            if wanted:
+                yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
+
+    def runs(self, ids: Sequence[str], *, namespace: str) -> list[Trajectory]:
+        """Stored runs in the order given; those that are gone are left out."""
+        found: list[Trajectory] = []
+        left = iter(ids)
+        while batch := list(islice(left, _READ_AT_ONCE)):
+            records = self.store.records_of(batch, namespace=namespace)
+            found.extend(parse_run(records[name]) for name in batch if name in records)
+        return found
+
+    def mark_done(self, step: str, runs: Sequence[str], *, namespace: str) -> None:
+        """Remember that a step has seen runs."""
+        answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
+        self.store.lessons.put_answers(answers, namespace=namespace)
