@@ -83,25 +83,31 @@ def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool) -> Contrast
     return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1])
 
 
+def place(after: Sequence[ToolName]) -> str:
+    """Where in a run: "after a and b", whichever order they are given in, or "at the start"."""
+    return f"after {listed(sorted(set(after)))}" if after else "at the start"
+
+
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as observed: that tools were called where runs ended otherwise is no proof of a cause."""
     how = "failed" if succeeded else "succeeded"
     if contrast.same:
         return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
-    place = f"After {listed(contrast.after)}" if contrast.after else "At the start"
+    where = place(contrast.after)
+    where = where[0].upper() + where[1:]
     better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
     if succeeded:
-        return f"{place}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
-    return f"{place}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
+        return f"{where}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
+    return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
 
 
 def rule_of(contrast: Contrast, *, succeeded: bool) -> str:
     """The same as a rule that other tasks may give too, to follow the name of an environment."""
-    place = f"after {listed(contrast.after)}" if contrast.after else "at the start"
+    where = place(contrast.after)
     better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
     if succeeded:
-        return f"{place}, calling {better} rather than {worse} led to success"
-    return f"{place}, calling {worse} rather than {better} ended in failure"
+        return f"{where}, calling {better} rather than {worse} led to success"
+    return f"{where}, calling {worse} rather than {better} ended in failure"
 
 
 def _called(contrast: Contrast, tools: Sequence[ToolName]) -> str:

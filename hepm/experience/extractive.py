@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from hepm.experience.contrast import Contrast, contrast_of, lesson_of, rule_of
+from hepm.experience.contrast import Contrast, contrast_of, lesson_of, place, rule_of
 from hepm.experience.credit import CreditMethod, credit, key_turns, method_for
 from hepm.experience.lessons import Conditions, Experience, Principle
 from hepm.experience.partings import Tools
@@ -29,6 +29,7 @@ _MESSAGE_CHARS: Final = 300
 _ERROR_CHARS: Final = 120
 _ENVIRONMENT_CHARS: Final = 48
 _NAMED_ARGUMENTS: Final = 8
+_TOOLS: Final = 12
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 _PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
@@ -127,7 +128,7 @@ def _experience(it: _Studied, methods: Mapping[str, CreditMethod]) -> Experience
             preconditions=_preconditions(first),
         ),
         sources=(Source(it.run.id, it.run.outcome.reward),),
-        tools=_about(it.contrast, keys),
+        tools=_about(it, keys),
     )
 
 
@@ -205,11 +206,12 @@ def _lesson(it: _Studied) -> str:
 
 
 def _preconditions(move: Move | None) -> tuple[str, ...]:
-    """What held when the lesson's turn began."""
-    if move is None or not move.known.tools:
-        return ("no tool was called yet",)
-    held = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools)]
-    return (*held, "the last result was an error") if move.known.failed else tuple(held)
+    """What held when the lesson's turn began; first of all which tools had just been called."""
+    if move is None:
+        return (place(()),)
+    earlier = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools) if tool not in move.before]
+    error = ["the last result was an error"] if move.before and move.known.failed else []
+    return (place(move.before), *earlier, *error)
 
 
 def _principle(it: _Studied) -> Principle | None:
@@ -218,8 +220,8 @@ def _principle(it: _Studied) -> Principle | None:
         return None
     text, triples, tools = told
     environment = it.run.environment
-    place = f"in {plain(environment, _ENVIRONMENT_CHARS)}, " if environment else ""
-    sentence = f"{place}{text}."
+    where = f"in {plain(environment, _ENVIRONMENT_CHARS)}, " if environment else ""
+    sentence = f"{where}{text}."
     return Principle(
         kind="guiding" if it.well else "cautionary",
         text=sentence[0].upper() + sentence[1:],
@@ -240,9 +242,8 @@ def _rule(it: _Studied) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] 
     if last is None or not wrong or it.contrast:
         return None
     before = sorted(last.before)
-    place = f"after {listed(before)}" if before else "at the start"
     triples = tuple(Triple(tool, "fails_after", source) for tool in wrong for source in before)
-    return f"{place}, {listed(wrong)} gave an error and the run ended in failure", triples, (*wrong, *before)
+    return f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure", triples, (*wrong, *before)
 
 
 def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]]:
@@ -255,9 +256,10 @@ def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tupl
     return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:6]), tools
 
 
-def _about(contrast: Contrast | None, moves: Sequence[Move]) -> tuple[ToolName, ...]:
-    named = contrast.tools if contrast else ()
-    return tuple(dict.fromkeys((*named, *(call.name for move in moves for call in move.calls))))
+def _about(it: _Studied, moves: Sequence[Move]) -> tuple[ToolName, ...]:
+    """What the lesson names, then what the action does."""
+    named = it.contrast.tools if it.contrast and it.contrast.tells else [t for tools in it.way for t in sorted(tools)]
+    return tuple(dict.fromkeys((*named, *(call.name for move in moves for call in move.calls))))[:_TOOLS]
 
 
 _Lesson = TypeVar("_Lesson", Experience, Principle)
