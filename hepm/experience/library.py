@@ -16,6 +16,11 @@ from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_run
 from hepm.types import Trajectory
 
+FLOOR: Final = 0.6
+"""Least cosine of an experience that applies (PRIME, table 2), for vectors of a sentence model."""
+LEXICAL_FLOOR: Final = 0.25
+"""The same for lexical vectors, whose cosines are lower."""
+
 _READ_AT_ONCE: Final = 200
 
 
@@ -53,6 +58,11 @@ class Library:
         self._mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
+
+    @property
+    def floor(self) -> float:
+        """Least cosine at which a lesson is said to apply, for the embedder in use."""
+        return LEXICAL_FLOOR if self._embedder().name.startswith("hepm/") else FLOOR
 
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace, as new as the mirror."""

@@ -302,6 +302,17 @@ def test_an_answer_is_kept_once_and_not_about_a_run_that_is_gone(filled: Store) 
     assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
 
 
+def test_answers_about_a_user_are_kept_while_there_are_notes_and_go_with_them(filled: Store) -> None:
+    answer = Answer("k", "reflect", "", "- one", "{}", user="ann")
+    filled.lessons.put_answers([answer], namespace=NS)
+    assert filled.lessons.answers(["k"], namespace=NS) == []
+    put(filled, Notes("ann", "- one").row())
+    filled.lessons.put_answers([answer], namespace=NS)
+    assert filled.lessons.answers(["k"], namespace=NS) == [answer]
+    filled.lessons.forget_user("ann", namespace=NS)
+    assert filled.lessons.answers(["k"], namespace=NS) == []
+
+
 def test_lessons_survive_a_rebuild(filled: Store) -> None:
     put(filled, experience("ask").row())
     filled.rebuild(namespace=NS, replay=RUNS.replay)

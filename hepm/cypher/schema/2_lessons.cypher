@@ -7,4 +7,5 @@ CREATE CONSTRAINT answer_uid IF NOT EXISTS FOR (a:Answer) REQUIRE a.uid IS UNIQU
 CREATE INDEX lesson_changed IF NOT EXISTS FOR (l:Lesson) ON (l.space, l.changed);
 CREATE INDEX showing_space IF NOT EXISTS FOR (s:Showing) ON (s.space);
 CREATE INDEX answer_step IF NOT EXISTS FOR (a:Answer) ON (a.space, a.step);
+CREATE INDEX answer_user IF NOT EXISTS FOR (a:Answer) ON (a.user_uid);
 CREATE INDEX answer_run IF NOT EXISTS FOR (a:Answer) ON (a.run_uid);

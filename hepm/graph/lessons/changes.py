@@ -139,6 +139,7 @@ def forget_user(write: LessonTransaction, user: str) -> list[str]:
     """Remove a user's own lessons (see `LessonStore.forget_user`)."""
     names = [row.id for row in write.of_user(user)]
     write.drop(names)
+    write.drop_answers_of(user)
     return names
 
 

@@ -148,6 +148,7 @@ class Answer(NamedTuple):
         step: What it was asked for, such as "distil".
         run: The stored run that it is about, so that both are forgotten together; "" for none.
         usage: Tokens, as JSON.
+        user: Whose notes it is about, in the same way; "" for nobody's.
     """
 
     key: str
@@ -155,6 +156,7 @@ class Answer(NamedTuple):
     run: str
     text: str
     usage: str
+    user: str = ""
 
 
 def to_record(row: LessonRow) -> str:

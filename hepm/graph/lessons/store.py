@@ -112,7 +112,10 @@ class LessonStore(Protocol):
         ...
 
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
-        """Keep answers; of two under one key the first stays. One about a run that is gone is not kept."""
+        """Keep answers; of two under one key the first stays.
+
+        One about a run that is not stored, or a user who has no notes, is not kept: it may have been forgotten.
+        """
         ...
 
     def answered_runs(self, step: str, *, namespace: str) -> set[str]:
@@ -120,7 +123,10 @@ class LessonStore(Protocol):
         ...
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
-        """Remove every lesson of a user's own, older versions included; their ids. Runs are `Store.forget`'s."""
+        """Remove every lesson of a user's own, older versions included, and answers about them; the lessons' ids.
+
+        Their runs are `Store.forget`'s.
+        """
         ...
 
 
@@ -169,6 +175,10 @@ class LessonTransaction(Protocol):
 
     def put_outcomes(self, outcomes: Mapping[str, bool]) -> None:
         """Write outcomes of runs, over former ones."""
+        ...
+
+    def drop_answers_of(self, user: str) -> None:
+        """Delete answers about a user."""
         ...
 
     def drop_runs(self, runs: Sequence[str]) -> None:

@@ -88,19 +88,14 @@ class Neo4jLessons:
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
         """Keep answers."""
         space = uid(namespace)
-        rows = [
-            {
-                "uid": _answer_uid(space, answer.key),
+        rows: list[dict[str, object]] = []
+        for answer in answers:
+            links = {
                 "run_uid": run_uid(space, answer.run) if answer.run else None,
-                "properties": {
-                    "space": space,
-                    "namespace": namespace,
-                    **answer._asdict(),
-                    **({"run_uid": run_uid(space, answer.run)} if answer.run else {}),
-                },
+                "user_uid": _user_uid(space, answer.user) if answer.user else None,
             }
-            for answer in answers
-        ]
+            told = {"space": space, "namespace": namespace, **answer._asdict(), **links}
+            rows.append({"uid": _answer_uid(space, answer.key), **links, "properties": told})
         self._write(namespace, lambda write: write.put("put_answers", rows))
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
@@ -309,6 +304,10 @@ class Neo4jLessonTransaction:
         rows = [{"uid": self._showing(run), "run": run, "told": told} for run, told in outcomes.items()]
         self._where("put_told_outcomes", rows=rows)
 
+    def drop_answers_of(self, user: str) -> None:
+        """Delete answers about a user."""
+        self._write.send("drop_answers_of", uid=self._user(user))
+
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Delete what was shown in runs, what was told of them, and answers about them."""
         self._write.put("drop_showings", [self._showing(run) for run in runs], key="uids")
@@ -336,13 +335,17 @@ class Neo4jLessonTransaction:
         return lesson_uid(self._space, name)
 
     def _user(self, name: str) -> str:
-        return uid(self._space, "user", name)
+        return _user_uid(self._space, name)
 
     def _concept(self, name: str) -> str:
         return uid(self._space, "concept", name)
 
     def _showing(self, run: str) -> str:
         return uid(self._space, "showing", run)
+
+
+def _user_uid(space: str, name: str) -> str:
+    return uid(space, "user", name)
 
 
 def _answer_uid(space: str, key: str) -> str:

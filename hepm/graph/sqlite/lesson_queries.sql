@@ -87,16 +87,20 @@ INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace
 DELETE FROM told_outcome WHERE namespace = :namespace AND run = :run;
 
 -- name: find_answers
-SELECT key, step, run, text, usage FROM answer
+SELECT key, step, run, text, usage, user FROM answer
 WHERE namespace = :namespace AND key IN (SELECT value FROM json_each(:keys)) ORDER BY key;
 
 -- name: put_answer
-INSERT OR IGNORE INTO answer (namespace, key, step, run, text, usage)
-SELECT :namespace, :key, :step, :run, :text, :usage
-WHERE :run = '' OR EXISTS (SELECT 1 FROM trajectory WHERE namespace = :namespace AND id = :run);
+INSERT OR IGNORE INTO answer (namespace, key, step, run, user, text, usage)
+SELECT :namespace, :key, :step, :run, :user, :text, :usage
+WHERE (:run = '' OR EXISTS (SELECT 1 FROM trajectory WHERE namespace = :namespace AND id = :run))
+  AND (:user = '' OR EXISTS (SELECT 1 FROM lesson WHERE namespace = :namespace AND user = :user AND user <> ''));
 
 -- name: answered_runs
 SELECT DISTINCT run FROM answer WHERE namespace = :namespace AND step = :step;
+
+-- name: drop_answers_of
+DELETE FROM answer WHERE namespace = :namespace AND user = :user AND user <> '';
 
 -- name: drop_answers_about
 DELETE FROM answer WHERE namespace = :namespace AND run = :run;

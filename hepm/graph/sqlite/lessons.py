@@ -204,6 +204,10 @@ class SQLiteLessonTransaction:
         for run, success in outcomes.items():
             self._write.run("put_told_outcome", run=run, success=success)
 
+    def drop_answers_of(self, user: str) -> None:
+        """Delete answers about a user."""
+        self._write.run("drop_answers_of", user=user)
+
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Delete what was shown in runs, what was told of them, and answers about them."""
         for run in runs:

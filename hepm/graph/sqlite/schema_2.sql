@@ -51,6 +51,7 @@ CREATE TABLE answer (
     key TEXT NOT NULL,
     step TEXT NOT NULL,
     run TEXT NOT NULL,         -- the run it is about; '' for none
+    user TEXT NOT NULL,        -- the user whose notes it is about; '' for nobody's
     text TEXT NOT NULL,
     usage TEXT NOT NULL,       -- JSON
     PRIMARY KEY (namespace, key)

@@ -1,0 +1,157 @@
+"""Distilling lessons from stored runs, task by task: what has been seen is not seen again, and is never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from hepm.experience.extractive import distil, distil_principles
+from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
+from hepm.experience.library import Library, Task
+from hepm.graph.lessons.rows import Kind
+from hepm.graph.lessons.store import LessonChange
+
+_STORED_AT_ONCE: Final = 256
+
+
+class Distilled(NamedTuple):
+    """What some runs taught.
+
+    Attributes:
+        runs: Those that need not be looked at again.
+        failed: Why others taught nothing this time, by run.
+    """
+
+    lessons: tuple[Experience | Principle, ...]
+    runs: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+class Distiller(Protocol):
+    """Makes lessons of one kind out of the runs of tasks."""
+
+    @property
+    def name(self) -> str:
+        """Who it is: "extractive", or a model's name."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What it makes."""
+        ...
+
+    def distil(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+        """What the wanted runs of the tasks taught, as it comes."""
+        ...
+
+
+class ExtractiveDistiller:
+    """Needs no model (see `hepm.experience.extractive`)."""
+
+    name = EXTRACTIVE
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Kind = kind
+
+    def distil(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+        """What the wanted runs of each task taught."""
+        make = distil if self.kind == "experience" else distil_principles
+        for task in tasks:
+            kept = [lesson for lesson in make(task.runs) if any(s.run in task.wanted for s in lesson.sources)]
+            yield Distilled(tuple(kept), tuple(sorted(task.wanted)))
+
+
+@dataclass(frozen=True, slots=True)
+class DistilReport:
+    """What became of distilling.
+
+    Attributes:
+        runs: How many were looked at.
+        new: Lessons stored for the first time.
+        merged: Lessons known before that further runs taught.
+        dropped: Lessons that say what another one of their task says.
+        refused: Lessons whose run was forgotten meanwhile.
+        failed: Why runs taught nothing this time, by run; they are looked at again.
+    """
+
+    runs: int = 0
+    new: int = 0
+    merged: int = 0
+    dropped: int = 0
+    refused: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+Curate: TypeAlias = Callable[[Distilled], "tuple[Distilled, int]"]
+"""Looks at lessons before they are stored; gives those that stay, and how many were dropped."""
+
+Progress: TypeAlias = Callable[[DistilReport], object]
+
+
+def distil_into(
+    library: Library,
+    distiller: Distiller,
+    *,
+    namespace: str,
+    again: bool = False,
+    curate: Curate | None = None,
+    on_progress: Progress | None = None,
+) -> DistilReport:
+    """Distil what a distiller has not seen, and store it batch by batch.
+
+    Interrupted, it goes on where it stopped: a run is marked after its lessons are stored, and lessons of equal words
+    are one.
+
+    Args:
+        again: Looks at every run anew.
+        on_progress: Called with the report so far after each batch.
+    """
+    step = f"{distiller.kind}/{distiller.name}"
+    report = DistilReport()
+    batch: list[Distilled] = []
+    waiting = 0
+    for found in distiller.distil(library.tasks(step, namespace=namespace, again=again)):
+        batch.append(found)
+        waiting += len(found.lessons) + len(found.runs)
+        if waiting >= _STORED_AT_ONCE:
+            report = _store(library, step, batch, report, namespace, curate)
+            batch, waiting = [], 0
+            if on_progress is not None:
+                on_progress(report)
+    report = _store(library, step, batch, report, namespace, curate)
+    if on_progress is not None:
+        on_progress(report)
+    return report
+
+
+def _store(
+    library: Library, step: str, batch: list[Distilled], report: DistilReport, namespace: str, curate: Curate | None
+) -> DistilReport:
+    dropped = 0
+    kept: list[Distilled] = []
+    for found in batch:
+        if curate is None:
+            kept.append(found)
+        else:
+            curated, gone = curate(found)
+            kept.append(curated)
+            dropped += gone
+    rows = [lesson.row() for found in kept for lesson in found.lessons]
+    if rows:
+        changed = library.change(LessonChange(put=rows), namespace=namespace)
+        report = replace(
+            report,
+            new=report.new + len(changed.new),
+            merged=report.merged + len(changed.merged),
+            refused=report.refused + len(changed.refused),
+        )
+    seen = [run for found in batch for run in found.runs]
+    if seen:
+        library.mark_done(step, seen, namespace=namespace)
+    return replace(
+        report,
+        runs=report.runs + len(seen) + sum(len(found.failed) for found in batch),
+        dropped=report.dropped + dropped,
+        failed=(*report.failed, *(why for found in batch for why in found.failed)),
+    )

@@ -1,0 +1,114 @@
+"""Experiences: distilled from runs, found by situation and stage (PRIME)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from hepm.errors import InputError
+from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
+from hepm.experience.lessons import Experience, Stage
+from hepm.experience.library import Library
+from hepm.experience.stages import stage_of
+from hepm.graph.lessons.rows import StoredLesson, Uses
+
+RETRIEVED: Final = 3
+"""Experiences kept per turn (PRIME, table 2)."""
+CANDIDATES: Final = 20
+"""Experiences offered to an agent to choose from (PRIME 4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundExperience:
+    """An experience that applies.
+
+    Attributes:
+        similarity: Cosine with the present state, in [-1, 1].
+        aligned: Whether it comes from the present stage of a run; True where that is unknown.
+        uses: Where it was shown, and what came of it.
+    """
+
+    id: str
+    experience: Experience
+    similarity: float
+    aligned: bool
+    uses: Uses
+
+
+class Chooser(Protocol):
+    """Chooses among candidates, as the agent does that they are offered to (PRIME, figure 11)."""
+
+    def __call__(self, state: str, candidates: Sequence[FoundExperience], k: int) -> Sequence[str]:
+        """Ids of those that apply, best first, at most k."""
+        ...
+
+
+class Experiences:
+    """What runs taught, one experience each; part of a memory (see `hepm.Memory.experiences`)."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def distil(
+        self,
+        *,
+        namespace: str,
+        distiller: Distiller | None = None,
+        again: bool = False,
+        on_progress: Progress | None = None,
+    ) -> DistilReport:
+        """Distil the runs that were not distilled yet (see `distil_into`); without a model where none is given."""
+        chosen = distiller or ExtractiveDistiller("experience")
+        if chosen.kind != "experience":
+            raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not experiences.")
+        return distil_into(self._library, chosen, namespace=namespace, again=again, on_progress=on_progress)
+
+    def search(
+        self,
+        state: str,
+        *,
+        namespace: str,
+        environment: str = "",
+        turn: int = 0,
+        horizon: int = 0,
+        k: int = RETRIEVED,
+        floor: float | None = None,
+        choose: Chooser | None = None,
+    ) -> list[FoundExperience]:
+        """Experiences for the present state, those of the present stage first (PRIME, equation 9 and figure 11).
+
+        The 20 most similar ones of the environment are candidates; the agent chooses among them where `choose` asks
+        it, else similarity does.
+
+        Args:
+            environment: Experiences of other ones are left out; "" for none.
+            turn, horizon: The agent's present turn, from 1, and the most it may take; 0 where unknown.
+            floor: Least cosine; None for what suits the embedder.
+        """
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one experience.")
+        stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
+        found = self._library.search(
+            state,
+            "experience",
+            namespace=namespace,
+            limit=CANDIDATES,
+            floor=self._library.floor if floor is None else floor,
+            keep=lambda one: _applies(one, environment),
+        )
+        candidates = sorted((_found(one, cosine, stage) for one, cosine in found), key=lambda one: not one.aligned)
+        if choose is None or not candidates:
+            return candidates[:k]
+        by_id = {one.id: one for one in candidates}
+        return [by_id[id] for id in dict.fromkeys(choose(state, candidates, k)) if id in by_id][:k]
+
+
+def _applies(stored: StoredLesson, environment: str) -> bool:
+    of = stored.row.properties["environments"]
+    return not (environment and of) or environment in of  # type: ignore[operator]
+
+
+def _found(stored: StoredLesson, cosine: float, stage: Stage | None) -> FoundExperience:
+    experience = Experience.of(stored.row)
+    return FoundExperience(stored.row.id, experience, cosine, stage in (None, experience.stage), stored.uses)
