@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
+from hepm.experience.comparable import named_in, same_task
 from hepm.experience.contrast import Contrast, contrast_of, lesson_of, place, rule_of
 from hepm.experience.credit import CreditMethod, credit, key_turns, method_for
 from hepm.experience.lessons import Conditions, Experience, Principle
 from hepm.experience.partings import Tools
+from hepm.experience.situation import ENVIRONMENT_CHARS, situation_text
 from hepm.experience.stages import ended_well, reward_of, stage_of, zone_of
 from hepm.experience.transcript import Move, listed, moves_of, plain, sequence, went_wrong
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import situation_of
-from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
+from hepm.types import ToolCall, ToolName, Trajectory
 
-SITUATION_CHARS: Final = 600
-_MESSAGE_CHARS: Final = 300
 _ERROR_CHARS: Final = 120
-_ENVIRONMENT_CHARS: Final = 48
 _NAMED_ARGUMENTS: Final = 8
 _TOOLS: Final = 12
+_TRIPLES: Final = 6
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 _PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
@@ -47,7 +47,8 @@ def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = 
     says what was called there on either side; else credit alone decides, and the lesson is the way taken.
 
     Args:
-        runs: All runs of one task in one environment, in any order; the answer does not depend on it.
+        runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
+            of them are compared says `hepm.experience.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
     """
     return _merged(_experience(run, methods) for run in _studied(runs))
@@ -95,13 +96,18 @@ def _studied(runs: Sequence[Trajectory]) -> list[_Studied]:
     by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)
     labelled = [(run, reward) for run in by_id if (reward := reward_of(run.outcome)) is not None]
     moves = [moves_of(run) for run, _ in labelled]
+    ways = [[move.tools for move in of_run] for of_run in moves]
     well = [ended_well(run.outcome) for run, _ in labelled]
-    ways = [[move.tools for move in found] for found in moves]
+    named = [named_in(run) for run, _ in labelled]
     found: list[_Studied] = []
-    for (run, reward), own, good, way in zip(labelled, moves, well, ways, strict=True):
-        others = [other for other, theirs in zip(ways, well, strict=True) if theirs is not None and theirs != good]
-        contrast = None if good is None else contrast_of(way, others, succeeded=good)
-        found.append(_Studied(run, reward, good, run.steps, own, contrast))
+    for at, (run, reward) in enumerate(labelled):
+        others = [
+            way
+            for way, how, theirs in zip(ways, well, named, strict=True)
+            if how is not None and how != well[at] and same_task(theirs, named[at])
+        ]
+        contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]))
+        found.append(_Studied(run, reward, well[at], run.steps, moves[at], contrast))
     return found
 
 
@@ -114,7 +120,7 @@ def _experience(it: _Studied, methods: Mapping[str, CreditMethod]) -> Experience
     environment = it.run.environment
     known = first.known if first else situation_of(it.run.turns).state()
     return Experience(
-        situation=_situation(environment, known),
+        situation=situation_text(environment, known),
         action=_action(keys),
         outcome=_outcome(it),
         lesson=_lesson(it),
@@ -138,23 +144,6 @@ def _key_moves(it: _Studied, methods: Mapping[str, CreditMethod]) -> list[Move]:
     rewards = [*[0.0] * (len(it.moves) - 1), it.reward] if it.moves else []
     credits = credit(rewards, method_for(it.run.environment, methods))
     return [it.moves[index] for index in key_turns(credits, pivotal=it.parted_at)]
-
-
-def _situation(environment: str, known: StateSummary) -> str:
-    """Where, what the user wants in the user's words, and what had been called by then."""
-    place = f"In {plain(environment, _ENVIRONMENT_CHARS)}. " if environment else ""
-    after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
-    if known.tools and known.failed:
-        after += " The last result was an error."
-    words = _words(known.said, SITUATION_CHARS - len(place) - len(after) - len('User: ""'))
-    said = f'User: "{words}"' if words else "No user spoke."
-    return f"{place}{said}{after}"
-
-
-def _words(said: Iterable[str], limit: int) -> str:
-    """What the user said, oldest first, cut."""
-    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in said)
-    return plain(" / ".join(message for message in messages if message), limit)
 
 
 def _action(moves: Sequence[Move]) -> str:
@@ -220,7 +209,7 @@ def _principle(it: _Studied) -> Principle | None:
         return None
     text, triples, tools = told
     environment = it.run.environment
-    where = f"in {plain(environment, _ENVIRONMENT_CHARS)}, " if environment else ""
+    where = f"in {plain(environment, ENVIRONMENT_CHARS)}, " if environment else ""
     sentence = f"{where}{text}."
     return Principle(
         kind="guiding" if it.well else "cautionary",
@@ -243,7 +232,8 @@ def _rule(it: _Studied) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] 
         return None
     before = sorted(last.before)
     triples = tuple(Triple(tool, "fails_after", source) for tool in wrong for source in before)
-    return f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure", triples, (*wrong, *before)
+    about = tuple(dict.fromkeys((*wrong, *before)))
+    return f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure", triples[:_TRIPLES], about
 
 
 def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]]:
@@ -253,7 +243,7 @@ def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tupl
         Triple(a, "followed_by", b) for one, next_ in pairwise(steps) for a in sorted(one) for b in sorted(next_)
     ]
     tools = tuple(dict.fromkeys(tool for step in steps for tool in sorted(step)))
-    return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:6]), tools
+    return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:_TRIPLES]), tools
 
 
 def _about(it: _Studied, moves: Sequence[Move]) -> tuple[ToolName, ...]:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.extractive import SITUATION_CHARS, distil, distil_principles
+from hepm.experience.extractive import distil, distil_principles
 from hepm.experience.lessons import Experience, Principle
+from hepm.experience.situation import SITUATION_CHARS
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory
