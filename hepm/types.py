@@ -21,6 +21,10 @@ START: Final[ToolName] = "<START>"
 HINT: Final = "Suggested next tools: "
 """How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
 
+BLOCK_START: Final = "<hepm-memory>"
+BLOCK_END: Final = "</hepm-memory>"
+"""What stands around recalled text in a prompt, so that it too is known when runs come back."""
+
 USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
 

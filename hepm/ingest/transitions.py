@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
-from hepm.types import HINT, START, USER_SIDE, StateSummary, ToolCall, ToolName, Trajectory, Transition, Turn
+from hepm.types import (
+    BLOCK_END,
+    BLOCK_START,
+    HINT,
+    START,
+    USER_SIDE,
+    StateSummary,
+    ToolCall,
+    ToolName,
+    Trajectory,
+    Transition,
+    Turn,
+)
 
 SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
@@ -14,6 +27,8 @@ USER_CHARS: Final = 600
 ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
+
+_BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?{re.escape(BLOCK_END)}\n?", re.DOTALL)
 
 
 class Situation:
@@ -99,7 +114,9 @@ def situation_of(turns: Iterable[Turn]) -> Situation:
 
 
 def _without_hints(text: str) -> str:
-    # Wherever an agent's builder put our line, it must not be learned back as if the agent had known it.
+    # Wherever an agent's builder put what we said, it must not be learned back as if the agent had known it.
+    if BLOCK_START in text:
+        text = _BLOCK.sub("", text)
     if HINT not in text:
         return text
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(HINT))
