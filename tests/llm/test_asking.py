@@ -159,9 +159,10 @@ def test_a_format_that_the_server_refuses_is_put_down_once_and_the_schema_goes_i
 
 
 def test_a_text_question_meanwhile_does_not_bring_back_a_format_that_was_put_down(server: Loopback, client: Client):
-    server.rules.formats = ("text", "json_object")
-    server.script = lambda request: completion("ok" if "something" in request.said else LESSON)
-    list(client.ask_all([lesson_question("a"), text_question("b"), text_question("c")], at_once=3))
+    server.rules.formats, server.rules.limits = ("text", "json_object"), ("max_completion_tokens",)
+    slow, quick = completion("ok").after(0.3), completion(LESSON)
+    server.script = lambda request: slow if "something" in request.said else quick
+    list(client.ask_all([text_question("b"), lesson_question("a", temperature=0.5)], at_once=2))
     before = len(server.requests)
     client.ask(lesson_question("d"))
     assert len(server.requests) == before + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pytest
 from hepm.errors import AnswerError
 from hepm.llm import Answered, Client, MemoryLedger, PaidAnswer, Prices, Question, Usage
 from tests.llm.conftest import LESSON, lesson_question, text_question
-from tests.loopback import Loopback, completion, cut_off
+from tests.loopback import Loopback, Reply, Request, completion, cut_off
 
 PROGRAM = Path(__file__).with_name("resumed.py")
 
@@ -119,12 +120,20 @@ def test_samples_of_one_question_are_answers_of_their_own(server: Loopback, clie
 
 
 def test_after_a_kill_no_answer_that_was_handed_on_is_paid_for_again(server: Loopback, tmp_path: Path):
-    server.script = lambda request: completion(f"of {request.said}").after(0.05)
+    killed = threading.Event()
+
+    def script(request: Request) -> Reply:
+        if len(server.requests) > 12:
+            killed.wait(60)  # so that the kill meets requests under way
+        return completion(f"of {request.said}")
+
+    server.script = script
     program = [sys.executable, str(PROGRAM), server.url, str(tmp_path / "ledger.jsonl"), "24"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         handed_on = [child.stdout.readline().strip() for _ in range(7)]
         child.kill()
+    killed.set()
     assert len(server.requests) < 24
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
     assert sorted(done.stdout.split("\n")[:24]) == sorted(f"run-{place}" for place in range(24))

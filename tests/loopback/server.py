@@ -141,7 +141,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve({})
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # its client died while it sent: no request
+            self.close_connection = True
+            return
         try:
             body = json.loads(raw.decode())
         except ValueError:
