@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm.embed import CachedEmbedder, HashingEmbedder
+from hepm.errors import InputError
+from hepm.experience.documents import Form, read_documents, write_documents
+from hepm.experience.exchange import export_lessons, import_lessons
+from hepm.experience.lessons import Conditions, Experience, Notes, Principle
+from hepm.experience.library import Library
+from hepm.graph.lessons.rows import Source, Triple, Uses
+from hepm.graph.lessons.store import LessonChange
+from hepm.graph.mirror import Mirror
+from hepm.graph.sqlite import SQLiteStore
+
+NS = "team"
+ASK = Experience(
+    situation='a user says "refund" & more\n# not a heading\n> nor a quote',
+    action="called look",
+    outcome="",
+    lesson="Ask for the order ☃ first.",
+    zone="golden",
+    stage="exploration",
+    reward=0.9,
+    conditions=Conditions(("retail", "1.5"), 1, 4, ("the user is known",)),
+    sources=(Source("r1", 0.9), Source("r2", None, words=False)),
+    tools=("look", "buy: now"),
+)
+RULE = Principle(
+    "cautionary", "Do not drop before looking.", (Triple("drop", "fails_after", "START"),), tools=("drop",)
+)
+NOTES = Notes("ann", "- short answers\n- in German")
+
+
+def library(path: Path) -> Library:
+    store = SQLiteStore(path)
+    embedder = CachedEmbedder(HashingEmbedder())
+    store.set_embedder(embedder.name, embedder.dimensions)
+    return Library(store, Mirror(store), lambda: embedder, lambda: embedder)
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[Library]:
+    made = library(tmp_path / "ours.hepm")
+    rows = [ASK.row(), RULE.row(), NOTES.row()]
+    made.change(LessonChange(put=rows, imported=True), namespace=NS)
+    made.store.lessons.show("r9", [ASK.id], namespace=NS)
+    made.store.lessons.settle({"r9": True}, namespace=NS)
+    made.lessons(NS).follow(made.store.header)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Library]:
+    made = library(tmp_path / "theirs.hepm")
+    yield made
+    made.store.close()
+
+
+def text_of(source: Library, form: Form, *, retired: bool = False) -> str:
+    return "\n".join(write_documents(export_lessons(source, namespace=NS, retired=retired), form)) + "\n"
+
+
+def read(target: Library, text: str, **more: object) -> object:
+    return import_lessons(target, read_documents(text.splitlines(keepends=True), "lessons"), namespace=NS, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
+def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(
+    ours: Library, theirs: Library, form: Form
+) -> None:
+    read(theirs, text_of(ours, form))
+    assert text_of(theirs, form) == text_of(ours, form)
+    for mine, other in zip(ours.store.lessons.list(namespace=NS), theirs.store.lessons.list(namespace=NS), strict=True):
+        assert replace(other.row, prior=Uses()) == mine.row
+        assert other.uses == mine.uses
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
+def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: Library, form: Form) -> None:
+    before = ours.store.lessons.list(namespace=NS)
+    text = text_of(ours, form)
+    for _ in range(2):
+        read(ours, text)
+    after = ours.store.lessons.list(namespace=NS)
+    assert [(one.row, one.uses) for one in after] == [(one.row, one.uses) for one in before]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
+def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours: Library, form: Form) -> None:
+    read(ours, text_of(ours, form).replace("first.", "first, then look."))
+    (now,) = ours.lessons(NS).all("experience")
+    assert Experience.of(now.row).lesson == "Ask for the order ☃ first, then look."
+    assert now.uses == Uses(1, 1, 1)
+    assert [(parent.id, parent.operator) for parent in now.row.parents] == [(ASK.id, "edit")]
+    former = ours.lessons(NS).get(ASK.id)
+    assert former is not None
+    assert former.row.retired == "superseded"
+
+
+def test_notes_of_another_store_add_the_lines_that_lack_and_edited_ones_are_taken_as_they_are(
+    ours: Library, theirs: Library
+) -> None:
+    theirs.change(LessonChange(put=[Notes("ann", "- no emojis\n- Short  answers").row()]), namespace=NS)
+    read(ours, text_of(theirs, "markdown"))
+    (now,) = (Notes.of(one.row) for one in ours.lessons(NS).all("notes")[-1:])
+    assert (now.text, now.version) == ("- short answers\n- in German\n- no emojis", 2)
+    read(ours, text_of(ours, "markdown").replace("> - in German\n> - no emojis", "> - in French"))
+    assert Notes.of(ours.lessons(NS).all("notes")[-1].row).text == "- short answers\n- in French"
+
+
+def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: Library) -> None:
+    kept = "\n".join(line for line in text_of(ours, "jsonl").splitlines() if '"principle"' not in line)
+    read(ours, kept)
+    assert len(ours.lessons(NS).all("principle")) == 1
+    read(ours, kept, retire_missing=("principle",))
+    assert ours.lessons(NS).all("principle") == []
+    assert ours.lessons(NS).all("principle", retired=True)[0].row.retired == "deleted"
+
+
+def test_a_lesson_written_by_hand_needs_only_its_words(theirs: Library) -> None:
+    read(theirs, "## principle\n\n- principle: guiding\n\n### text\n> Look before you buy.\n")
+    (stored,) = theirs.lessons(NS).all("principle")
+    assert Principle.of(stored.row) == Principle("guiding", "Look before you buy.", distilled_by="hand")
+
+
+HEAD = {"kind": "experience", "lesson": "x", "zone": "golden", "stage": "completion"}
+RULE_HEAD = {"kind": "principle", "principle": "guiding", "text": "x"}
+BROKEN = {
+    "no JSON": ("{", "line 1: it is no JSON"),
+    "an unknown kind": ('{"kind": "wisdom"}', "line 1: its kind is 'wisdom'"),
+    "a zone that is none": (json.dumps(HEAD | {"zone": "gold"}), "zone"),
+    "no words": (json.dumps(RULE_HEAD | {"text": " "}), "its text is ' ', and must be a text"),
+    "turns": (json.dumps(HEAD | {"turns": [3]}), "turns"),
+    "uses": (json.dumps(RULE_HEAD | {"uses": {"shown": 1, "uses": 2, "successes": 0}}), "uses"),
+    "sources": (json.dumps(RULE_HEAD | {"sources": [{"run": 3}]}), "sources"),
+    "a line outside": ("## principle\nno quote\n", "line 2: texts are quoted"),
+    "no beginning": ("hello\n", "line 1: no lesson has begun"),
+    "nested": ("[" * 100_000, "no lesson has begun"),
+    "deep": ('{"kind":' + "[" * 100_000, "line 1: it is no JSON"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: Library, what: str) -> None:
+    text, sentence = BROKEN[what]
+    before = ours.store.lessons.list(namespace=NS)
+    with pytest.raises(InputError, match="lessons, ") as error:
+        read(ours, text_of(ours, "jsonl").replace("☃", "snow") + text if text[0] == "{" else text)
+    assert sentence.split(": ", 1)[-1] in str(error.value)
+    assert [one.row for one in ours.store.lessons.list(namespace=NS)] == [one.row for one in before]
