@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from hepm.experience.comparable import named_in, same_task
-from hepm.experience.contrast import Contrast, contrast_of, lesson_of, place, rule_of
-from hepm.experience.credit import CreditMethod, credit, key_turns, method_for
-from hepm.experience.lessons import Conditions, Experience, Principle
+from hepm.experience.contrast import lesson_of, place, rule_of
+from hepm.experience.credit import CreditMethod
+from hepm.experience.lessons import Experience, Principle
 from hepm.experience.partings import Tools
 from hepm.experience.situation import ENVIRONMENT_CHARS, situation_text
-from hepm.experience.stages import ended_well, reward_of, stage_of, zone_of
-from hepm.experience.transcript import Move, listed, moves_of, plain, sequence, went_wrong
+from hepm.experience.stages import zone_of
+from hepm.experience.study import BY_REWARD_TO_GO, Study, study
+from hepm.experience.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import situation_of
@@ -28,17 +28,14 @@ from hepm.types import ToolCall, ToolName, Trajectory
 
 _ERROR_CHARS: Final = 120
 _NAMED_ARGUMENTS: Final = 8
-_TOOLS: Final = 12
 _TRIPLES: Final = 6
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 _PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
 """What is true of one task alone: ids, numbers, addresses."""
 
-_DEFAULT_METHODS: Final[Mapping[str, CreditMethod]] = {}
 
-
-def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = _DEFAULT_METHODS) -> list[Experience]:
+def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience with several sources.
 
     A run in which the agent had no turn teaches nothing.
@@ -51,7 +48,7 @@ def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = 
             of them are compared says `hepm.experience.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
     """
-    return _merged(_experience(run, methods) for run in _studied(runs))
+    return _merged(_experience(one) for one in study(runs, methods))
 
 
 def distil_principles(runs: Sequence[Trajectory]) -> list[Principle]:
@@ -61,89 +58,24 @@ def distil_principles(runs: Sequence[Trajectory]) -> list[Principle]:
     where it left the successful runs, or what failed last. One that did what successful runs did, or that nobody did
     better and whose calls all worked, gives none.
     """
-    return _merged(found for run in _studied(runs) if (found := _principle(run)))
+    return _merged(found for one in study(runs) if (found := _principle(one)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Studied:
-    """A labelled run beside those of its task.
-
-    Attributes:
-        well: Whether it succeeded; None where its reward is neither here nor there.
-        turns: How many the agent had.
-    """
-
-    run: Trajectory
-    reward: float
-    well: bool | None
-    turns: int
-    moves: Sequence[Move]
-    contrast: Contrast | None
-
-    @property
-    def way(self) -> list[Tools]:
-        return [move.tools for move in self.moves]
-
-    @property
-    def parted_at(self) -> int | None:
-        """The move that left the others; the last one where it ended and they went on."""
-        if self.contrast is None or not self.contrast.tells or not self.moves:
-            return None
-        return min(self.contrast.at, len(self.moves) - 1)
-
-
-def _studied(runs: Sequence[Trajectory]) -> list[_Studied]:
-    by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)
-    labelled = [(run, reward) for run in by_id if (reward := reward_of(run.outcome)) is not None]
-    moves = [moves_of(run) for run, _ in labelled]
-    ways = [[move.tools for move in of_run] for of_run in moves]
-    well = [ended_well(run.outcome) for run, _ in labelled]
-    named = [named_in(run) for run, _ in labelled]
-    found: list[_Studied] = []
-    for at, (run, reward) in enumerate(labelled):
-        others = [
-            way
-            for way, how, theirs in zip(ways, well, named, strict=True)
-            if how is not None and how != well[at] and same_task(theirs, named[at])
-        ]
-        contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]))
-        found.append(_Studied(run, reward, well[at], run.steps, moves[at], contrast))
-    return found
-
-
-def _experience(it: _Studied, methods: Mapping[str, CreditMethod]) -> Experience:
-    ranked = _key_moves(it, methods)
-    first = ranked[0] if ranked else None
-    keys = sorted(ranked, key=lambda move: move.turn)
-    # A run without a call is about its end: there it could still have made one.
-    turns = [move.turn for move in keys] or [it.turns]
-    environment = it.run.environment
+def _experience(it: Study) -> Experience:
+    first = it.first_key
     known = first.known if first else situation_of(it.run.turns).state()
     return Experience(
-        situation=situation_text(environment, known),
-        action=_action(keys),
+        situation=situation_text(it.run.environment, known),
+        action=_action(sorted(it.keys, key=lambda move: move.turn)),
         outcome=_outcome(it),
         lesson=_lesson(it),
         zone=zone_of(it.reward),
-        stage=stage_of(first.turn if first else it.turns, it.turns),
+        stage=it.stage,
         reward=it.reward,
-        conditions=Conditions(
-            environments=(environment,) if environment else (),
-            first_turn=min(turns),
-            last_turn=max(turns),
-            preconditions=_preconditions(first),
-        ),
+        conditions=it.conditions,
         sources=(Source(it.run.id, it.run.outcome.reward),),
-        tools=_about(it, keys),
+        tools=it.tools,
     )
-
-
-def _key_moves(it: _Studied, methods: Mapping[str, CreditMethod]) -> list[Move]:
-    """The moves that counted most, most first. Turns without a call hold no decision that tools could show."""
-    # Records hold a reward for the end alone.
-    rewards = [*[0.0] * (len(it.moves) - 1), it.reward] if it.moves else []
-    credits = credit(rewards, method_for(it.run.environment, methods))
-    return [it.moves[index] for index in key_turns(credits, pivotal=it.parted_at)]
 
 
 def _action(moves: Sequence[Move]) -> str:
@@ -165,7 +97,7 @@ def _call(call: ToolCall) -> str:
     return f"{listed([call.name])}({', '.join(names)})"
 
 
-def _outcome(it: _Studied) -> str:
+def _outcome(it: Study) -> str:
     told = it.run.outcome.reward
     end = {True: "It succeeded", False: "It failed", None: "It succeeded in part"}[it.well]
     reward = "" if told is None else f", with reward {it.reward:g}"
@@ -183,7 +115,7 @@ def _errors(moves: Sequence[Move]) -> str:
     return f"Calls of {tools} failed{last}."
 
 
-def _lesson(it: _Studied) -> str:
+def _lesson(it: Study) -> str:
     if it.contrast and (it.contrast.tells or (it.contrast.same and not it.well)):
         return lesson_of(it.contrast, succeeded=bool(it.well))
     way = sequence(it.way) or "no tool"
@@ -194,16 +126,7 @@ def _lesson(it: _Studied) -> str:
     return f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
 
 
-def _preconditions(move: Move | None) -> tuple[str, ...]:
-    """What held when the lesson's turn began; first of all which tools had just been called."""
-    if move is None:
-        return (place(()),)
-    earlier = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools) if tool not in move.before]
-    error = ["the last result was an error"] if move.before and move.known.failed else []
-    return (place(move.before), *earlier, *error)
-
-
-def _principle(it: _Studied) -> Principle | None:
+def _principle(it: Study) -> Principle | None:
     told = _rule(it)
     if it.well is None or told is None:
         return None
@@ -221,7 +144,7 @@ def _principle(it: _Studied) -> Principle | None:
     )
 
 
-def _rule(it: _Studied) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
+def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
     if it.contrast and it.contrast.tells:
         return rule_of(it.contrast, succeeded=bool(it.well)), it.contrast.triples, it.contrast.tools
     if it.well:
@@ -244,12 +167,6 @@ def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tupl
     ]
     tools = tuple(dict.fromkeys(tool for step in steps for tool in sorted(step)))
     return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:_TRIPLES]), tools
-
-
-def _about(it: _Studied, moves: Sequence[Move]) -> tuple[ToolName, ...]:
-    """What the lesson names, then what the action does."""
-    named = it.contrast.tools if it.contrast and it.contrast.tells else [t for tools in it.way for t in sorted(tools)]
-    return tuple(dict.fromkeys((*named, *(call.name for move in moves for call in move.calls))))[:_TOOLS]
 
 
 _Lesson = TypeVar("_Lesson", Experience, Principle)
