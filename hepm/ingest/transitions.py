@@ -74,15 +74,15 @@ class Situation:
             if call.name == SUMMARY_TOOL:
                 self._own = _own_summary(call) or self._own
             elif call.result:
-                self._result = _without_hints(call.result)[:RESULT_CHARS]
+                self._result = without_hints(call.result)[:RESULT_CHARS]
                 self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
 
     def _hear(self, turn: Turn, *, calls: bool) -> None:
         if turn.role == "user":
-            self._said = (*self._said, _without_hints(turn.text)[:USER_CHARS])
+            self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
             self._user_spoke = True
         elif turn.role == "assistant":
-            self._assistant = _without_hints(turn.text)[:ASSISTANT_CHARS]
+            self._assistant = without_hints(turn.text)[:ASSISTANT_CHARS]
             self._agent_spoke = self._agent_spoke or not calls
 
 
@@ -113,7 +113,8 @@ def situation_of(turns: Iterable[Turn]) -> Situation:
     return now
 
 
-def _without_hints(text: str) -> str:
+def without_hints(text: str) -> str:
+    """A text without what memory told in it."""
     # Wherever an agent's builder put what we said, it must not be learned back as if the agent had known it.
     if BLOCK_START in text:
         text = _BLOCK.sub("", text)
