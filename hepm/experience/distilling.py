@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.experience.extractive import distil, distil_principles
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.graph.lessons.rows import Kind
+from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.store import LessonChange
 
 _STORED_AT_ONCE: Final = 256
@@ -69,7 +69,7 @@ class DistilReport:
     Attributes:
         runs: How many were looked at.
         new: Lessons stored for the first time.
-        merged: Lessons known before that further runs taught.
+        merged: Lessons known before, or from another task, that further runs taught.
         dropped: Lessons that say what another one of their task says.
         refused: Lessons whose run was forgotten meanwhile.
         failed: Why runs taught nothing this time, by run; they are looked at again.
@@ -83,8 +83,24 @@ class DistilReport:
     failed: tuple[tuple[str, str], ...] = ()
 
 
-Curate: TypeAlias = Callable[[Distilled], "tuple[Distilled, int]"]
-"""Looks at lessons before they are stored; gives those that stay, and how many were dropped."""
+class Curated(NamedTuple):
+    """What is to be stored of a batch.
+
+    Attributes:
+        rows: New lessons, and stored ones that further runs taught.
+        merged: Lessons that say what one of another task says.
+        dropped: Lessons that say what another one of their task says.
+        failed: Why it is not known of some runs' lessons, by run; they are looked at again.
+    """
+
+    rows: tuple[LessonRow, ...]
+    merged: int = 0
+    dropped: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
+"""Looks at the lessons of a batch before they are stored."""
 
 Progress: TypeAlias = Callable[[DistilReport], object]
 
@@ -126,32 +142,25 @@ def distil_into(
 
 
 def _store(
-    library: Library, step: str, batch: list[Distilled], report: DistilReport, namespace: str, curate: Curate | None
+    library: Library, step: str, batch: Sequence[Distilled], report: DistilReport, namespace: str, curate: Curate | None
 ) -> DistilReport:
-    dropped = 0
-    kept: list[Distilled] = []
-    for found in batch:
-        if curate is None:
-            kept.append(found)
-        else:
-            curated, gone = curate(found)
-            kept.append(curated)
-            dropped += gone
-    rows = [lesson.row() for found in kept for lesson in found.lessons]
-    if rows:
-        changed = library.change(LessonChange(put=rows), namespace=namespace)
+    rows = [lesson.row() for found in batch for lesson in found.lessons]
+    curated = Curated(tuple(rows)) if curate is None else curate(batch)
+    seen = [run for found in batch for run in found.runs]
+    if curated.rows:
+        changed = library.change(LessonChange(put=curated.rows), namespace=namespace)
         report = replace(
             report,
             new=report.new + len(changed.new),
-            merged=report.merged + len(changed.merged),
+            merged=report.merged + (len(changed.merged) if curate is None else curated.merged),
             refused=report.refused + len(changed.refused),
         )
-    seen = [run for found in batch for run in found.runs]
-    if seen:
-        library.mark_done(step, seen, namespace=namespace)
+    failed = {run for run, _ in curated.failed}
+    if done := [run for run in seen if run not in failed]:
+        library.mark_done(step, done, namespace=namespace)
     return replace(
         report,
         runs=report.runs + len(seen) + sum(len(found.failed) for found in batch),
-        dropped=report.dropped + dropped,
-        failed=(*report.failed, *(why for found in batch for why in found.failed)),
+        dropped=report.dropped + curated.dropped,
+        failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
     )

@@ -12,7 +12,7 @@ from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.store import Store
+from hepm.graph.store import FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.types import Trajectory
 
@@ -78,6 +78,17 @@ class Library:
         finally:
             self._mirror.catch_up()
 
+    def forget_user(self, user: str, *, namespace: str) -> list[str]:
+        """Remove a user's own lessons, and see it at once (see `LessonStore.forget_user`)."""
+        try:
+            return self.store.lessons.forget_user(user, namespace=namespace)
+        finally:
+            self._mirror.catch_up()
+
+    def vectors(self, texts: Sequence[str]) -> FloatArray:
+        """One unit vector per text, shape (N, D), to be compared with those of lessons."""
+        return self._embedder().embed(texts)
+
     def search(
         self,
         text: str,
@@ -91,7 +102,7 @@ class Library:
         """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`)."""
         if not text.strip():
             return []
-        vector = self._embedder().embed([text])[0]
+        vector = self.vectors([text])[0]
         return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
 
     def tasks(self, step: str, *, namespace: str, again: bool = False) -> Iterator[Task]:
