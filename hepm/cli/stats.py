@@ -10,6 +10,8 @@ import typer
 from hepm.cli.options import STORE, JsonOption, StoreOption, known_namespace, open_existing
 from hepm.cli.output import plain, print_json, print_table
 
+_LESSONS = ("experiences", "principles", "notes")
+
 
 def stats(
     store: StoreOption = STORE,
@@ -29,11 +31,22 @@ def stats(
         return
     from rich.table import Table
 
+    lessons = {name: sum(counts[kind] for kind in _LESSONS) for name, counts in totals.items()}
     title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
     table = Table(title=plain(title))
     table.add_column("namespace", overflow="fold", min_width=len("namespace"))
-    for column in ("runs", "success", "failure", "unlabelled", "tools", "edges", "states"):
+    for column in (
+        "runs",
+        "success",
+        "failure",
+        "unlabelled",
+        "tools",
+        "edges",
+        "states",
+        *(["lessons"] if any(lessons.values()) else []),
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     for name, counts in totals.items():
-        table.add_row(plain(name), *(f"{count:,}" for count in counts.values()))
+        shown = [count for kind, count in counts.items() if kind not in _LESSONS]
+        table.add_row(plain(name), *(f"{count:,}" for count in (*shown, lessons[name])[: len(table.columns) - 1]))
     print_table(table)

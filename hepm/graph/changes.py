@@ -8,7 +8,7 @@ from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.delta import Delta, Run
-from hepm.graph.lessons.changes import forget_lessons_from, forget_user, settle
+from hepm.graph.lessons.changes import forget_lessons_from, forget_user, recredit, settle
 from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection
 from hepm.graph.transaction import StoredRun, Transaction
 
@@ -59,6 +59,7 @@ def rebuild(write: Transaction, *, replay: Replay) -> None:
         write.put_said_vectors(runs, vectors)
         write.apply(Delta.of(runs), vectors)
     write.drop_empty_tools()
+    recredit(write.lessons)
     write.note_change(everything=True)
 
 

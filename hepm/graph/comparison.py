@@ -22,7 +22,10 @@ def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
         )
         if mine != theirs
     ]
-    for what, read in (("runs", _runs), ("edges", _edges), ("tools", _tools), ("states", _states)):
+    for what, read in (
+        ("runs", _runs), ("edges", _edges), ("tools", _tools), ("states", _states), ("lessons", _lessons),
+        ("showings", _showings),
+    ):  # fmt: skip
         found.extend(_apart(what, read(one, namespace), read(other, namespace)))
     return found
 
@@ -47,6 +50,15 @@ def _states(store: Store, namespace: str) -> dict[object, object]:
         )
         for row in store.iter_states(namespace=namespace)
     }  # fmt: skip
+
+
+def _lessons(store: Store, namespace: str) -> dict[object, object]:
+    return {one.row.id: (one.row, one.uses, one.vector is None) for one in store.lessons.list(namespace=namespace)}
+
+
+def _showings(store: Store, namespace: str) -> dict[object, object]:
+    shown = {(one.run, one.lesson): one.success for one in store.lessons.showings(namespace=namespace)}
+    return {**shown, **store.lessons.outcomes(namespace=namespace)}
 
 
 def _apart(what: str, one: Mapping[object, object], other: Mapping[object, object]) -> Iterator[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hepm.graph.delta import Delta, Run
+from hepm.graph.lessons.changes import recount
+from hepm.graph.lessons.rows import UNUSED
 from hepm.graph.mirror import NamespaceMirror
 from hepm.graph.store import Replay, Store
 
@@ -37,6 +39,7 @@ def examine(store: Store, mirror: NamespaceMirror, *, namespace: str, replay: Re
     missing = sum(1 for _ in store.iter_states(namespace=namespace, without_vector=True))
     if missing:
         found.append(Finding(f"{missing} states have no vector and are not compared", "reembed"))
+    found.extend(_lesson_findings(store, namespace))
     found.extend(_mirror_findings(store, mirror, namespace))
     return found
 
@@ -97,6 +100,16 @@ def _states_in(store: Store, namespace: str) -> dict[object, object]:
         ((row.sources, row.targets, row.success), row.summary): row.count
         for row in store.iter_states(namespace=namespace)
     }
+
+
+def _lesson_findings(store: Store, namespace: str) -> Iterator[Finding]:
+    lessons = store.lessons.list(namespace=namespace)
+    counted = recount(store.lessons.showings(namespace=namespace))
+    wrong = [one.row.id for one in lessons if counted.get(one.row.id, UNUSED).plus(one.row.prior) != one.uses]
+    if wrong:
+        yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:_SHOWN])})")
+    if missing := sum(one.vector is None for one in lessons):
+        yield Finding(f"{missing} lessons have no vector and are not found", "reembed")
 
 
 def _compare(what: str, expected: dict[object, object], stored: dict[object, object]) -> Iterator[Finding]:

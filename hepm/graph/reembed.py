@@ -21,12 +21,16 @@ class TextEmbedder(Protocol):
 
 
 def reembed(store: Store, embedder: TextEmbedder, *, on_progress: Callable[[int, int], None] | None = None) -> int:
-    """Give a vector to every state and run without one, in all namespaces; how many were written.
+    """Give a vector to every state, run and lesson without one, in all namespaces; how many were written.
 
     Every batch is a transaction of its own: interrupted, it goes on where it stopped.
     """
-    waiting: list[tuple[str, Callable[..., None], int, str]] = []
+    waiting: list[tuple[str, Callable[..., None], int | str, str]] = []
     for name in store.namespaces():
+        lessons = store.lessons.list(namespace=name)
+        waiting.extend(
+            (name, store.lessons.put_vectors, one.row.id, one.row.text) for one in lessons if one.vector is None
+        )
         states = store.iter_states(namespace=name, without_vector=True)
         waiting.extend((name, store.put_vectors, row.id, row.summary) for row in states)
         waiting.extend((name, store.put_run_vectors, *run) for run in store.runs_without_vector(namespace=name))

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.comparison import differences
 from hepm.graph.delta import Run
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.pipeline import replay_with
 from hepm.ingest.transitions import transitions
 from hepm.types import Tool
+
+_LESSONS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Copied:
 def copy_store(
     source: Store, target: Store, *, namespaces: Sequence[str], on_progress: Callable[[int], object] | None = None
 ) -> Iterator[Copied]:
-    """Copy namespaces with their records, counts, states, vectors and descriptions; each is verified at its end.
+    """Copy namespaces: records, counts, states, vectors, descriptions, lessons. Each is verified at its end.
 
     Args:
         on_progress: Called with the number of runs looked at so far.
@@ -57,6 +61,7 @@ def copy_store(
             if on_progress is not None:
                 on_progress(seen)
         _describe(source, target, namespace)
+        _teach(source, target, namespace)
         yield Copied(namespace, runs, stored, tuple(differences(source, target, namespace=namespace)))
 
 
@@ -99,6 +104,26 @@ def _add(target: Store, records: Sequence[tuple[str, str]], vectors: Mapping[str
     embedder = target.header.embedder if vectors else None
     replay = replay_with(None)
     return len(target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
+
+
+def _teach(source: Store, target: Store, namespace: str) -> None:
+    """Copy what runs taught, what was shown and how that ended, and what was asked and paid for."""
+    lessons = source.lessons.list(namespace=namespace)
+    known = {one.row.id for one in target.lessons.list(namespace=namespace)}
+    new = [one for one in lessons if one.row.id not in known]
+    for start in range(0, len(new), _LESSONS_AT_ONCE):
+        part = new[start : start + _LESSONS_AT_ONCE]
+        vectors = {one.row.text: one.vector for one in part if one.vector is not None}
+        embedder = target.header.embedder if vectors else None
+        change = LessonChange(put=[one.row for one in part], imported=True)
+        target.lessons.change(change, vectors, namespace=namespace, embedder=embedder)
+    told = set(target.lessons.showings(namespace=namespace))
+    showings = [one for one in source.lessons.showings(namespace=namespace) if one not in told]
+    for run, group in groupby(showings, key=lambda one: one.run):
+        target.lessons.show(run, [one.lesson for one in group], namespace=namespace)
+    if outcomes := source.lessons.outcomes(namespace=namespace):
+        target.lessons.settle(outcomes, namespace=namespace)
+    target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)
 
 
 def _run(record: str) -> Run:

@@ -149,11 +149,12 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
     found = hepm("stats", "--store", store, "--json").json
     header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
+    header |= {"lessons_removed"}
     assert set(found) == header | {"namespaces"}
     counts = {"trajectories": 24, "successes": 12, "failures": 12, "unlabelled": 0, "tools": 6}
     for namespace in ("default", "other"):
         told = found["namespaces"][namespace]
-        assert set(told) == {*counts, "edges", "states"}
+        assert set(told) == {*counts, "edges", "states", "experiences", "principles", "notes"}
         assert {key: told[key] for key in counts} == counts
     assert set(quick("stats", "--store", store, "--json", "-n", "other").json["namespaces"]) == {"other"}
 

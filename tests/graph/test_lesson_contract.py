@@ -16,7 +16,10 @@ from hepm.experience.lessons import Conditions, Experience, Notes, Principle
 from hepm.graph.lessons.changes import recount
 from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.store import LessonChange
+from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
+from hepm.ingest.copying import copy_store
 from tests.runs import Shelf, trajectory
 
 NS = "team"
@@ -287,7 +290,7 @@ def test_a_removal_is_told_in_the_header_so_that_mirrors_read_again(filled: Stor
     assert names(filled) == []
 
 
-def test_an_answer_is_kept_once_and_not_about_a_run_that_is_gone(filled: Store) -> None:
+def test_the_last_answer_under_a_key_is_kept_and_none_about_a_run_that_is_gone(filled: Store) -> None:
     filled.lessons.put_answers([Answer("k", "distil", "won", "first", "{}")], namespace=NS)
     filled.lessons.put_answers(
         [
@@ -298,7 +301,7 @@ def test_an_answer_is_kept_once_and_not_about_a_run_that_is_gone(filled: Store) 
         namespace=NS,
     )
     found = filled.lessons.answers(["k", "g", "n"], namespace=NS)
-    assert [(answer.key, answer.text) for answer in found] == [("k", "first"), ("n", "yes")]
+    assert [(answer.key, answer.text) for answer in found] == [("k", "second"), ("n", "yes")]
     assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
 
 
@@ -345,3 +348,40 @@ def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
     counted = recount(store.lessons.showings(namespace=NS))
     assert {one.row.id: one.uses for one in store.lessons.list(namespace=NS) if any(one.uses)} == counted
     store.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
+
+
+def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_store: Callable[..., Store]) -> None:
+    source, target = make_store("source"), make_store("target")
+    runs = RUNS.runs()
+    source.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
+    first, second = experience("ask", "won").row(prior=Uses(4, 3, 2)), principle("Look.", "lost").row()
+    put(source, first, second, Notes("ann", "- one").row())
+    child = experience("ask twice", "won", parents=(Parent(first.id, "mutation"),)).row(made_by="v1")
+    source.lessons.change(LessonChange(put=[child], retire={first.id: "superseded"}, by="v1"), {}, namespace=NS)
+    source.lessons.show("won", [first.id, second.id], namespace=NS)
+    source.lessons.show("elsewhere", [second.id], namespace=NS)
+    source.lessons.settle({"elsewhere": False, "never shown": True}, namespace=NS)
+    source.lessons.put_answers([Answer("k", "distil", "won", "{}", "{}", "ann")], namespace=NS)
+    for _ in range(2):
+        (copied,) = copy_store(source, target, namespaces=[NS])
+        assert copied.differences == ()
+    assert target.lessons.all_answers(namespace=NS) == source.lessons.all_answers(namespace=NS)
+
+
+def test_a_rebuild_mends_uses_that_went_wrong(filled: Store) -> None:
+    row = experience("ask").row(prior=Uses(2, 1, 1))
+    put(filled, row)
+    filled.lessons.show("won", [row.id], namespace=NS)
+    spoil(filled)
+    assert uses(filled, row) != Uses(3, 2, 2)
+    filled.rebuild(namespace=NS, replay=RUNS.replay)
+    assert uses(filled, row) == Uses(3, 2, 2)
+
+
+def spoil(store: Store) -> None:
+    if isinstance(store, SQLiteStore):
+        with store._connections.writing() as db:
+            db.execute("UPDATE lesson SET uses = 99")
+    else:
+        assert isinstance(store, Neo4jStore)
+        store._connection.write(lambda tx: tx.run("MATCH (l:Lesson) SET l.uses = 99").consume())

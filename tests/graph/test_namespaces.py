@@ -75,6 +75,7 @@ LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "search": lambda lessons, ns: [(name, round(c, 3)) for name, c in lessons.search(VECTOR, namespace=ns, limit=9)],
     "showings": lambda lessons, ns: lessons.showings(namespace=ns),
     "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),
+    "all_answers": lambda lessons, ns: lessons.all_answers(namespace=ns),
     "answers": lambda lessons, ns: lessons.answers(["k", "other"], namespace=ns),
     "answered_runs": lambda lessons, ns: sorted(lessons.answered_runs("distil", namespace=ns)),
 }

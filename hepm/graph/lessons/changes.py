@@ -143,6 +143,18 @@ def forget_user(write: LessonTransaction, user: str) -> list[str]:
     return names
 
 
+def recredit(write: LessonTransaction) -> None:
+    """Count every lesson's uses again from what was shown."""
+    lessons, showings = write.everything()
+    counted = recount(showings)
+    more: dict[str, Uses] = {}
+    for one in lessons:
+        right = counted.get(one.row.id, UNUSED).plus(one.row.prior)
+        if right != one.uses:
+            more[one.row.id] = Uses(*(a - b for a, b in zip(right, one.uses, strict=True)))
+    write.credit(more)
+
+
 def recount(showings: Iterable[Showing]) -> dict[str, Uses]:
     """What the showings say of each lesson's uses, for whoever checks the books."""
     found: dict[str, Uses] = {}

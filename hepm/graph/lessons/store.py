@@ -111,8 +111,12 @@ class LessonStore(Protocol):
         """What is known under those of the keys that are."""
         ...
 
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        ...
+
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
-        """Keep answers; of two under one key the first stays.
+        """Keep answers; one that was there under its key is replaced.
 
         One about a run that is not stored, or a user who has no notes, is not kept: it may have been forgotten.
         """
@@ -155,6 +159,10 @@ class LessonTransaction(Protocol):
 
     def drop(self, ids: Sequence[str]) -> None:
         """Delete lessons with all their links and showings."""
+        ...
+
+    def everything(self) -> tuple[list[StoredLesson], list[Showing]]:
+        """All lessons of the namespace, and all that was shown."""
         ...
 
     def credit(self, more: Mapping[str, Uses]) -> None:

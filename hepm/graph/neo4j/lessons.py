@@ -95,7 +95,8 @@ class Neo4jLessons:
                 "user_uid": _user_uid(space, answer.user) if answer.user else None,
             }
             told = {"space": space, "namespace": namespace, **answer._asdict(), **links}
-            rows.append({"uid": _answer_uid(space, answer.key), **links, "properties": told})
+            name = _answer_uid(space, answer.key)
+            rows.append({"uid": name, **links, "properties": {"uid": name, **told}})
         self._write(namespace, lambda write: write.put("put_answers", rows))
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
@@ -144,6 +145,10 @@ class Neo4jLessons:
         """What is known under those of the keys that are."""
         uids = [_answer_uid(uid(namespace), key) for key in dict.fromkeys(keys)]
         return sorted(Answer(*row) for row in self._connection.read("find_answers", uids=uids))
+
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        return sorted(Answer(*row) for row in self._connection.read("all_answers", space=uid(namespace)))
 
     def answered_runs(self, step: str, *, namespace: str) -> set[str]:
         """Runs that a step has an answer about."""
@@ -272,6 +277,12 @@ class Neo4jLessonTransaction:
         if ids:
             self._write.put("drop_lessons", [self._lesson(name) for name in ids], key="uids")
             self._write.send("count_removal")
+
+    def everything(self) -> tuple[list[StoredLesson], list[Showing]]:
+        """All lessons of the namespace, and all that was shown."""
+        lessons = self._write.run("lessons", space=self._space, newer_than=0)
+        showings = self._write.run("showings", space=self._space)
+        return [_stored(row) for row in lessons], [Showing(*row) for row in showings]
 
     def credit(self, more: Mapping[str, Uses]) -> None:
         """Add to the uses of lessons."""

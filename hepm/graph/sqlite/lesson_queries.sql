@@ -90,8 +90,11 @@ DELETE FROM told_outcome WHERE namespace = :namespace AND run = :run;
 SELECT key, step, run, text, usage, user FROM answer
 WHERE namespace = :namespace AND key IN (SELECT value FROM json_each(:keys)) ORDER BY key;
 
+-- name: all_answers
+SELECT key, step, run, text, usage, user FROM answer WHERE namespace = :namespace ORDER BY key;
+
 -- name: put_answer
-INSERT OR IGNORE INTO answer (namespace, key, step, run, user, text, usage)
+INSERT OR REPLACE INTO answer (namespace, key, step, run, user, text, usage)
 SELECT :namespace, :key, :step, :run, :user, :text, :usage
 WHERE (:run = '' OR EXISTS (SELECT 1 FROM trajectory WHERE namespace = :namespace AND id = :run))
   AND (:user = '' OR EXISTS (SELECT 1 FROM lesson WHERE namespace = :namespace AND user = :user AND user <> ''));

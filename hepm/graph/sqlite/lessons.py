@@ -116,6 +116,10 @@ class SQLiteLessons:
         """What is known under those of the keys that are."""
         return [Answer(*row) for row in self._rows("find_answers", namespace=namespace, keys=json.dumps(keys))]
 
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        return [Answer(*row) for row in self._rows("all_answers", namespace=namespace)]
+
     def answered_runs(self, step: str, *, namespace: str) -> set[str]:
         """Runs that a step has an answer about."""
         return {run for (run,) in self._rows("answered_runs", namespace=namespace, step=step)}
@@ -178,6 +182,11 @@ class SQLiteLessonTransaction:
                 self._write.run(statement, id=name)
         if ids:
             self._write.run("count_removal")
+
+    def everything(self) -> tuple[list[StoredLesson], list[Showing]]:
+        """All lessons of the namespace, and all that was shown."""
+        lessons = self._write.run("lessons", newer_than=0).fetchall()
+        return [_stored(row) for row in lessons], [_showing(row) for row in self._write.run("showings").fetchall()]
 
     def credit(self, more: Mapping[str, Uses]) -> None:
         """Add to the uses of lessons."""
