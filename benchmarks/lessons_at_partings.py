@@ -1,0 +1,215 @@
+"""Do lessons point the right way where it matters? What they name where a failed run left a successful one.
+
+usage: python benchmarks/lessons_at_partings.py [RUNS] [--seed 0] [--markdown]
+
+RUNS as for lessons.py. At each parting (see hepm.evals.partings) a memory without the task's family, five folds, is
+asked for its top 3 lessons. As in hepm.evals.rescue they *rescue* when they name a tool of the successful way and none
+of the failed one, and *mislead* the other way round; *harm* is how often they name tools and not the one that a good
+run called next, and *silent* how often they name none there. Beside them: the top 2 of the hybrid policy, and of plain
+counts of what came next.
+An experience names the tools that its lesson tells of as right; `next` takes of a whole way only what follows the last
+tool. A principle names what its triples say follows the last tool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
+
+from hepm.evals.events import Event, Run
+from hepm.evals.methods import Ranking, find_methods
+from hepm.evals.metrics import Bootstrap
+from hepm.evals.partings import POINTINGS, Parting, find_partings
+from hepm.evals.splits import by_family
+from hepm.evals.training import Training
+from hepm.experience.contrast import place as place_of
+from hepm.experience.extractive import distil, distil_principles
+from hepm.experience.lessons import Experience, Principle
+from hepm.experience.partings import Tools
+from hepm.experience.situation import situation_text
+from hepm.ingest.transitions import situation_of
+from hepm.types import START, ToolName
+
+_NAME = re.compile(r"\w+")
+
+
+def main() -> None:
+    arguments = parse()
+    asked = [moment for place in read_places(arguments.runs) for moment in moments_of(place)]
+    lost = [moment for moment in asked if moment.parting]
+    good = [moment for moment in asked if moment.parting is None]
+    families = [moment.family for moment in lost]
+    places = [moment.environment for moment in lost]
+    draws = Bootstrap(families, seed=arguments.seed)
+    found: dict[str, dict[str, object]] = {}
+    for name in asked[0].named:
+        shares_P4 = np.array([moment.parting.judge(Tools(moment.named[name])) for moment in lost if moment.parting])
+        gain_P = shares_P4[:, 0] - shares_P4[:, 1]
+        spoken = [moment.event.next not in moment.named[name] for moment in good if moment.named[name]]
+        found[name] = {
+            **dict(zip(POINTINGS, shares_P4.mean(axis=0).round(4).tolist(), strict=True)),
+            "tools": round(float(np.mean([len(moment.named[name]) for moment in lost])), 2),
+            "gain": told_of(gain_P.mean(), draws.means(gain_P)),
+            **{f"gain in {p}": told_in(gain_P, families, places, p, arguments.seed) for p in dict.fromkeys(places)},
+            "harm": round(float(np.mean(spoken)), 4),
+            "silent": round(1 - len(spoken) / len(good), 4),
+        }
+    if arguments.markdown:
+        print("\n".join(markdown(found, len(lost), draws.families, len(good))))
+        return
+    told = {"benchmark": "lessons at partings", "partings": len(lost), "families": draws.families, "good": len(good)}
+    print(json.dumps({**told, **machine(), "seed": arguments.seed, "pointed": found}, ensure_ascii=False))
+
+
+def told_in(gain_P: Array, families: Sequence[str], places: Sequence[str], place: str, seed: int) -> list[float]:
+    chosen = [number for number, name in enumerate(places) if name == place]
+    draws = Bootstrap([families[number] for number in chosen], seed=seed)
+    return told_of(gain_P[chosen].mean(), draws.means(gain_P[chosen]))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Lessons of some runs of an environment.
+
+    Attributes:
+        tools: All that the environment's runs call.
+    """
+
+    experiences: Sequence[Experience]
+    principles: Sequence[Principle]
+    tools: Tools
+    texts_ND: Array
+    weights_D: Array
+
+    @classmethod
+    def of(cls, place: Place, runs: Sequence[Run], tools: Tools) -> Memory:
+        tasks = place.tasks([run for run in runs if run.success is not None]).values()
+        experiences = list({one.id: one for task in tasks for one in distil(task)}.values())
+        principles: dict[str, Principle] = {}
+        for one in (one for task in tasks for one in distil_principles(task)):
+            known = principles.get(one.id)
+            principles[one.id] = replace(known, sources=(*known.sources, *one.sources)) if known else one
+        vectors_ND = EMBEDDER.embed([one.text for one in experiences])
+        weights_D = weights_of(vectors_ND)
+        return cls(experiences, [*principles.values()], tools, vectors_ND * weights_D, weights_D)
+
+
+@dataclass
+class Moment:
+    """A call of a successful run, or a parting, with what memory knows, and what the hybrid policy says."""
+
+    environment: str
+    event: Event
+    parting: Parting | None
+    memory: Memory
+    hybrid: Ranking
+    counts: Ranking
+    query: str
+    last: tuple[ToolName, ...]
+
+    @property
+    def family(self) -> str:
+        return f"{self.environment}/{self.event.run.family}"
+
+    @cached_property
+    def named(self) -> dict[str, set[ToolName]]:
+        """Tools named by each method."""
+        memory = self.memory
+        query_D = EMBEDDER.embed([self.query])[0] * memory.weights_D
+        order = np.argsort(-cosines(memory.texts_ND, query_D), kind="stable")
+        ranked = [memory.experiences[number] for number in order]
+        top, here = ranked[:TOP], [one for one in ranked if self.is_about_here(one)][:TOP]
+        about = [one for one in memory.principles if self.following(one) or self.failing(one)]
+        rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
+        hybrid = {tool for tool, _ in self.hybrid[:2]}
+        wrong = set().union(*map(self.failing, rules))
+        right = set().union(*map(self.following, rules))
+        order_of = sorted(
+            (tool for tool, _ in self.hybrid), key=lambda tool: (tool not in right - wrong) + (tool in wrong - right)
+        )
+        return {
+            "hybrid, top 2": hybrid,
+            "first-order counts, top 2": {tool for tool, _ in self.counts[:2]},
+            "experiences": set().union(*map(self.right, top)),
+            "experiences, next": set().union(*map(self.next, top)),
+            "experiences of the place": set().union(*map(self.right, here)),
+            "experiences of the place, next": set().union(*map(self.next, here)),
+            "principles of the place": right,
+            "first principle of the place": set().union(*map(self.following, rules[:1])),
+            "hybrid and experiences": hybrid.union(*map(self.right, top)),
+            "hybrid and principles": hybrid | right,
+            "hybrid, in the order of principles": set(order_of[:2]),
+        }
+
+    def right(self, lesson: Experience) -> set[ToolName]:
+        """What it tells of as right: "called a; runs that failed called b" or "led to success: a, then b"."""
+        parts = [part for part in lesson.lesson.split(";") if "succe" in part]
+        words = [word for part in parts for word in _NAME.findall(re.split(r"called |: ", part, maxsplit=1)[-1])]
+        return self.memory.tools.intersection(words)
+
+    def next(self, lesson: Experience) -> set[ToolName]:
+        """Of a whole way what follows the last tool."""
+        if "led to success: " not in lesson.lesson:
+            return self.right(lesson) if lesson.conditions.preconditions[0] == place_of(self.last) else set()
+        way = [set(_NAME.findall(step)) for step in lesson.lesson.split(": ", 1)[1].split(", then ")]
+        after = [way[0]] if not self.last else [b for a, b in pairwise(way) if a & set(self.last)]
+        return set(self.memory.tools.intersection(set().union(*after)))
+
+    def is_about_here(self, lesson: Experience) -> bool:
+        """Whether it contrasts ways from this place, or tells a way that leads through it."""
+        if "led to success: " in lesson.lesson:
+            return bool(self.next(lesson))
+        return lesson.conditions.preconditions[0] == place_of(self.last) and "; " in lesson.lesson
+
+    def following(self, principle: Principle) -> set[ToolName]:
+        """What it says follows the last tools."""
+        last = self.last or (START,)
+        return {to.object for to in principle.triples if to.predicate == "followed_by" and to.subject in last}
+
+    def failing(self, principle: Principle) -> set[ToolName]:
+        """What it says fails after them."""
+        last = self.last or (START,)
+        return {to.subject for to in principle.triples if to.predicate == "fails_after" and to.object in last}
+
+
+def moments_of(place: Place) -> Iterator[Moment]:
+    """Every parting and every later call of a successful run, with a memory that lacks its family."""
+    methods = find_methods(["hybrid", "first-order"])
+    tools = Tools(call.name for run in place.runs for call in run.trajectory.calls())
+    partings = find_partings(place.runs).found
+    for split in by_family(place.runs):
+        tested = set(split.test)
+        here: list[tuple[Event, Parting | None]] = [(p.moment, p) for p in partings if p.moment.run in tested]
+        here += [(event, None) for run in split.test if run.success for event in run.events]
+        memory = Memory.of(place, split.train, tools)
+        training = Training(split.train)
+        rankings = [method.fit(training).rank([event for event, _ in here]) for method in methods]
+        for (event, parting), hybrid, counts in zip(here, *rankings, strict=True):
+            stored = place.stored[event.run.id]
+            now = situation_of(stored.turns[: event.turn])
+            last = now.last if now.history else ()
+            query = situation_text(stored.environment, now.state())
+            yield Moment(place.name, event, parting, memory, hybrid, counts, query, tuple(sorted(set(last))))
+
+
+def markdown(found: dict[str, dict[str, object]], partings: int, families: int, good: int) -> Iterator[str]:
+    yield f"{partings} partings of {families} families, {good} calls of successful runs:\n"
+    places = [name for name in next(iter(found.values())) if name.startswith("gain in ")]
+    plain = (*POINTINGS, "tools", "harm", "silent")
+    yield f"| named by | {' | '.join([*plain, 'gain', *places])} |"
+    yield "|---" * (len(plain) + len(places) + 2) + "|"
+    for name, row in found.items():
+        shares = [f"{row[key]:.3f}" for key in plain]
+        gains = ["{:+.3f} [{:+.3f}, {:+.3f}]".format(*row[key]) for key in ("gain", *places)]
+        yield f"| {name} | {' | '.join([*shares, *gains])} |"
+
+
+if __name__ == "__main__":
+    main()
