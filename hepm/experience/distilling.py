@@ -21,11 +21,13 @@ class Distilled(NamedTuple):
     Attributes:
         runs: Those that need not be looked at again.
         failed: Why others taught nothing this time, by run.
+        unasked: How many there was no budget for.
     """
 
     lessons: tuple[Experience | Principle, ...]
     runs: tuple[str, ...]
     failed: tuple[tuple[str, str], ...] = ()
+    unasked: int = 0
 
 
 class Distiller(Protocol):
@@ -73,6 +75,7 @@ class DistilReport:
         dropped: Lessons that say what another one of their task says.
         refused: Lessons whose run was forgotten meanwhile.
         failed: Why runs taught nothing this time, by run; they are looked at again.
+        unasked: Runs that there was no budget for; they are looked at next time.
     """
 
     runs: int = 0
@@ -81,6 +84,7 @@ class DistilReport:
     dropped: int = 0
     refused: int = 0
     failed: tuple[tuple[str, str], ...] = ()
+    unasked: int = 0
 
 
 class Curated(NamedTuple):
@@ -163,4 +167,5 @@ def _store(
         runs=report.runs + len(seen) + sum(len(found.failed) for found in batch),
         dropped=report.dropped + curated.dropped,
         failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
+        unasked=report.unasked + sum(found.unasked for found in batch),
     )

@@ -1,0 +1,25 @@
+"""Distils the runs of a store with a model, to be killed and started again: distilled.py URL STORE."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hepm.experience.distilling import distil_into
+from hepm.experience.ledger import StoreLedger
+from hepm.experience.model_distiller import ModelDistiller
+from hepm.llm import Client, Endpoint
+from tests.experience.shelves import NS, open_library
+
+
+def main(url: str, store: str) -> None:
+    library = open_library(Path(store))
+    ledger = StoreLedger(library.store.lessons, NS, "run")
+    with Client(Endpoint("small", url), ledger=ledger) as client:
+        report = distil_into(library, ModelDistiller(client, "experience", at_once=2), namespace=NS)
+    print(report.runs, report.new, client.meter.total.calls, flush=True)
+    library.store.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
