@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from hepm.ingest.records import is_list, is_object
+from hepm.ingest.transitions import without_hints
 from hepm.types import Trajectory
 
 _TOKEN: Final = re.compile(r"[\w#@.+-]+")
@@ -36,7 +37,7 @@ class Named(NamedTuple):
 
 def named_in(run: Trajectory) -> Named:
     """What a run names."""
-    said = [turn.text for turn in run.turns if turn.role == "user" and turn.text]
+    said = [text for turn in run.turns if turn.role == "user" and (text := without_hints(turn.text))]
     given = (text for call in run.calls() for text in _texts(dict(call.arguments)))
     things = frozenset(name for text in (*said, *given) for name in _names(text))
     return Named(said[0].strip() if said else "", things)

@@ -4,7 +4,7 @@ import pytest
 
 from hepm.experience.comparable import named_in, same_task
 from hepm.experience.extractive import distil
-from hepm.types import JSON, Outcome, ToolCall, Trajectory, Turn
+from hepm.types import HINT, JSON, Outcome, ToolCall, Trajectory, Turn
 
 
 def run(goal: str, *, name: str = "r", success: bool = True, tool: str = "look", **arguments: JSON) -> Trajectory:
@@ -35,6 +35,10 @@ def test_runs_that_name_different_things_or_one_of_them_none_are_not_compared() 
 def test_one_goal_is_one_task_and_nothing_named_is_no_difference() -> None:
     assert same(run("Plan my day", id="AB1234"), run("Plan my day ", id="CD5678"))
     assert same(run("Hi"), run("Hello"))
+
+
+def test_what_memory_told_in_a_prompt_names_nothing() -> None:
+    assert not same(run(f"I am mia_li_3668\n{HINT}look_4711"), run(f"I am bob_ek_1111\n{HINT}look_4711"))
 
 
 def test_a_lesson_contrasts_runs_of_one_task_alone() -> None:
