@@ -23,6 +23,7 @@ from hepm.llm.ledger import Ledger, MemoryLedger, PaidAnswer
 from hepm.llm.meter import Meter
 from hepm.llm.question import Message, Question
 from hepm.llm.results import Answered, Failed, Result, Unasked
+from hepm.llm.tools import OfferedTool, ToolsCalled
 from hepm.llm.usage import Prices, Usage
 
 __all__ = [
@@ -36,10 +37,12 @@ __all__ = [
     "MemoryLedger",
     "Message",
     "Meter",
+    "OfferedTool",
     "PaidAnswer",
     "Prices",
     "Question",
     "Result",
+    "ToolsCalled",
     "Unasked",
     "Usage",
 ]

@@ -57,6 +57,8 @@ class Dialect:
         }
         if self.temperature and question.temperature is not None:
             told["temperature"] = question.temperature
+        if question.tools:
+            told["tools"] = [tool.body() for tool in question.tools]
         if schema and self.format is Format.JSON_SCHEMA:
             name = re.sub(r"[^A-Za-z0-9_-]", "_", question.step)[:64]
             told["response_format"] = {

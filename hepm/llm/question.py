@@ -11,6 +11,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from hepm.errors import InputError
 from hepm.llm.form import Schema, schema_of
+from hepm.llm.tools import OfferedTool, ToolsCalled
 from hepm.llm.usage import estimate_tokens
 
 T_co = TypeVar("T_co", covariant=True)
@@ -41,6 +42,7 @@ class Question(Generic[T_co]):
         temperature: The endpoint's own where None; left out where the model takes none.
         max_output_tokens: An answer that is longer is cut, and then an error.
         sample: Tells questions apart that are equal otherwise and want an answer each.
+        tools: Offered to be called; the form is `ToolsCalled` then.
     """
 
     step: str
@@ -50,6 +52,7 @@ class Question(Generic[T_co]):
     temperature: float | None = None
     max_output_tokens: int = 2_000
     sample: int = 0
+    tools: tuple[OfferedTool, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.step or not self.subject:
@@ -60,11 +63,13 @@ class Question(Generic[T_co]):
             raise InputError(f"the temperature is {self.temperature}: it must be 0 or more.")
         if self.max_output_tokens < 1:
             raise InputError(f"max_output_tokens is {self.max_output_tokens}: it must be 1 or more.")
+        if bool(self.tools) != (self.form is ToolsCalled):
+            raise InputError(f"the question of step {self.step!r} must offer tools where its form is ToolsCalled.")
 
     @property
     def schema(self) -> Schema | None:
-        """The JSON schema that its answer must follow; None for plain text."""
-        return schema_of(self.form)
+        """The JSON schema that its answer must follow; None for plain text, and for calls of tools."""
+        return None if self.tools else schema_of(self.form)
 
     def key(self, model: str) -> str:
         """Names the answer: equal where the model and all that shapes an answer are equal.
@@ -74,6 +79,8 @@ class Question(Generic[T_co]):
         """
         messages = [[message.role, message.text] for message in self.messages]
         shaping = ["hepm-question-1", model, messages, self.schema, self.temperature, self.sample]
+        if self.tools:
+            shaping.append([[tool.name, tool.description] for tool in self.tools])
         told = json.dumps(shaping, ensure_ascii=False, sort_keys=True)
         return blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
@@ -82,4 +89,5 @@ class Question(Generic[T_co]):
         told = self.messages if messages is None else messages
         schema = json.dumps(self.schema) if self.schema else ""
         texts = sum(estimate_tokens(message.text) + _TOKENS_PER_MESSAGE for message in told)
-        return texts + estimate_tokens(schema) + _TOKENS_AROUND
+        tools = json.dumps([tool.body() for tool in self.tools]) if self.tools else ""
+        return texts + estimate_tokens(schema) + estimate_tokens(tools) + _TOKENS_AROUND

@@ -75,7 +75,7 @@ class Sender:
                 tried.add(dialect)
             else:
                 self._learn(known, dialect)
-                return read_reply(text), seconds
+                return read_reply(text, tools=bool(question.tools)), seconds
 
     def _learn(self, known: Dialect, taken: Dialect) -> None:
         """Remember what was put down, beside what other threads put down meanwhile."""
