@@ -1,0 +1,148 @@
+"""Experiences offered as tools to a model that is played by a real server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hepm.experience.choosing import ModelChooser, tool_name
+from hepm.experience.experiences import Experiences, FoundExperience
+from hepm.experience.lessons import Conditions, Experience
+from hepm.graph.lessons.store import LessonChange
+from hepm.llm import Budget, Client, Endpoint
+from tests.experience.shelves import NS, open_library
+from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+
+STATE = "the user wants a refund of an order"
+
+
+def experience(lesson: str, **changes: object) -> Experience:
+    made = Experience(
+        situation="a user wants a refund of an order",
+        action="called look",
+        outcome="",
+        lesson=lesson,
+        zone="golden",
+        stage="exploration",
+        reward=1.0,
+        conditions=Conditions(preconditions=("the order is known",)),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+LESSONS = [
+    experience("refund only after looking"),
+    experience("refund needs a yes", zone="warning"),
+    experience("refund to the card", zone="preference"),
+    experience("refund twice is a mistake"),
+]
+
+
+@pytest.fixture
+def experiences(tmp_path: Path) -> Iterator[Experiences]:
+    library = open_library(tmp_path / "runs.hepm")
+    library.change(LessonChange(put=[one.row() for one in LESSONS], imported=True), namespace=NS)
+    yield Experiences(library)
+    library.store.close()
+
+
+@pytest.fixture
+def client(loopback: Loopback) -> Iterator[Client]:  # noqa: F811
+    with Client(Endpoint("small", loopback.url), retries=0) as opened:
+        yield opened
+
+
+def search(experiences: Experiences, client: Client, **more: int) -> list[FoundExperience]:
+    return experiences.search(STATE, namespace=NS, choose=ModelChooser(client), **more)
+
+
+def calls(*lessons: Experience) -> list[tuple[str, dict[str, str]]]:
+    return [(tool_name(one.id), {}) for one in lessons]
+
+
+def test_the_experiences_that_the_model_calls_are_found_in_its_order(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    loopback.replies = [completion(None, tool_calls=calls(LESSONS[3], LESSONS[1], LESSONS[3]))]
+    assert [one.experience for one in search(experiences, client)] == [LESSONS[3], LESSONS[1]]
+    body = loopback.requests[0].body
+    assert {tool["function"]["name"] for tool in body["tools"]} == {tool_name(one.id) for one in LESSONS}
+    assert STATE in body["messages"][-1]["content"]
+
+
+def test_a_tool_says_when_it_applies_and_what_it_teaches_by_zone(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    search(experiences, client)
+    told = {tool["function"]["name"]: tool["function"]["description"] for tool in loopback.requests[0].body["tools"]}
+    warning = told[tool_name(LESSONS[1].id)]
+    assert warning.startswith("Went wrong before, in the exploration of a run. Applies when: ")
+    assert "the order is known" in warning
+    assert '"refund needs a yes"' in warning
+
+
+def test_a_tools_description_is_bounded_whatever_the_experience_says() -> None:
+    chooser_input = experience("<" * 5000, situation='"\n' * 5000, action="`" * 5000)
+    found = FoundExperience(chooser_input.id, chooser_input, 1.0, True, None)  # type: ignore[arg-type]
+    from hepm.experience.choosing import _description
+
+    assert len(_description(found)) <= 1024
+    assert _description(found).isprintable()
+
+
+def test_names_that_were_not_offered_are_dropped_and_no_more_than_k_are_kept(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    loopback.replies = [completion(None, tool_calls=[("e_unknown", {}), *calls(*LESSONS)])]
+    assert [one.experience for one in search(experiences, client, k=2)] == LESSONS[:2]
+
+
+def test_where_the_model_calls_none_none_applies(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    loopback.replies = [completion("None of these.")]
+    assert search(experiences, client) == []
+
+
+def test_where_the_model_fails_similarity_chooses_and_the_log_says_so(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loopback.script = lambda _: error(500)
+    with caplog.at_level(logging.WARNING, logger="hepm"):
+        found = search(experiences, client)
+    assert found == experiences.search(STATE, namespace=NS)
+    assert len(found) == 3
+    assert "chosen by similarity" in caplog.text
+
+
+def test_a_spent_budget_is_no_error_of_the_search(
+    loopback: Loopback,  # noqa: F811
+    experiences: Experiences,
+) -> None:
+    with Client(Endpoint("small", loopback.url), budget=Budget(calls=0)) as poor:
+        assert len(search(experiences, poor)) == 3
+    assert loopback.requests == []
+
+
+def test_without_candidates_nothing_is_asked(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    experiences: Experiences,
+) -> None:
+    assert experiences.search("zzz qqq", namespace=NS, choose=ModelChooser(client)) == []
+    assert loopback.requests == []
