@@ -418,7 +418,7 @@ def _greatest(scored: Sequence[_Scored]) -> FloatArray:
 def _listed(cosine_T: FloatArray, state_T: IntArray) -> list[Nearest]:
     present = np.flatnonzero(cosine_T > -np.inf)
     found = zip(present.tolist(), cosine_T[present].tolist(), state_T[present].tolist(), strict=True)
-    return [Nearest(*one) for one in found]
+    return list(map(Nearest._make, found))
 
 
 def _is_sparse(vectors: FloatArray) -> bool:
