@@ -76,6 +76,7 @@ class DistilReport:
         refused: Lessons whose run was forgotten meanwhile.
         failed: Why runs taught nothing this time, by run; they are looked at again.
         unasked: Runs that there was no budget for; they are looked at next time.
+        retired: Lessons that runs taught before, and looked at again did not.
     """
 
     runs: int = 0
@@ -85,6 +86,7 @@ class DistilReport:
     refused: int = 0
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
+    retired: int = 0
 
 
 class Curated(NamedTuple):
@@ -124,25 +126,47 @@ def distil_into(
     are one.
 
     Args:
-        again: Looks at every run anew.
+        again: Looks at every run anew. Lessons that it distilled from these runs alone, and now does not, are retired:
+            with more runs to compare, a run may teach something else than before.
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
+    former = _distilled_by(library, distiller, namespace) if again else {}
+    seen: set[str] = set()
+    for batch in _batches(distiller.distil(library.tasks(step, namespace=namespace, again=again))):
+        report = _store(library, step, batch, report, namespace, curate)
+        if on_progress is not None:
+            on_progress(report)
+        for found in batch:
+            seen.update(found.runs)
+            for lesson in found.lessons:
+                former.pop(lesson.id, None)
+    stale = {name: "superseded" for name, runs in former.items() if runs and runs <= seen}
+    if stale:
+        library.change(LessonChange(retire=stale), namespace=namespace)
+    return replace(report, retired=len(stale))
+
+
+def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
     batch: list[Distilled] = []
     waiting = 0
-    for found in distiller.distil(library.tasks(step, namespace=namespace, again=again)):
-        batch.append(found)
-        waiting += len(found.lessons) + len(found.runs)
+    for one in found:
+        batch.append(one)
+        waiting += len(one.lessons) + len(one.runs)
         if waiting >= _STORED_AT_ONCE:
-            report = _store(library, step, batch, report, namespace, curate)
+            yield batch
             batch, waiting = [], 0
-            if on_progress is not None:
-                on_progress(report)
-    report = _store(library, step, batch, report, namespace, curate)
-    if on_progress is not None:
-        on_progress(report)
-    return report
+    yield batch
+
+
+def _distilled_by(library: Library, distiller: Distiller, namespace: str) -> dict[str, set[str]]:
+    """Lessons that a distiller made, each with the runs behind it."""
+    return {
+        one.row.id: {source.run for source in one.row.sources}
+        for one in library.lessons(namespace).all(distiller.kind)
+        if one.row.properties["distilled_by"] == distiller.name and not one.row.made_by
+    }
 
 
 def _store(

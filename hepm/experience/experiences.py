@@ -10,8 +10,10 @@ from hepm.errors import InputError
 from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
 from hepm.experience.lessons import Experience, Stage
 from hepm.experience.library import Library
+from hepm.experience.situation import situation_text
 from hepm.experience.stages import stage_of
 from hepm.graph.lessons.rows import StoredLesson, Uses
+from hepm.types import StateSummary
 
 RETRIEVED: Final = 3
 """Experiences kept per turn (PRIME, table 2)."""
@@ -66,7 +68,7 @@ class Experiences:
 
     def search(
         self,
-        state: str,
+        state: str | StateSummary,
         *,
         namespace: str,
         environment: str = "",
@@ -76,12 +78,14 @@ class Experiences:
         floor: float | None = None,
         choose: Chooser | None = None,
     ) -> list[FoundExperience]:
-        """Experiences for the present state, those of the present stage first (PRIME, equation 9 and figure 11).
+        """Experiences for the present state, the most similar first (PRIME, equation 9 and figure 11).
 
         The 20 most similar ones of the environment are candidates; the agent chooses among them where `choose` asks
-        it, else similarity does.
+        it. Of equally similar ones those of the present stage come first. The paper puts the stage before similarity,
+        which finds a lesson of one's own kind of task less often (benchmarks/LOG.md, "What lessons are worth").
 
         Args:
+            state: What the agent knows now; as text, what the user wants.
             environment: Experiences of other ones are left out; "" for none.
             turn, horizon: The agent's present turn, from 1, and the most it may take; 0 where unknown.
             floor: Least cosine; None for what suits the embedder.
@@ -89,19 +93,21 @@ class Experiences:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
+        known = StateSummary(said=(state,)) if isinstance(state, str) else state
         found = self._library.search(
-            state,
+            situation_text(environment, known),
             "experience",
             namespace=namespace,
             limit=CANDIDATES,
             floor=self._library.floor if floor is None else floor,
             keep=lambda one: _applies(one, environment),
         )
-        candidates = sorted((_found(one, cosine, stage) for one, cosine in found), key=lambda one: not one.aligned)
+        candidates = [_found(one, cosine, stage) for one, cosine in found]
+        candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))
         if choose is None or not candidates:
             return candidates[:k]
         by_id = {one.id: one for one in candidates}
-        return [by_id[id] for id in dict.fromkeys(choose(state, candidates, k)) if id in by_id][:k]
+        return [by_id[id] for id in dict.fromkeys(choose(known.text, candidates, k)) if id in by_id][:k]
 
 
 def _applies(stored: StoredLesson, environment: str) -> bool:

@@ -138,7 +138,7 @@ def _principle(it: Study) -> Principle | None:
         kind="guiding" if it.well else "cautionary",
         text=sentence[0].upper() + sentence[1:],
         triples=triples,
-        sources=(Source(it.run.id, it.run.outcome.reward),),
+        sources=(Source(it.run.id, it.run.outcome.reward, words=False),),
         tools=tools,
         environments=(environment,) if environment else (),
     )

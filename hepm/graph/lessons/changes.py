@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hepm.graph.lessons.rows import UNUSED, LessonRow, Showing, Uses
@@ -47,19 +47,25 @@ def _put(write: LessonTransaction, change: LessonChange, vectors: Mapping[str, F
                 refused.append(name)
             elif (both := stored.row.with_sources(row.sources)) != stored.row:
                 merged.append(both)
-        elif not change.imported and (
-            any((source.words or row.user) and source.run not in runs for source in row.sources)
-            or any(parent.id not in known and parent.id not in rows for parent in row.parents)
-        ):
-            refused.append(name)
-        else:
+        elif change.imported:
             new.append(row)
+        elif _stands(row, runs.keys(), known.keys() | rows.keys()):
+            new.append(replace(row, sources=tuple(source for source in row.sources if source.run in runs)))
+        else:
+            refused.append(name)
     write.put([*new, *merged], vectors)
     return Changed(tuple(row.id for row in new), tuple(row.id for row in merged), tuple(refused))
 
 
-def _words(row: LessonRow) -> tuple[object, ...]:
-    return row.kind, row.user, row.text, dict(row.properties)
+def _words(row: LessonRow) -> tuple[str, str, str]:
+    return row.kind, row.user, row.text
+
+
+def _stands(row: LessonRow, runs: Collection[str], lessons: Collection[str]) -> bool:
+    """Whether the runs whose words it is in, or one of them where the words are nobody's, and its parents are there."""
+    sources = [source.run in runs for source in row.sources]
+    in_words = [source.run in runs for source in row.sources if source.words or row.user]
+    return all(in_words) and (any(sources) or not sources) and all(parent.id in lessons for parent in row.parents)
 
 
 def show(write: LessonTransaction, run: str, lessons: Sequence[str]) -> int:
@@ -105,7 +111,12 @@ def forget_lessons_from(write: LessonTransaction, runs: Sequence[str]) -> bool:
     """Remove what was learned from runs, shown in them and asked about them; whether any lesson was touched."""
     gone = set(runs)
     touched = write.from_runs(runs)
-    theirs = [row.id for row in touched if any(source.words and source.run in gone for source in row.sources)]
+    theirs = [
+        row.id
+        for row in touched
+        if any(source.words and source.run in gone for source in row.sources)
+        or (not row.user and all(source.run in gone for source in row.sources))
+    ]
     lost = set(theirs)
     rest = [
         replace(row, sources=tuple(source for source in row.sources if source.run not in gone))

@@ -1,9 +1,14 @@
-"""Lessons in memory: what searches and prompts are answered from, as new as the store's revision."""
+"""Lessons in memory: what searches and prompts are answered from, as new as the store's revision.
+
+Lexical vectors are compared by what is rare: a coordinate that n of N lessons hold weighs log(1 + (N + 1) / (n + 1)). A
+sentence model's vectors hold every coordinate, and so all weigh the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +17,42 @@ from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray, Header, Store
 
+_WEIGHTED_AT_ONCE: Final = 4_096
+
 
 @dataclass(frozen=True, slots=True)
 class _Shelf:
     """The lessons of one kind that have a vector; never changed.
 
     Attributes:
-        block: Their vectors.
+        raw_ND: Their vectors, as stored.
+        weights_D: What each coordinate weighs.
+        block: The vectors weighted, of unit length again.
         ids: Whose they are, by position.
         live_N: Which of them are found.
     """
 
+    raw_ND: NDArray[np.float16]
+    weights_D: FloatArray
     block: StateBlock
     ids: Sequence[str]
     live_N: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, raw_ND: NDArray[np.float16], ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> _Shelf:
+        """A shelf of vectors; O(N · D)."""
+        weights_D = _weights(raw_ND)
+        block = StateBlock()
+        for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
+            part_ND = _weighted(raw_ND[start : start + _WEIGHTED_AT_ONCE].astype(np.float32), weights_D)
+            numbers = range(start, start + len(part_ND))
+            block.extend(part_ND, [()] * len(part_ND), numbers, [1] * len(part_ND))
+        return cls(raw_ND, weights_D, block, ids, _live(ids, lessons))
+
+    def similarities(self, vector: FloatArray) -> FloatArray:
+        """Cosine with each, as weighted; minus infinity for those that are not found."""
+        found_N = self.block.similarities(_weighted(vector[None], self.weights_D)[0])
+        return np.where(self.live_N, found_N, -np.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +75,7 @@ class LessonMirror:
     def _read(self, header: Header) -> None:
         self._revision, self._removed, self._embedder = header.revision, header.lessons_removed, header.embedder
         found = self._store.lessons.list(namespace=self._namespace)
-        lessons = {one.row.id: one for one in found}
+        lessons = {one.row.id: _without_vector(one) for one in found}
         self._now = _Snapshot(lessons, {kind: _shelf(None, found, lessons, kind) for kind in KINDS})
 
     def follow(self, header: Header) -> None:
@@ -63,17 +90,18 @@ class LessonMirror:
         if not changed:
             return
         before = self._now
-        lessons = before.lessons | {one.row.id: one for one in changed}
+        lessons = before.lessons | {one.row.id: _without_vector(one) for one in changed}
         shelves: dict[Kind, _Shelf] = {}
         for kind in KINDS:
             of_kind = [one for one in changed if one.row.kind == kind]
             # Words never change, and so no vector does but for another embedder's: what is known only lives or not.
-            fresh = [one for one in of_kind if _lacked_vector(before.lessons.get(one.row.id))]
+            shelved = set(before.shelves[kind].ids) if of_kind else set[str]()
+            fresh = [one for one in of_kind if one.row.id not in shelved]
             shelves[kind] = _shelf(before.shelves[kind], fresh, lessons, kind) if of_kind else before.shelves[kind]
         self._now = _Snapshot(lessons, shelves)
 
     def get(self, id: str) -> StoredLesson | None:
-        """One lesson, retired or not; None if there is none."""
+        """One lesson, retired or not, without its vector; None if there is none."""
         return self._now.lessons.get(id)
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
@@ -90,7 +118,9 @@ class LessonMirror:
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
     ) -> list[tuple[StoredLesson, float]]:
-        """Live lessons of a kind most similar to a vector of unit length, with their cosines; ties by arrival.
+        """Live lessons of a kind most similar to a vector of unit length, with their cosines, as weighted.
+
+        Ties go by arrival.
 
         Args:
             floor: Least cosine.
@@ -100,7 +130,7 @@ class LessonMirror:
         shelf = now.shelves[kind]
         if not shelf.ids:
             return []
-        cosines = np.where(shelf.live_N, shelf.block.similarities(vector)[: len(shelf.ids)], -np.inf)
+        cosines = shelf.similarities(vector)
         found: list[tuple[StoredLesson, float]] = []
         for at in _best_first(cosines, limit if keep is None else 8 * limit, floor):
             lesson = now.lessons[shelf.ids[at]]
@@ -114,17 +144,36 @@ class LessonMirror:
 def _shelf(
     before: _Shelf | None, fresh: Sequence[StoredLesson], lessons: dict[str, StoredLesson], kind: Kind
 ) -> _Shelf:
-    new = [one for one in fresh if one.row.kind == kind and one.vector is not None]
-    block = StateBlock() if before is None else before.block
-    if new:
-        vectors_ND = np.stack([one.vector for one in new if one.vector is not None])
-        block.extend(vectors_ND, [()] * len(new), [one.seq for one in new], [1] * len(new))
-    ids = [*(() if before is None else before.ids), *(one.row.id for one in new)]
-    return _Shelf(block, ids, np.array([lessons[name].row.live for name in ids], dtype=bool))
+    new = [(one.row.id, one.vector) for one in fresh if one.row.kind == kind and one.vector is not None]
+    if before is not None and not new:
+        return replace(before, live_N=_live(before.ids, lessons))
+    if not new:
+        return _Shelf.of(np.empty((0, 0), dtype=np.float16), (), lessons)
+    fresh_ND = np.stack([vector for _, vector in new]).astype(np.float16)
+    known = before is not None and before.ids
+    raw_ND = np.concatenate([before.raw_ND, fresh_ND]) if before is not None and known else fresh_ND
+    ids = [*(before.ids if before is not None else ()), *(name for name, _ in new)]
+    return _Shelf.of(raw_ND, ids, lessons)
 
 
-def _lacked_vector(stored: StoredLesson | None) -> bool:
-    return stored is None or stored.vector is None
+def _live(ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> NDArray[np.bool_]:
+    return np.array([lessons[name].row.live for name in ids], dtype=bool)
+
+
+def _weights(raw_ND: NDArray[np.float16]) -> FloatArray:
+    held_D = np.count_nonzero(raw_ND, axis=0)
+    return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
+
+
+def _weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
+    weighted_ND = vectors_ND * weights_D
+    lengths_N1 = np.linalg.norm(weighted_ND, axis=1, keepdims=True)
+    return (weighted_ND / np.where(lengths_N1 > 0, lengths_N1, 1)).astype(np.float32)
+
+
+def _without_vector(stored: StoredLesson) -> StoredLesson:
+    """The shelf holds it."""
+    return stored._replace(vector=None)
 
 
 def _best_first(cosines_N: FloatArray, first: int, floor: float) -> Iterator[int]:

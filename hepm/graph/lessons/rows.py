@@ -25,7 +25,7 @@ class Source(NamedTuple):
     Attributes:
         reward: As recorded; None where there is none.
         words: Whether the lesson's words come from it: such a lesson goes when the run is forgotten. Else the run only
-            taught the same once more.
+            taught the same once more, or the words are those of nobody; then the lesson goes with its last run.
     """
 
     run: str
