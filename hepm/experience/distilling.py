@@ -10,7 +10,7 @@ from hepm.experience.extractive import distil, distil_principles
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
 from hepm.graph.lessons.rows import Kind, LessonRow
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.store import Changed, LessonChange
 
 _STORED_AT_ONCE: Final = 256
 
@@ -94,13 +94,15 @@ class Curated(NamedTuple):
 
     Attributes:
         rows: New lessons, and stored ones that further runs taught.
-        merged: Lessons that say what one of another task says.
+        told: Ids of the lessons that tell what the batch taught, whether or not they change.
+        merged: Lessons that say what one of another task says; None for those that the store knew.
         dropped: Lessons that say what another one of their task says.
         failed: Why it is not known of some runs' lessons, by run; they are looked at again.
     """
 
     rows: tuple[LessonRow, ...]
-    merged: int = 0
+    told: frozenset[str]
+    merged: int | None = None
     dropped: int = 0
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -134,15 +136,17 @@ def distil_into(
     report = DistilReport()
     former = _distilled_by(library, distiller, namespace) if again else {}
     seen: set[str] = set()
+    told: set[str] = set()
     for batch in _batches(distiller.distil(library.tasks(step, namespace=namespace, again=again))):
-        report = _store(library, step, batch, report, namespace, curate)
+        curated = _as_they_are(batch) if curate is None else curate(batch)
+        failed = {run for run, _ in curated.failed}
+        done = [run for found in batch for run in found.runs if run not in failed]
+        report = _store(library, step, batch, curated, done, report, namespace)
         if on_progress is not None:
             on_progress(report)
-        for found in batch:
-            seen.update(found.runs)
-            for lesson in found.lessons:
-                former.pop(lesson.id, None)
-    stale = {name: "superseded" for name, runs in former.items() if runs and runs <= seen}
+        seen.update(done)
+        told |= curated.told
+    stale = {name: "superseded" for name, runs in former.items() if name not in told and runs and runs <= seen}
     if stale:
         library.change(LessonChange(retire=stale), namespace=namespace)
     return replace(report, retired=len(stale))
@@ -169,27 +173,32 @@ def _distilled_by(library: Library, distiller: Distiller, namespace: str) -> dic
     }
 
 
+def _as_they_are(batch: Sequence[Distilled]) -> Curated:
+    rows = tuple(lesson.row() for found in batch for lesson in found.lessons)
+    return Curated(rows, frozenset(row.id for row in rows))
+
+
 def _store(
-    library: Library, step: str, batch: Sequence[Distilled], report: DistilReport, namespace: str, curate: Curate | None
+    library: Library,
+    step: str,
+    batch: Sequence[Distilled],
+    curated: Curated,
+    done: Sequence[str],
+    report: DistilReport,
+    namespace: str,
 ) -> DistilReport:
-    rows = [lesson.row() for found in batch for lesson in found.lessons]
-    curated = Curated(tuple(rows)) if curate is None else curate(batch)
-    seen = [run for found in batch for run in found.runs]
+    changed = Changed()
     if curated.rows:
         changed = library.change(LessonChange(put=curated.rows), namespace=namespace)
-        report = replace(
-            report,
-            new=report.new + len(changed.new),
-            merged=report.merged + (len(changed.merged) if curate is None else curated.merged),
-            refused=report.refused + len(changed.refused),
-        )
-    failed = {run for run, _ in curated.failed}
-    if done := [run for run in seen if run not in failed]:
+    if done:
         library.mark_done(step, done, namespace=namespace)
     return replace(
         report,
-        runs=report.runs + len(seen) + sum(len(found.failed) for found in batch),
+        runs=report.runs + sum(len(found.runs) + len(found.failed) for found in batch),
+        new=report.new + len(changed.new),
+        merged=report.merged + (len(changed.merged) if curated.merged is None else curated.merged),
         dropped=report.dropped + curated.dropped,
+        refused=report.refused + len(changed.refused),
         failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
         unasked=report.unasked + sum(found.unasked for found in batch),
     )

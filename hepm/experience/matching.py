@@ -1,0 +1,222 @@
+"""What becomes of new principles: told once, whichever runs teach them (EvolveR 3.2.1, equation 1, appendix A.2).
+
+A new principle is held against the most similar ones of its own kind and environments, most similar first, until the
+judge finds one that says the same. Its runs then stand behind that one; else it is added. Against what its own task
+taught it is held whatever their similarity (its twins, as of several runs of one prompt), against others from a cosine
+of θ_sim on.
+
+Ours: sameness is taken to be transitive inside a batch, so that the first of several that are linked by verdicts stays
+and the runs of all stand behind it; candidates are few, and not all pairs; and principles of different environments are
+never one, since each is found in its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from hepm.experience.distilling import Curated, Distilled
+from hepm.experience.judging import Judge, Pair
+from hepm.experience.lessons import Principle
+from hepm.experience.library import Library
+from hepm.graph.lessons.mirror import LessonMirror
+from hepm.graph.lessons.rows import LessonRow, StoredLesson
+from hepm.graph.store import FloatArray
+
+SIMILARITY: Final = 0.85
+"""θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
+NEAREST: Final = 3
+"""Principles of other tasks that a new one is judged against, at most; ours."""
+TWINS: Final = 5
+"""Principles of its own task that it is judged against, at most; ours."""
+
+_LOOKED_AT: Final = 20  # stored ones whose cosine is worked out
+
+_TaskName: TypeAlias = tuple[str, str]
+
+
+class _Near(NamedTuple):
+    """A principle that may say the same as a new one."""
+
+    cosine: float
+    principle: Principle
+    twin: bool
+
+
+class _Said(NamedTuple):
+    """What is known after judging.
+
+    Attributes:
+        by: Which principle says the same, by the new one's id.
+        unknown: Why it is not known whether any does, likewise.
+    """
+
+    by: Mapping[str, _Near]
+    unknown: Mapping[str, str]
+
+    def first(self, name: str) -> str:
+        """The one that stays of those that say the same."""
+        while name in self.by:
+            name = self.by[name].principle.id
+        return name
+
+
+class Matcher:
+    """Holds the principles of a batch against each other and what is stored (see `hepm.experience.distilling.Curate`).
+
+    Args:
+        similarity: Least cosine of principles from different tasks.
+    """
+
+    def __init__(self, library: Library, judge: Judge, *, namespace: str, similarity: float = SIMILARITY) -> None:
+        self._library = library
+        self._judge = judge
+        self._namespace = namespace
+        self._similarity = similarity
+        tasks = library.store.runs_by_task(namespace=namespace)
+        self._task_of: dict[str, _TaskName] = {run: (environment, task or run) for environment, task, run in tasks}
+
+    def __call__(self, batch: Sequence[Distilled]) -> Curated:
+        """What is to be stored of a batch."""
+        found = [one for each in batch for one in each.lessons if isinstance(one, Principle)]
+        known, fresh = self._split(found)
+        said = self._decide(self.near(fresh))
+        rows = _Rows(self._library.lessons(self._namespace))
+        merged = dropped = 0
+        told: set[str] = set()
+        failed: list[tuple[str, str]] = []
+        for one in [*fresh, *known]:
+            first = said.first(one.id)
+            if first in said.unknown:
+                failed += [(source.run, said.unknown[first]) for source in one.sources]
+                continue
+            twin = said.by[one.id].twin if one.id in said.by else bool(self._tasks(one) & self._tasks(rows.get(first)))
+            told.add(first)
+            if rows.add(first, one):
+                merged, dropped = (merged, dropped + 1) if twin else (merged + 1, dropped)
+        return Curated(rows.all(), frozenset(told), merged, dropped, tuple(dict(failed).items()))
+
+    def pairs(self, batch: Sequence[Distilled]) -> Iterator[Pair]:
+        """All that the judge may be asked about a batch."""
+        _, fresh = self._split([one for each in batch for one in each.lessons if isinstance(one, Principle)])
+        for one, near in self.near(fresh):
+            yield from (Pair(one, other.principle) for other in near)
+
+    def near(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[_Near]]]:
+        """Each new principle with those that may say the same, most similar first."""
+        if not fresh:
+            return []
+        vectors_ND = self._library.vectors([one.text for one in fresh])
+        cosines_NN = vectors_ND @ vectors_ND.T
+        tasks = [self._tasks(one) for one in fresh]
+        stored = self._stored_near(fresh, vectors_ND, tasks)
+        found: list[tuple[Principle, Sequence[_Near]]] = []
+        for at, one in enumerate(fresh):
+            near = [
+                _Near(float(cosines_NN[at, before]), other, bool(tasks[at] & tasks[before]))
+                for before, other in enumerate(fresh[:at])
+                if _comparable(one, other)
+            ]
+            found.append((one, self._best([*near, *stored[at]])))
+        return found
+
+    def _split(self, found: Sequence[Principle]) -> tuple[list[Principle], list[Principle]]:
+        """Those whose words are told already, and the first of those whose words are new: best supported first."""
+        lessons = self._library.lessons(self._namespace)
+        in_order = sorted(found, key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
+        known: list[Principle] = []
+        fresh: dict[str, Principle] = {}
+        for one in in_order:
+            if one.id in fresh or lessons.get(one.id) is not None:
+                known.append(one)
+            else:
+                fresh[one.id] = one
+        return known, list(fresh.values())
+
+    def _tasks(self, one: Principle | LessonRow | None) -> set[_TaskName]:
+        sources = () if one is None else one.sources
+        return {self._task_of.get(source.run, ("", source.run)) for source in sources}
+
+    def _stored_near(
+        self, fresh: Sequence[Principle], vectors_ND: FloatArray, tasks: Sequence[set[_TaskName]]
+    ) -> list[list[_Near]]:
+        """For each new principle the stored ones that its tasks taught, and those most similar."""
+        lessons = self._library.lessons(self._namespace)
+        of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
+        for stored in lessons.all("principle"):
+            for task in self._tasks(stored.row):
+                of_task[task].append(stored)
+        found: list[dict[str, bool]] = []
+        for at, one in enumerate(fresh):
+            alike = partial(_stored_comparable, one)
+            similar = lessons.search(vectors_ND[at], "principle", limit=_LOOKED_AT, keep=alike)
+            twins = [stored for task in tasks[at] for stored in of_task[task] if alike(stored)]
+            names = {stored.row.id: False for stored, _ in similar}
+            found.append(names | {stored.row.id: True for stored in twins})
+        # By their plain cosines, as those inside a batch are compared: what searches give may be weighted.
+        wanted = sorted({name for names in found for name in names})
+        known = {stored.row.id: stored for stored in self._library.store.lessons.get(wanted, namespace=self._namespace)}
+        return [
+            [
+                _Near(float(vector @ stored.vector), Principle.of(stored.row), twin)
+                for name, twin in names.items()
+                if (stored := known.get(name)) is not None and stored.vector is not None
+            ]
+            for vector, names in zip(vectors_ND, found, strict=True)
+        ]
+
+    def _best(self, near: Sequence[_Near]) -> list[_Near]:
+        ranked = sorted(near, key=lambda one: (-one.cosine, one.principle.id))
+        twins = [one for one in ranked if one.twin][:TWINS]
+        others = [one for one in ranked if not one.twin and one.cosine >= self._similarity][:NEAREST]
+        return sorted((*twins, *others), key=lambda one: -one.cosine)
+
+    def _decide(self, near: Sequence[tuple[Principle, Sequence[_Near]]]) -> _Said:
+        """Ask of each new one about the most similar, then of those still unmatched about the next."""
+        by: dict[str, _Near] = {}
+        unknown: dict[str, str] = {}
+        for place in range(NEAREST + TWINS):
+            asked = [(one, all_near[place]) for one, all_near in near if one.id not in by and place < len(all_near)]
+            verdicts = self._judge.judge([Pair(one, other.principle) for one, other in asked]) if asked else ()
+            for (one, other), verdict in zip(asked, verdicts, strict=True):
+                if verdict.same:
+                    by[one.id] = other
+                    unknown.pop(one.id, None)
+                elif verdict.same is None:
+                    unknown.setdefault(one.id, f"whether its principle is new was not found out: {verdict.why}")
+        return _Said(by, unknown)
+
+
+class _Rows:
+    """Rows to be stored, with the runs that are gathered behind each."""
+
+    def __init__(self, lessons: LessonMirror) -> None:
+        self._lessons = lessons
+        self._rows: dict[str, LessonRow] = {}
+
+    def get(self, name: str) -> LessonRow | None:
+        """The row as it is to be; None while there is none."""
+        stored = self._lessons.get(name)
+        return self._rows.get(name) or (None if stored is None else stored.row)
+
+    def add(self, name: str, principle: Principle) -> bool:
+        """Put the runs of a principle behind the one of this id; whether that one was there and had not all of them."""
+        before = self.get(name)
+        after = principle.row() if before is None else before.with_sources(principle.sources)
+        if before != after:
+            self._rows[name] = after
+        return before is not None and before != after
+
+    def all(self) -> tuple[LessonRow, ...]:
+        """All that is new or changed."""
+        return tuple(self._rows.values())
+
+
+def _stored_comparable(one: Principle, stored: StoredLesson) -> bool:
+    return _comparable(one, Principle.of(stored.row))
+
+
+def _comparable(one: Principle, other: Principle) -> bool:
+    return one.kind == other.kind and set(one.environments) == set(other.environments)

@@ -1,0 +1,233 @@
+"""Principles: rules of one sentence that runs taught, told once each, scored by use, found by similarity (EvolveR)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
+
+from hepm.errors import InputError
+from hepm.experience.contradictions import Contradiction, contradictions_among
+from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
+from hepm.experience.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
+from hepm.experience.lessons import EXTRACTIVE, Principle
+from hepm.experience.library import Library
+from hepm.experience.matching import NEAREST, SIMILARITY, TWINS, Matcher
+from hepm.graph.lessons.rows import Source, StoredLesson, Uses
+from hepm.graph.lessons.store import LessonChange
+from hepm.llm import Estimate
+
+RETRIEVED: Final = 3
+"""k_e: principles given on a search (EvolveR, A.2)."""
+PRUNED_BELOW: Final = 0.3
+"""θ_prune: least score of a principle that stays (EvolveR, A.2)."""
+FEWEST_USES: Final = 8
+"""Uses before a principle may be pruned; ours.
+
+By the score alone two failures suffice (1 / 4), which of principles that change nothing, in a task that half of the
+runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of those that lead to success in two
+runs of three 1 %, and still 95 % of those that do so in one of five.
+"""
+EXAMPLES: Final = 2
+
+
+class Examples(NamedTuple):
+    """Runs behind a principle, to be looked at.
+
+    Attributes:
+        best: Those with the highest rewards, best first, ties by id.
+        worst: Those with the lowest, worst first; only such as earned less than all of the best.
+    """
+
+    best: tuple[Source, ...] = ()
+    worst: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPrinciple:
+    """A principle that applies.
+
+    Attributes:
+        similarity: Cosine with what was searched for, in [-1, 1].
+        score: s(p) = (successes + 1) / (uses + 2), in (0, 1) (EvolveR, equation 2).
+        uses: Where it was shown, and what came of it.
+    """
+
+    id: str
+    principle: Principle
+    similarity: float
+    score: float
+    uses: Uses
+    examples: Examples
+
+
+class Estimator(Protocol):
+    """A judge whose verdicts cost something, and that can say how much."""
+
+    def estimate(self, pairs: Sequence[Pair]) -> Estimate:
+        """What judging would take, at most."""
+        ...
+
+
+class Principles:
+    """The principles of a memory (see `hepm.Memory.principles`)."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def distil(
+        self,
+        *,
+        namespace: str,
+        distiller: Distiller | None = None,
+        judge: Judge | None = None,
+        similarity: float = SIMILARITY,
+        again: bool = False,
+        on_progress: Progress | None = None,
+    ) -> DistilReport:
+        """Distil the runs that were not distilled yet, and add what is new (see `distil_into` and `matching`).
+
+        Both steps do without a model where none is given. Each run that a verdict is missing for is looked at again the
+        next time, and what was paid for is not paid again.
+
+        The order in which runs come decides which words stand for several that mean the same: those stored first, and
+        of a batch those of most runs. Without a model it decides nothing else.
+
+        Args:
+            judge: Says whether two principles mean the same.
+            similarity: θ_sim, least cosine of principles that it is asked about.
+        """
+        chosen = _checked(distiller)
+        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity)
+        return distil_into(
+            self._library, chosen, namespace=namespace, again=again, curate=matcher, on_progress=on_progress
+        )
+
+    def estimate(
+        self,
+        judge: Estimator,
+        *,
+        namespace: str,
+        distiller: Distiller | None = None,
+        similarity: float = SIMILARITY,
+        again: bool = False,
+    ) -> Estimate:
+        """What judging would take in `distil`, at most; nothing is asked or stored.
+
+        What a model will distil is not known before it is paid for: then it is all questions that may be asked of one
+        long sentence a run. What the distiller itself takes, it says.
+        """
+        chosen = _checked(distiller)
+        tasks = self._library.tasks(f"principle/{chosen.name}", namespace=namespace, again=again)
+        if chosen.name == EXTRACTIVE:
+            matcher = Matcher(self._library, LiteralJudge(), namespace=namespace, similarity=similarity)
+            return judge.estimate(list(matcher.pairs(list(chosen.distil(tasks)))))
+        one = judge.estimate([Pair(_longest("a"), _longest("b"))])
+        questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
+        cost = None if one.usage.cost_usd is None else one.usage.cost_usd * questions
+        usage = replace(
+            one.usage,
+            calls=questions,
+            input_tokens=one.usage.input_tokens * questions,
+            output_tokens=one.usage.output_tokens * questions,
+            cost_usd=cost,
+        )
+        return Estimate(usage, paid_before=0)
+
+    def search(
+        self, text: str, *, namespace: str, environment: str = "", k: int = RETRIEVED, floor: float | None = None
+    ) -> list[FoundPrinciple]:
+        """The k most similar principles, with their scores, best first; ties by arrival.
+
+        As in EvolveR (3.2.2) similarity alone orders them: the score is told, to be weighed by whoever reads it, and
+        sorts out what `prune` takes.
+
+        Args:
+            environment: Principles of other ones are left out; "" for none.
+            floor: Least cosine; None for what suits the embedder. EvolveR has none.
+        """
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one principle.")
+        found = self._library.search(
+            text,
+            "principle",
+            namespace=namespace,
+            limit=k,
+            floor=self._library.floor if floor is None else floor,
+            keep=(lambda stored: _applies(stored, environment)) if environment else None,
+        )
+        return [_found(stored, cosine) for stored, cosine in found]
+
+    def get(self, id: str, *, namespace: str) -> FoundPrinciple | None:
+        """One principle, pruned or not, as similar to itself as can be; None if there is none."""
+        stored = self._library.lessons(namespace).get(id)
+        return None if stored is None or stored.row.kind != "principle" else _found(stored, 1.0)
+
+    def prune(
+        self,
+        *,
+        namespace: str,
+        below: float = PRUNED_BELOW,
+        min_uses: int = FEWEST_USES,
+        dry_run: bool = False,
+    ) -> list[FoundPrinciple]:
+        """Retire principles whose score is below a threshold once they were used often enough; those it takes.
+
+        They stay to be looked at, and `revive` undoes it. Worst first, ties by id.
+        """
+        taken = [
+            _found(stored, 1.0)
+            for stored in self._library.lessons(namespace).all("principle")
+            if stored.uses.uses >= min_uses and stored.uses.score < below
+        ]
+        if taken and not dry_run:
+            self._library.change(
+                LessonChange(retire=dict.fromkeys((one.id for one in taken), "pruned")), namespace=namespace
+            )
+        return sorted(taken, key=lambda one: (one.score, one.id))
+
+    def revive(self, ids: Sequence[str], *, namespace: str) -> list[str]:
+        """Find retired principles again from now on; ids of those that were. Their score stays what it was."""
+        lessons = self._library.lessons(namespace)
+        retired = [
+            id
+            for id in dict.fromkeys(ids)
+            if (stored := lessons.get(id)) is not None and stored.row.kind == "principle" and not stored.row.live
+        ]
+        if retired:
+            self._library.change(LessonChange(revive=retired), namespace=namespace)
+        return retired
+
+    def contradictions(self, *, namespace: str, limit: int = 50) -> list[Contradiction]:
+        """Guiding and cautionary principles that oppose each other, those that most runs stand behind first."""
+        return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
+
+
+def examples_of(principle: Principle, *, count: int = EXAMPLES) -> Examples:
+    """The best and the worst runs behind a principle by reward; runs without one are no examples."""
+    rewarded = [source for source in principle.sources if source.reward is not None]
+    best = sorted(rewarded, key=lambda source: (-(source.reward or 0.0), source.run))[:count]
+    least = min((source.reward or 0.0 for source in best), default=0.0)
+    worse = [source for source in rewarded if (source.reward or 0.0) < least]
+    return Examples(tuple(best), tuple(sorted(worse, key=lambda source: (source.reward or 0.0, source.run))[:count]))
+
+
+def _found(stored: StoredLesson, similarity: float) -> FoundPrinciple:
+    principle = Principle.of(stored.row)
+    return FoundPrinciple(stored.row.id, principle, similarity, stored.uses.score, stored.uses, examples_of(principle))
+
+
+def _applies(stored: StoredLesson, environment: str) -> bool:
+    of = Principle.of(stored.row).environments
+    return not of or environment in of
+
+
+def _checked(distiller: Distiller | None) -> Distiller:
+    chosen = distiller or ExtractiveDistiller("principle")
+    if chosen.kind != "principle":
+        raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not principles.")
+    return chosen
+
+
+def _longest(letter: str) -> Principle:
+    return Principle("guiding", letter * SENTENCE_CHARS)
