@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from hepm.cypher.functions import QUANTIFIERS, check_function, written_call
+from hepm.cypher.functions import QUANTIFIERS, check_function, written_call, written_labels
 from hepm.cypher.kinds import Kinds, ValueKind, kind_of_value, parts_of
 from hepm.cypher.loops import LoopWriter, check_names
+from hepm.cypher.model import always_there
 from hepm.cypher.operations import write_operation
 from hepm.cypher.patterns import Pattern, PatternReader, outside
 from hepm.cypher.tokens import KEYWORDS, Token, closing, end_of_case, split_at, until_where, written
@@ -169,6 +170,8 @@ class ExpressionWriter:
             raise outside("collect() behind an ORDER BY, whose order the list would not keep,", "sort what is returned")
         if function == "replace":
             return self._replacing(inner)
+        if function == "labels":
+            return self._labels(inner)
         return written_call(token.text, self._arguments(inner))
 
     def _replacing(self, inner: Sequence[Token]) -> str:
@@ -177,6 +180,11 @@ class ExpressionWriter:
             raise outside("replace() with computed texts", "write replace(text, 'this', 'that')")
         # Once the engine has met a null there, it says null for the rows behind it too.
         return f"CASE WHEN {text} IS NOT NULL THEN replace(coalesce({text}, ''), {', '.join(others)}) END"
+
+    def _labels(self, inner: Sequence[Token]) -> str:
+        if len(inner) != 1 or inner[0].text not in self.patterns.labels:
+            raise outside("labels() of anything but a node's name in a pattern", "name the node in MATCH")
+        return written_labels(written(inner[0]), self.patterns.labels[inner[0].text])
 
     def _arguments(self, inner: Sequence[Token]) -> str:
         if len(inner) == 1 and inner[0].is_sign("*"):
@@ -205,9 +213,8 @@ class ExpressionWriter:
     def where(self, condition: Sequence[Token], pattern: Pattern, *, inside: str = "") -> str:
         """The WHERE of a pattern: what was asked, and that no relationship is taken twice."""
         if inside:
-            check_names(
-                condition, pattern.names, f"the pattern of {inside}", "match it there too, or ask in WITH … WHERE"
-            )
+            check_names(condition, pattern.names, f"the pattern of {inside}", _ASK_BEFORE)
+            _check_bound(condition, pattern, inside)
         asked = [f"({self.write(condition)})"] if condition else []
         return " WHERE " + " AND ".join([*asked, *pattern.distinct]) if asked or pattern.distinct else ""
 
@@ -238,6 +245,21 @@ class ExpressionWriter:
         return (f"({text} END = true)" if found == {"boolean"} else f"{text} END"), end + 1
 
 
+def _check_bound(condition: Sequence[Token], pattern: Pattern, inside: str) -> None:
+    """Refuse what may be null of a node bound before: by such values the engine joins, and null equals nothing."""
+    for at, token in enumerate(condition):
+        if token.text not in pattern.bound or not token.is_name or (at and condition[at - 1].is_sign(".")):
+            continue
+        following = condition[at + 1] if at + 1 < len(condition) else None
+        if following is not None and following.is_sign(".") and at + 2 < len(condition):
+            if always_there(condition[at + 2].text, pattern.bound[token.text]):
+                continue
+        elif any(0 <= i < len(condition) and condition[i].is_sign("=", "<>") for i in (at - 1, at + 1)):
+            continue
+        raise outside(f"what may be null of {token.text!r}, bound before, in the WHERE of {inside}", _ASK_BEFORE)
+
+
+_ASK_BEFORE: Final = "match it there too, or ask in WITH … WHERE"
 _CLAUSES: Final = {"OPTIONAL", "RETURN", "UNWIND", "CALL", "UNION", "MATCH", "ORDER", "LIMIT", "SKIP"}
 
 

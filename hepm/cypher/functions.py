@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from hepm.cypher.model import LESSON, LESSONS, RETIRED
 from hepm.cypher.patterns import outside
+from hepm.types import START
 
 _AS_THEY_ARE: Final = {
     name.lower(): name
@@ -30,8 +32,13 @@ _WRITTEN_OUT: Final[Mapping[str, str]] = {
     "last": "list_extract({0}, CASE WHEN size({0}) > 0 THEN -1 END)",
     "tofloat": "CAST({0} AS DOUBLE)",
     "type": "CASE WHEN {0} IS NOT NULL THEN label({0}) END",
-    "labels": "CASE WHEN {0} IS NOT NULL THEN [label({0})] END",
 }
+_MORE_LABELS: Final[Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]] = {
+    "Tool": [(f"{{0}}.name = '{START}'", ("Start",))],
+    **{label: [("{0}.live", (LESSON,)), ("NOT {0}.live", (LESSON, RETIRED))] for label in LESSONS},
+}
+"""Which labels a node has in Neo4j beside that of its table, and when."""
+
 QUANTIFIERS: Final = {"all", "any", "none"}
 FUNCTIONS: Final = sorted(
     {*_AS_THEY_ARE.values(), "sum", "head", "last", "toFloat", "labels", "replace", "relationships", "type", "log"}
@@ -61,6 +68,16 @@ def check_function(name: str) -> None:
     """
     if name.lower() not in _KNOWN:
         raise outside(f"the function {name}()", _INSTEAD.get(name.lower(), "run it on a store in Neo4j"))
+
+
+def written_labels(node: str, labels: frozenset[str]) -> str:
+    """The labels of a node, given as written and with those of the engine's that it may have: there it has one."""
+    more = [
+        f"WHEN label({node}) = '{label}' AND {condition} THEN [label({node}), {', '.join(map(repr, others))}]"
+        for label in sorted(labels)
+        for condition, others in _MORE_LABELS.get(label, ())
+    ]
+    return f"CASE {' '.join(one.format(node) for one in more)} WHEN {node} IS NOT NULL THEN [label({node})] END"
 
 
 def written_call(name: str, arguments: str) -> str:

@@ -41,6 +41,7 @@ class LoopWriter:
         name = inner[0]
         check_names([*condition, *(tail[0] if tail else ())], {name.text})
         items, renamed = self._items(source, name, [*condition, *(tail[0] if tail else ())])
+        whole = items
         if condition:
             items = f"list_filter({items}, {written(name)} -> {self._of_item(condition, name, renamed)})"
         if tail and not (renamed and not condition and len(tail[0]) == 3):
@@ -49,7 +50,7 @@ class LoopWriter:
             raise outside(
                 "a list of whole nodes or relationships picked by a condition", "return one of their properties"
             )
-        return items
+        return items if items == whole else f"CASE WHEN size({whole}) = 0 THEN ({items})[1:0] ELSE {items} END"
 
     def quantifier(self, function: str, inner: Sequence[Token]) -> str:
         """What stands in all(x IN list WHERE …), any(…) or none(…)."""
@@ -63,8 +64,8 @@ class LoopWriter:
         test = self._of_item(condition, inner[0], renamed)
         name = written(inner[0])
         # The engine takes a test that is null for one that failed. (No CASE: it misreads one that is a condition.)
-        passed = f"size(list_filter({items}, {name} -> {test}))"
-        unknown = f"size(list_filter({items}, {name} -> ({test}) IS NULL))"
+        passed = _count(items, f"{name} -> {test}")
+        unknown = _count(items, f"{name} -> ({test}) IS NULL")
         if function == "any":
             return f"({passed} > 0 OR ({unknown} > 0 AND {NOTHING}))"
         wanted = f"{passed} + {unknown} = size({items})" if function == "all" else f"{passed} = 0"
@@ -132,6 +133,11 @@ class LoopWriter:
         if token.kind == "param":
             raise outside(f"${token.text} inside of […] or all(…)", "give it a number or a text")
         return token
+
+
+def _count(items: str, test: str) -> str:
+    """How many pass. Of a list of nothing the engine may tell what it found for another row."""
+    return f"CASE WHEN size({items}) = 0 THEN 0 ELSE size(list_filter({items}, {test})) END"
 
 
 def check_names(

@@ -1,16 +1,45 @@
 """The graph model of docs/graph-model.md, as tables: which label has which property, of which type.
 
 Both engines hold the same names. A store in Neo4j keeps some more on its nodes, for itself; no answer shows those.
+There lessons also carry the labels Lesson and Retired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 PropertyType: TypeAlias = Literal["string", "integer", "float", "boolean", "strings"]
+Properties: TypeAlias = Mapping[str, PropertyType]
 
-NODES: Final[Mapping[str, Mapping[str, PropertyType]]] = {
+LESSON: Final = "Lesson"
+"""What every lesson is called in Neo4j beside the label of its kind; the embedded engine knows it by LESSONS."""
+
+RETIRED: Final = "Retired"
+"""What a lesson that is found no more is called in Neo4j too; everywhere it says `live: false`."""
+
+LESSONS: Final = ("Experience", "Principle", "Notes")
+
+_LESSON: Final[Properties] = {
+    "namespace": "string",
+    "id": "string",
+    "seq": "integer",
+    "text": "string",
+    "user": "string",
+    "runs": "strings",
+    "tools": "strings",
+    "live": "boolean",
+    "retired": "string",
+    "made_by": "string",
+    "shown": "integer",
+    "uses": "integer",
+    "successes": "integer",
+    "score": "float",
+    "record": "string",
+}
+
+NODES: Final[Mapping[str, Properties]] = {
     "Tool": {
         "namespace": "string",
         "name": "string",
@@ -50,12 +79,55 @@ NODES: Final[Mapping[str, Mapping[str, PropertyType]]] = {
         "said": "string",
         "record": "string",
     },
+    "Experience": {
+        **_LESSON,
+        "situation": "string",
+        "action": "string",
+        "outcome": "string",
+        "lesson": "string",
+        "zone": "string",
+        "stage": "string",
+        "reward": "float",
+        "environments": "strings",
+        "first_turn": "integer",
+        "last_turn": "integer",
+        "preconditions": "strings",
+        "distilled_by": "string",
+        "generation": "integer",
+    },
+    "Principle": {**_LESSON, "kind": "string", "environments": "strings", "distilled_by": "string"},
+    "Notes": {**_LESSON, "version": "integer", "written_by": "string"},
+    "User": {"namespace": "string", "id": "string"},
+    "Concept": {"namespace": "string", "name": "string"},
+    "Showing": {"namespace": "string", "run": "string", "told": "boolean"},
 }
 
-RELATIONSHIPS: Final[Mapping[str, tuple[str, str, Mapping[str, PropertyType]]]] = {
-    "NEXT": (
-        "Tool",
-        "Tool",
+
+_MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
+    "Trajectory": frozenset({"success", "reward", "ended_at", "day"}),
+    "Showing": frozenset({"told"}),
+}
+"""Properties that are not known of every node."""
+
+
+class Relationship(NamedTuple):
+    """A relationship type: nodes of each of its sources may lead to nodes of each of its targets."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    properties: Properties
+
+    def ends(self) -> Iterator[tuple[str, str]]:
+        """From which label to which it may lead."""
+        return product(self.sources, self.targets)
+
+
+_DISTILLED: Final = ("Experience", "Principle")
+
+RELATIONSHIPS: Final[Mapping[str, Relationship]] = {
+    "NEXT": Relationship(
+        ("Tool",),
+        ("Tool",),
         {
             "support": "integer",
             "failures": "integer",
@@ -67,21 +139,53 @@ RELATIONSHIPS: Final[Mapping[str, tuple[str, str, Mapping[str, PropertyType]]]] 
             "summaries": "strings",
         },
     ),
-    "AFTER": ("State", "Tool", {}),
-    "BEFORE": ("State", "Tool", {}),
-    "TOOK": ("Trajectory", "Tool", {"after": "string"}),
+    "AFTER": Relationship(("State",), ("Tool",), {}),
+    "BEFORE": Relationship(("State",), ("Tool",), {}),
+    "TOOK": Relationship(("Trajectory",), ("Tool",), {"after": "string"}),
+    "FROM": Relationship(LESSONS, ("Trajectory",), {"reward": "float", "words": "boolean"}),
+    "ABOUT": Relationship(LESSONS, ("Tool",), {}),
+    "EVOLVED_FROM": Relationship(_DISTILLED, _DISTILLED, {"operator": "string"}),
+    "PREFERS": Relationship(("User",), ("Notes",), {}),
+    "REVISES": Relationship(("Notes",), ("Notes",), {}),
+    "MENTIONS": Relationship(("Principle",), ("Concept",), {}),
+    "RELATES": Relationship(("Concept",), ("Concept",), {"predicate": "string", "principle": "string"}),
+    "SHOWED": Relationship(("Showing",), LESSONS, {"success": "boolean"}),
 }
 
 
-def properties_of(name: str) -> Mapping[str, PropertyType]:
+class Table(NamedTuple):
+    """Rows of one shape: the nodes of a label, or the relationships of a type from one label to another.
+
+    Attributes:
+        name: The label or the type.
+        ends: Labels of both ends; None for nodes.
+    """
+
+    name: str
+    ends: tuple[str, str] | None = None
+
+
+TABLES: Final = (
+    *map(Table, NODES),
+    *(Table(name, ends) for name, relationship in RELATIONSHIPS.items() for ends in relationship.ends()),
+)
+"""All of the model, nodes before the relationships that lead to them."""
+
+
+def properties_of(name: str) -> Properties:
     """What a label's nodes, or relationships of a type, hold; empty for a name that the model lacks."""
     if name in NODES:
         return NODES[name]
-    return RELATIONSHIPS[name][2] if name in RELATIONSHIPS else {}
+    return RELATIONSHIPS[name].properties if name in RELATIONSHIPS else {}
+
+
+def always_there(property: str, labels: Iterable[str]) -> bool:
+    """Whether every node of one of these labels has a property."""
+    return all(property in NODES[label] and property not in _MAY_LACK.get(label, ()) for label in labels)
 
 
 def type_of(name: str) -> PropertyType | None:
     """The type of a property, where it is the same wherever it stands; else None."""
-    tables = [*NODES.values(), *(table for _, _, table in RELATIONSHIPS.values())]
+    tables = [*NODES.values(), *(relationship.properties for relationship in RELATIONSHIPS.values())]
     found: set[PropertyType] = {table[name] for table in tables if name in table}
     return found.pop() if len(found) == 1 else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hepm.cypher.model import NODES, RELATIONSHIPS
+from hepm.cypher.model import LESSON, LESSONS, NODES, RELATIONSHIPS, RETIRED
 from hepm.cypher.tokens import Token, closing, split_at, written
 from hepm.errors import QueryError
 
@@ -18,6 +18,12 @@ MADE: Final = "_hepm_"
 """How names begin that the translation gives to relationships without one."""
 
 MOST_HOPS: Final = 30
+
+_ONE_FOR_SEVERAL: Final = {LESSON: LESSONS}
+"""A label that stands for several of the engine's."""
+
+_INSTEAD_OF: Final = {RETIRED: "say {live: false} or WHERE NOT l.live", "Start": "say {name: '<START>'}"}
+"""What to write for labels that only Neo4j has."""
 
 Expression: TypeAlias = Callable[[Sequence[Token]], str]
 
@@ -29,12 +35,22 @@ def outside(part: str, instead: str = "run it on a store in Neo4j") -> QueryErro
 
 @dataclass(slots=True)
 class Relationship:
-    """One relationship pattern: its name, the types it may have (none: all), and whether its length varies."""
+    """One relationship pattern.
+
+    Attributes:
+        types: Those it may have; none: all.
+        least: Its least length, where that varies; else None.
+    """
 
     name: str
     types: tuple[str, ...]
-    varies: bool
+    least: int | None
     named: bool
+
+    @property
+    def varies(self) -> bool:
+        """Whether its length does."""
+        return self.least is not None
 
     def may_be(self, other: Relationship) -> bool:
         """Whether both may match the same relationship."""
@@ -50,6 +66,7 @@ class Pattern:
         distinct: Conditions that keep relationships apart.
         paths: Names of paths.
         names: Names of nodes, relationships and paths.
+        bound: Those of them that a clause before has bound, with the labels that they may have.
     """
 
     text: str = ""
@@ -57,6 +74,7 @@ class Pattern:
     relationships: list[Relationship] = field(default_factory=list[Relationship])
     paths: list[str] = field(default_factory=list[str])
     names: set[str] = field(default_factory=set[str])
+    bound: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     shortest: bool = False
 
 
@@ -73,9 +91,11 @@ class PatternReader:
     def read(self, tokens: Sequence[Token]) -> Pattern:
         """All patterns of one MATCH, separated by commas."""
         found = Pattern()
+        before = dict(self.labels)
         parts = split_at(tokens, ",")
         texts = [self._path(part, found, alone=len(parts) == 1) for part in parts]
         found.names.update(found.paths, (one.name.strip("`") for one in found.relationships))
+        found.bound = {name: labels for name, labels in before.items() if name in found.names}
         self.variables |= found.names
         found.text = ", ".join(texts)
         for one, other in combinations(found.relationships, 2):
@@ -129,24 +149,44 @@ class PatternReader:
     def _node(self, inner: Sequence[Token], found: Pattern) -> tuple[str, str]:
         """A node's text, and the name under which its labels are known."""
         name, rest = _name(inner)
-        labels, rest = _labels(rest, known=tuple(NODES), what="label")
+        labels, rest = _labels(rest, known=(*NODES, LESSON), what="label")
+        labels = tuple(dict.fromkeys(one for label in labels for one in _ONE_FOR_SEVERAL.get(label, (label,))))
         key = name.strip("`") or next(self._names)
         found.names.add(key)
         self.labels[key] = frozenset(labels or NODES) & self.labels.get(key, frozenset(NODES))
-        return f"({name}{':' + '|'.join(labels) if labels else ''}{self._properties(rest)})", key
+        return f"({name}{_alternatives(labels)}{self._properties(rest)})", key
 
     def _check_ends(self, relationship: Relationship, source: str, target: str) -> None:
         """Refuse what cannot be: where OPTIONAL or EXISTS asks for it, the engine finds rows that are not there."""
+        types = [RELATIONSHIPS[name] for name in relationship.types or RELATIONSHIPS]
         if relationship.varies:
-            return
-        ends = [RELATIONSHIPS[name][:2] for name in relationship.types or RELATIONSHIPS]
-        fit = [(a, b) for a, b in ends if a in self.labels[source] and b in self.labels[target]]
+            leaving = frozenset(label for one in types for label in one.sources)
+            entered = frozenset(label for one in types for label in one.targets)
+            if relationship.least == 0:
+                self._check_standing_still(relationship, self.labels[source] & self.labels[target], leaving & entered)
+                return
+            fit = [(a, b) for a in leaving & self.labels[source] for b in entered & self.labels[target]]
+        else:
+            ends = [pair for one in types for pair in one.ends()]
+            fit = [(a, b) for a, b in ends if a in self.labels[source] and b in self.labels[target]]
         if not fit:
-            types = " or ".join(relationship.types) or "relationship"
-            model = ", ".join(f"(:{a})-[:{name}]->(:{b})" for name, (a, b, _) in RELATIONSHIPS.items())
-            raise QueryError(f"no {types} leads there, so that the pattern matches nothing: the graph has {model}.")
+            names = " or ".join(relationship.types) or "relationship"
+            model = ", ".join(
+                f"(:{'|'.join(one.sources)})-[:{name}]->(:{'|'.join(one.targets)})"
+                for name, one in RELATIONSHIPS.items()
+            )
+            raise QueryError(f"no {names} leads there, so that the pattern matches nothing: the graph has {model}.")
         self.labels[source] = frozenset(a for a, _ in fit)
         self.labels[target] = frozenset(b for _, b in fit)
+
+    @staticmethod
+    def _check_standing_still(relationship: Relationship, asked: frozenset[str], known: frozenset[str]) -> None:
+        """Of nodes that no such relationship leaves, the engine does not find the way of no length."""
+        if asked - known:
+            raise outside(
+                f"length 0 at nodes without {' or '.join(relationship.types) or 'such a relationship'}",
+                f"give the first one a label: {' or '.join(sorted(known)) or 'there is none'}",
+            )
 
     def _relationship(self, tokens: Sequence[Token], at: int, found: Pattern) -> tuple[str, int]:
         backwards = tokens[at].is_sign("<")
@@ -169,12 +209,11 @@ class PatternReader:
     def _details(self, inner: Sequence[Token], found: Pattern) -> str:
         name, rest = _name(inner)
         types, rest = _labels(rest, known=tuple(RELATIONSHIPS), what="relationship type")
-        length, rest = _length(rest, shortest=found.shortest)
+        length, least, rest = _length(rest, shortest=found.shortest)
         if found.shortest and not length:
             raise outside("allShortestPaths over a single relationship", "give it a length like *..4")
-        found.relationships.append(Relationship(name or next(self._names), types, bool(length), bool(name)))
-        types_text = ":" + "|".join(types) if types else ""
-        return f"{found.relationships[-1].name}{types_text}{length}{self._properties(rest)}"
+        found.relationships.append(Relationship(name or next(self._names), types, least, bool(name)))
+        return f"{found.relationships[-1].name}{_alternatives(types)}{length}{self._properties(rest)}"
 
     def _properties(self, rest: Sequence[Token]) -> str:
         if not rest:
@@ -192,12 +231,18 @@ def _name(inner: Sequence[Token]) -> tuple[str, Sequence[Token]]:
     return (written(inner[0]), inner[1:]) if inner and inner[0].is_name else ("", inner)
 
 
+def _alternatives(names: Sequence[str]) -> str:
+    return ":" + "|".join(f"`{name}`" for name in names) if names else ""
+
+
 def _labels(rest: Sequence[Token], *, known: tuple[str, ...], what: str) -> tuple[tuple[str, ...], Sequence[Token]]:
     labels: list[str] = []
     while len(rest) > 1 and rest[0].is_sign(":", "|") and (labels or rest[0].is_sign(":")):
         if rest[0].is_sign(":") and labels:
-            raise outside("a node with two labels", "nodes of the model have one")
+            raise outside("a node with two labels", "name that of its kind")
         step = 2 if len(rest) > 2 and rest[0].is_sign("|") and rest[1].is_sign(":") else 1
+        if rest[step].text in _INSTEAD_OF:
+            raise outside(f"the label {rest[step].text}", _INSTEAD_OF[rest[step].text])
         if rest[step].text not in known or not rest[step].is_name:
             raise QueryError(
                 f"there is no {what} {rest[step].text!r} in the embedded engine: it has {', '.join(known)}."
@@ -207,9 +252,9 @@ def _labels(rest: Sequence[Token], *, known: tuple[str, ...], what: str) -> tupl
     return tuple(labels), rest
 
 
-def _length(rest: Sequence[Token], *, shortest: bool) -> tuple[str, Sequence[Token]]:
+def _length(rest: Sequence[Token], *, shortest: bool) -> tuple[str, int | None, Sequence[Token]]:
     if not rest or not rest[0].is_sign("*"):
-        return "", rest
+        return "", None, rest
     end = next((i for i, token in enumerate(rest) if token.is_sign("{")), len(rest))
     parts = "".join(token.text for token in rest[1:end])
     low, dots, high = parts.partition("..")
@@ -218,7 +263,7 @@ def _length(rest: Sequence[Token], *, shortest: bool) -> tuple[str, Sequence[Tok
         raise outside("a pattern without an end", f"give it a length like *1..4, {MOST_HOPS} at most")
     if shortest and int(low) > 1:
         raise outside("allShortestPaths with a least length", "leave it out")
-    return f"* {'ALL SHORTEST' if shortest else 'TRAIL'} {low}..{high}", rest[end:]
+    return f"* {'ALL SHORTEST' if shortest else 'TRAIL'} {low}..{high}", int(low), rest[end:]
 
 
 def _inside_shortest(tokens: Sequence[Token], *, alone: bool) -> list[Token]:

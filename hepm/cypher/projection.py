@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeAlias
 
-from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType
+from hepm.cypher.model import NODES, RELATIONSHIPS, TABLES, PropertyType, Table, properties_of
 from hepm.cypher.patterns import MADE
 from hepm.cypher.portable import Portable, translate
 from hepm.cypher.result import Result, from_ladybug
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """Raised when the tables change, so that no older copy is taken for a new one."""
 
 MEMORY_BYTES: Final = 1 << 30
@@ -40,8 +40,10 @@ _TYPES: Final[Mapping[PropertyType, tuple[str, str]]] = {
     "strings": ("STRING[]", "STRING"),
 }
 
-Tables = Callable[[], Iterable[tuple[str, Iterable[Sequence[object]]]]]
-"""Every table of the model by name with its rows, as `hepm.graph.model_rows.ModelRows` gives them."""
+Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
+"""Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
+
+Tables: TypeAlias = Callable[[], Rows]
 
 
 class Projection:
@@ -160,18 +162,19 @@ def _sweep(folder: Path, name: str) -> None:
                 file.unlink()
 
 
-def _fill(file: Path, scratch: Path, tables: Iterable[tuple[str, Iterable[Sequence[object]]]]) -> None:
+def _fill(file: Path, scratch: Path, tables: Rows) -> None:
     engine = _engine()
     database = engine.Database(file, buffer_pool_size=MEMORY_BYTES)
     connection = engine.Connection(database)
     try:
         for statement in _schema():
             connection.execute(statement)
-        written: dict[str, tuple[Path, bool]] = {}
-        for number, (name, rows) in enumerate(tables):
-            written[name] = (path := scratch / f"{number}.csv"), _write_rows(path, rows)
-        for name in (*NODES, *RELATIONSHIPS):  # relationships find their nodes there
-            connection.execute(_copy(name, *written[name]))
+        held_empty: dict[Table, bool] = {}
+        for table, rows in tables:
+            held_empty[table] = _write_rows(_file_of(table, scratch), rows) or held_empty.get(table, False)
+        for table in TABLES:  # relationships find their nodes there
+            if table in held_empty:
+                connection.execute(_copy(table, _file_of(table, scratch), held_empty[table]))
         connection.execute("CHECKPOINT")
     finally:
         connection.close()
@@ -181,18 +184,21 @@ def _fill(file: Path, scratch: Path, tables: Iterable[tuple[str, Iterable[Sequen
 def _schema() -> Iterator[str]:
     for label, table in NODES.items():
         columns = "".join(f", `{name}` {_TYPES[kind][0]}" for name, kind in table.items())
-        yield f"CREATE NODE TABLE {label}(pk INT64 PRIMARY KEY{columns})"
-    for name, (source, target, table) in RELATIONSHIPS.items():
-        columns = "".join(f", `{column}` {_TYPES[kind][0]}" for column, kind in table.items())
-        yield f"CREATE REL TABLE {name}(FROM {source} TO {target}{columns})"
+        yield f"CREATE NODE TABLE `{label}`(pk INT64 PRIMARY KEY{columns})"
+    for name, relationship in RELATIONSHIPS.items():
+        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in relationship.ends())
+        columns = "".join(f", `{column}` {_TYPES[kind][0]}" for column, kind in relationship.properties.items())
+        yield f"CREATE REL TABLE `{name}`({ends}{columns})"
 
 
-def _copy(name: str, path: Path, holds_empty: bool) -> str:
-    ends = ("pk",) if name in NODES else ("a", "b")
-    table = NODES[name] if name in NODES else RELATIONSHIPS[name][2]
+def _file_of(table: Table, scratch: Path) -> Path:
+    return scratch / f"{'-'.join((table.name, *(table.ends or ())))}.csv"
+
+
+def _copy(table: Table, path: Path, holds_empty: bool) -> str:
     columns: list[tuple[str, PropertyType]] = []
-    columns.extend((end, "integer") for end in ends)
-    columns.extend((f"c{number}", kind) for number, kind in enumerate(table.values()))
+    columns.extend((number, "integer") for number in (("a", "b") if table.ends else ("pk",)))
+    columns.extend((f"c{number}", kind) for number, kind in enumerate(properties_of(table.name).values()))
     typed = ", ".join(f"{column} {_TYPES[kind][1]}" for column, kind in columns)
     split = f"string_split({{0}}, '{_END}')[2:]"
     if holds_empty:
@@ -200,14 +206,15 @@ def _copy(name: str, path: Path, holds_empty: bool) -> str:
     returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in columns)
     where = str(path).replace("\\", "\\\\").replace("'", "\\'")
     options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
-    return f"COPY {name} FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned})"
+    ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
+    return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
 
 
 def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
-    """Write a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
+    """Add to a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
     cells = _Cells()
     rows = iter(rows)
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("a", encoding="utf-8", newline="") as file:
         while part := list(islice(rows, 1000)):
             _write_part(file, part, cells)
     return cells.held_empty

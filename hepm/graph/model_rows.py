@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+from hepm.cypher.model import Table
 from hepm.graph.delta import INVERSE_STEPS_UNIT, Run
+from hepm.graph.lesson_rows import LessonTables
 from hepm.graph.store import StateRow, Store
 from hepm.types import ToolName
 
@@ -41,17 +43,21 @@ class ModelRows:
         self._took: list[Row] = []
         self._told: defaultdict[tuple[int, int], list[tuple[int, float, str]]] = defaultdict(list)
         self._namespaces = store.namespaces()
+        self._lessons = LessonTables(store)
 
-    def tables(self) -> Iterator[tuple[str, Iterable[Row]]]:
-        """Each table's name with its rows."""
-        yield "State", self._states()
-        yield "Trajectory", self._trajectories()
+    def tables(self) -> Iterator[tuple[Table, Iterable[Row]]]:
+        """Tables with their rows; one may come in parts."""
+        for namespace in self._namespaces:
+            yield from self._lessons.nodes(namespace)
+        yield Table("State"), self._states()
+        yield Table("Trajectory"), self._trajectories()
         edges = list(self._edges())
-        yield "Tool", self._all_tools()
-        yield "NEXT", edges
-        yield "AFTER", self._after
-        yield "BEFORE", self._before
-        yield "TOOK", self._took
+        yield Table("Tool"), self._all_tools()
+        yield Table("NEXT", ("Tool", "Tool")), edges
+        yield Table("AFTER", ("State", "Tool")), self._after
+        yield Table("BEFORE", ("State", "Tool")), self._before
+        yield Table("TOOK", ("Trajectory", "Tool")), self._took
+        yield from self._lessons.relationships(self._tools)
 
     def _tool(self, namespace: str, name: ToolName) -> int:
         return self._tools.setdefault((namespace, name), len(self._tools))
@@ -88,6 +94,7 @@ class ModelRows:
                     run.success, run.reward, run.steps, run.ended_at, day_of(run.ended_at), run.called, counted,
                     run.said, run.record,
                 )  # fmt: skip
+                self._lessons.meet(namespace, run.id, number)
                 number += 1
 
     def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:

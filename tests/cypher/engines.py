@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,18 @@ from typing import Any
 import neo4j
 
 from hepm.cypher.guard import ask_server
-from hepm.cypher.model import NODES, RELATIONSHIPS, properties_of
+from hepm.cypher.model import LESSON, LESSONS, NODES, RETIRED, TABLES, Table, properties_of
 from hepm.cypher.projection import Projection
 from hepm.cypher.result import Result
 
 Rows = list[tuple[Any, ...]]
-Tables = list[tuple[str, Rows]]
+Tables = list[tuple[Table, Rows]]
+
+
+def table(name: str) -> Table:
+    """The one table of a name."""
+    (found,) = (one for one in TABLES if one.name == name)
+    return found
 
 
 def fresh(name: str) -> str:
@@ -23,22 +30,41 @@ def fresh(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:12]}"
 
 
-def load_server(driver: neo4j.Driver, database: str, tables: Iterable[tuple[str, Iterable[Sequence[object]]]]) -> None:
+def node(label: str, number: int, **values: object) -> tuple[Any, ...]:
+    """A row of a node; what is not given is nothing of its type."""
+    nothing = {"string": "", "integer": 0, "float": 0.0, "boolean": True, "strings": ()}
+    return (number, *(values.get(name, nothing[kind]) for name, kind in NODES[label].items()))
+
+
+def load_server(
+    driver: neo4j.Driver, database: str, tables: Iterable[tuple[Table, Iterable[Sequence[object]]]]
+) -> None:
     """Write rows of the graph model by plain statements, as hepm's own store does not."""
-    found = {name: [tuple(row) for row in rows] for name, rows in tables}
+    found: dict[Table, Rows] = defaultdict(list)
+    for one, rows in tables:
+        found[one].extend(tuple(row) for row in rows)
     ids: dict[str, dict[int, str]] = {}
     for label in NODES:
-        rows = [{"pk": row[0], "p": _properties(label, row[1:])} for row in found.get(label, ())]
+        rows = [{"pk": row[0], "p": _properties(label, row[1:])} for row in found[Table(label)]]
         text = f"UNWIND $rows AS row CREATE (n:{label}) SET n = row.p RETURN row.pk AS pk, elementId(n) AS id"
         ids[label] = {r["pk"]: r["id"] for part in _parts(rows) for r in _run(driver, database, text, part)}
-    for name, (source, target, _) in RELATIONSHIPS.items():
+        if label in LESSONS:
+            more = (
+                f"MATCH (n:{label}) WHERE elementId(n) IN $rows SET n:{LESSON} WITH n WHERE NOT n.live SET n:{RETIRED}"
+            )
+            for part in _parts(list(ids[label].values())):
+                _run(driver, database, more, part)
+    for one in TABLES:
+        if one.ends is None:
+            continue
+        source, target = one.ends
         rows = [
-            {"a": ids[source][row[0]], "b": ids[target][row[1]], "p": _properties(name, row[2:])}
-            for row in found.get(name, ())
+            {"a": ids[source][row[0]], "b": ids[target][row[1]], "p": _properties(one.name, row[2:])}
+            for row in found[one]
         ]
         text = (
             "UNWIND $rows AS row MATCH (a) WHERE elementId(a) = row.a MATCH (b) WHERE elementId(b) = row.b "
-            f"CREATE (a)-[r:{name}]->(b) SET r = row.p"
+            f"CREATE (a)-[r:{one.name}]->(b) SET r = row.p"
         )
         for part in _parts(rows):
             _run(driver, database, text, part)

@@ -1,4 +1,4 @@
-"""Small random graphs, and what queries on them must answer, worked out in plain Python."""
+"""Small random graphs with lessons on them, and what queries on them must answer, worked out in plain Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cypher.engines import Rows, Tables
+from hepm.cypher.model import Table
+from tests.cypher.engines import Rows, Tables, node, table
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,18 @@ class Edge:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """An experience or a principle: the tools it is about, and the experiences before it that it evolved from."""
+
+    id: str
+    label: str
+    live: bool
+    uses: int
+    about: tuple[str, ...]
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Graph:
     """Tools with NEXT between them, and states beside them. Some tools lead nowhere, some to themselves."""
 
@@ -31,6 +44,7 @@ class Graph:
     calls: dict[str, int]
     edges: tuple[Edge, ...]
     states: tuple[tuple[str, str, bool, int], ...]
+    lessons: tuple[Lesson, ...]
 
     def leaving(self, tool: str) -> list[Edge]:
         return [edge for edge in self.edges if edge.source == tool]
@@ -58,7 +72,19 @@ def random_graph(namespace: str, seed: int) -> Graph:
         (chance.choice(tools), chance.choice(tools), chance.random() < 0.6, chance.randint(1, 4))
         for _ in range(chance.randint(0, 5))
     ]
-    return Graph(namespace, {tool: chance.randint(-3, 9) for tool in tools}, tuple(edges), tuple(states))
+    calls = {tool: chance.randint(-3, 9) for tool in tools}
+    return Graph(namespace, calls, tuple(edges), tuple(states), tuple(_random_lessons(tools, chance)))
+
+
+def _random_lessons(tools: list[str], chance: random.Random) -> Iterator[Lesson]:
+    before: list[str] = []
+    for number in range(chance.randint(0, 7)):
+        label = chance.choice(["Experience", "Experience", "Principle"])
+        parents = [name for name in before if label == "Experience" and chance.random() < 0.4]
+        about = tuple(tool for tool in tools if chance.random() < 0.4)
+        yield Lesson(f"l{number}", label, chance.random() < 0.7, chance.randint(0, 4), about, tuple(parents))
+        if label == "Experience":
+            before.append(f"l{number}")
 
 
 def tables_of(graphs: list[Graph]) -> Tables:
@@ -78,7 +104,24 @@ def tables_of(graphs: list[Graph]) -> Tables:
             )
             rows["AFTER"].append((key, numbers[after]))
             rows["BEFORE"].append((key, numbers[before]))
-    return [(name, rows[name]) for name in ("Tool", "State", "Trajectory", "NEXT", "AFTER", "BEFORE", "TOOK")]
+    lessons = [found for graph in graphs for found in _lesson_rows(graph, rows)]
+    return [*lessons, *((table(name), rows[name]) for name in ("Tool", "State", "NEXT", "AFTER", "BEFORE"))]
+
+
+def _lesson_rows(graph: Graph, rows: dict[str, Rows]) -> Iterator[tuple[Table, Rows]]:
+    """A graph's lessons, numbered behind those of the graphs before it; a table comes in one part a graph."""
+    tools = {row[2]: row[0] for row in rows["Tool"] if row[1] == graph.namespace}
+    numbers: dict[str, int] = {}
+    for one in graph.lessons:
+        key = numbers[one.id] = len(rows[one.label])
+        told = {"namespace": graph.namespace, "id": one.id, "live": one.live, "uses": one.uses}
+        rows[one.label].append(row := node(one.label, key, **told))
+        yield Table(one.label), [row]
+        yield Table("ABOUT", (one.label, "Tool")), [(key, tools[tool]) for tool in one.about]
+        yield (
+            Table("EVOLVED_FROM", ("Experience", "Experience")),
+            [(key, numbers[parent], f"from {parent}") for parent in one.parents],
+        )
 
 
 def two_steps(g: Graph) -> list[tuple[Any, ...]]:
@@ -214,7 +257,47 @@ def lists(g: Graph) -> list[tuple[Any, ...]]:
     return found
 
 
+def lessons_about(g: Graph) -> list[tuple[Any, ...]]:
+    return [(one.id, one.live, tool, g.calls[tool]) for one in g.lessons for tool in one.about]
+
+
+def tools_with_lessons(g: Graph) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for tool in g.calls:
+        here = [one for one in g.lessons if tool in one.about]
+        principle = any(one.label == "Principle" for one in here)
+        found.append((tool, sum(one.live for one in here), sum(one.uses for one in here), principle))
+    return found
+
+
+def families(g: Graph) -> list[tuple[Any, ...]]:
+    by_id = {one.id: one for one in g.lessons}
+    ways = [[one.id] for one in g.lessons if one.label == "Experience"]
+    found: list[tuple[Any, ...]] = []
+    while ways:
+        way = ways.pop()
+        found.append((way, [f"from {name}" for name in way[1:]]))
+        ways += [[*way, parent] for parent in by_id[way[-1]].parents]
+    return found
+
+
+def told_twice(g: Graph) -> list[tuple[Any, ...]]:
+    return [
+        (a.id, b.id, tool)
+        for a in g.lessons for b in g.lessons for tool in a.about
+        if a.label == "Principle" and b.label == "Experience" and tool in b.about and a.uses < b.uses
+    ]  # fmt: skip
+
+
 QUERIES = {
+    lessons_about: """MATCH (l:Lesson {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, l.live, t.name, t.calls""",
+    tools_with_lessons: """MATCH (t:Tool {namespace: $namespace}) OPTIONAL MATCH (l:Lesson)-[:ABOUT]->(t)
+        RETURN t.name, sum(CASE WHEN l.live THEN 1 ELSE 0 END) AS live, sum(l.uses) AS uses,
+               EXISTS { (:Principle)-[:ABOUT]->(t) } AS ruled""",
+    families: """MATCH p = (l:Experience {namespace: $namespace})-[way:EVOLVED_FROM*0..8]->(m:Lesson)
+        RETURN [n IN nodes(p) | n.id] AS line, [r IN way | r.operator] AS operators""",
+    told_twice: """MATCH (p:Principle {namespace: $namespace})-[:ABOUT]->(t:Tool)<-[:ABOUT]-(e:Experience)
+        WHERE p.uses < e.uses RETURN p.id, e.id, t.name""",
     two_steps: "MATCH (a:Tool {namespace: $namespace})-[:NEXT]->(b)-[:NEXT]->(c) RETURN a.name, b.name, c.name",
     trails_1_3: """MATCH p = (a:Tool {namespace: $namespace})-[:NEXT*1..3]->(b:Tool)
         WITH [n IN nodes(p) | n.name] AS way, [r IN relationships(p) | r.support] AS supports, length(p) AS steps

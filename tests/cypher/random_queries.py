@@ -1,4 +1,4 @@
-"""Random queries over tools, edges and runs, each of a kind that both engines can be asked."""
+"""Random queries over tools, edges, runs and lessons, each of a kind that both engines can be asked."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ SHAPES: Final = {
         "MATCH (j:Trajectory {namespace: $namespace})-[:TOOK]->(t:Tool) {optional} (t)-[r:NEXT]->(u:Tool)",
         "jtru",
     ),
+    "learned": (
+        "MATCH (j:Trajectory {namespace: $namespace}) {optional} (j)<-[w:FROM]-(l:Lesson)",
+        "jlw",
+    ),
+    "lesson": ("MATCH (l:Lesson {namespace: $namespace}) {optional} (l)-[:ABOUT]->(t)", "lt"),
 }
 """Patterns by name, with the variables that they bind."""
 
@@ -56,7 +61,16 @@ class QueryMaker:
         part = depth - 1
         if depth <= 0:
             return self._fit(
-                "t.calls", "r.support", "r.failures", "2", "$i", "size(j.tools)", "j.steps", "size(t.name)"
+                "t.calls",
+                "r.support",
+                "r.failures",
+                "2",
+                "$i",
+                "size(j.tools)",
+                "j.steps",
+                "size(t.name)",
+                "l.uses",
+                "size(l.runs)",
             )
         return self._one(
             lambda: self.integer(0),
@@ -70,7 +84,7 @@ class QueryMaker:
     def decimal(self, depth: int) -> str:
         part = depth - 1
         if depth <= 0:
-            return self._fit("r.weight", "j.reward", "0.5", "$f")
+            return self._fit("r.weight", "j.reward", "l.score", "w.reward", "0.5", "$f")
         other = self._one(self.integer, self.decimal)(part)
         return self._one(
             lambda: self.decimal(0),
@@ -84,7 +98,9 @@ class QueryMaker:
     def text(self, depth: int) -> str:
         part = depth - 1
         if depth <= 0:
-            return self._fit("t.name", "u.name", "j.task", "j.day", "j.environment", "'x'", "$s")
+            return self._fit(
+                "t.name", "u.name", "j.task", "j.day", "j.environment", "l.text", "l.zone", "l.kind", "'x'", "$s"
+            )
         return self._one(
             lambda: self.text(0),
             lambda: f"({self.text(part)} + {self.text(part)})",
@@ -98,7 +114,7 @@ class QueryMaker:
     def list(self, depth: int) -> str:
         part = depth - 1
         if depth <= 0:
-            return self._fit("j.tools", "['a', 'b']", "$l")
+            return self._fit("j.tools", "l.runs", "['a', 'b']", "$l")
         condition = f"x {self._one('<>', '<', '=')} {self._one('$s', repr('b'))}"
         return self._one(
             lambda: self.list(0),
@@ -110,7 +126,10 @@ class QueryMaker:
     def test(self, depth: int) -> str:
         part = depth - 1
         if depth <= 0:
-            return self._fit("j.success", "r.support > 2", "j.day IS NULL", "j.reward IS NOT NULL", "true", "$i = 3")
+            return self._fit(
+                "j.success", "r.support > 2", "j.day IS NULL", "j.reward IS NOT NULL", "true", "$i = 3",
+                "l.live", "w.words", "l.zone IS NULL", "'Retired' IN labels(l)",
+            )  # fmt: skip
         number = self._one(self.integer, self.decimal)(part)
         comparison = self._one("<", "=", "<>", "STARTS WITH", "CONTAINS", "ENDS WITH")
         return self._one(
@@ -126,6 +145,9 @@ class QueryMaker:
                 "EXISTS { (t)-[:NEXT]->(t) }",
                 "EXISTS { MATCH (t)<-[:AFTER]-(s:State) WHERE s.success }",
                 "COUNT { (t)-[q:NEXT]->() WHERE q.support > 1 } > 1",
+                "EXISTS { (l)-[:EVOLVED_FROM]->(:Experience) }",
+                "COUNT { (:Showing)-[q:SHOWED]->(l) WHERE NOT q.success } > 0",
+                "EXISTS { (j)<-[:FROM]-(:Principle) }",
                 "1 = 1",
             ),
         )()
@@ -145,4 +167,4 @@ class QueryMaker:
 
     def _fit(self, *parts: str) -> str:
         """One of those whose variables the pattern binds."""
-        return self._one(*(p for p in parts if set(re.findall(r"\b([truj])\b(?=[.)])", p)) <= set(self._names)))
+        return self._one(*(p for p in parts if set(re.findall(r"\b([trujlw])\b(?=[.)])", p)) <= set(self._names)))

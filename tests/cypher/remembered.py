@@ -1,4 +1,7 @@
-"""A small memory of a shop: two models, three months, a loop, a retry, parallel calls, a run without an outcome."""
+"""A small memory of a shop: two models, three months, a loop, a retry, parallel calls, a run without an outcome.
+
+And what was learned there: lessons of every kind, evolved, merged, retired, shown, credited and in dispute.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hepm import Tool, ToolCall, Trajectory, Turn
+from hepm.experience.lessons import Conditions, Experience, Notes, Principle, Stage, Zone
+from hepm.graph.lessons.rows import Parent, Source, Triple
+from hepm.graph.lessons.store import LessonChange
+from hepm.graph.store import Store
 from tests.runs import trajectory
 
 WAYS = {
@@ -22,8 +29,12 @@ def _ended(month: int, day: int) -> float:
     return datetime(2026, month, day, tzinfo=UTC).timestamp()
 
 
+USERS = {"r1": "ann", "r3": "ann", "r5": "ann", "r2": "bob"}
+
+
 def _run(name: str, way: str, *, success: bool | None, model: str, month: int | None, task: str) -> Trajectory:
-    made = trajectory(name, *WAYS[way], success=success, task=task, goal=f"Please {way} order {task}.")
+    user = USERS.get(name, "")
+    made = trajectory(name, *WAYS[way], success=success, task=task, user=user, goal=f"Please {way} order {task}.")
     ended_at = None if month is None else _ended(month, 1 + len(name))
     return replace(made, model=model, ended_at=ended_at, source="runs.json")
 
@@ -45,6 +56,98 @@ def shop() -> list[Trajectory]:
     runs[4] = replace(runs[4], turns=(*runs[4].turns[:2], failed, *runs[4].turns[2:]))
     runs[0] = replace(runs[0], tools=(Tool("never_called", "Nobody calls this."), Tool("get_order", "Looks it up.")))
     return runs
+
+
+def _experience(lesson: str, zone: Zone, stage: Stage, *runs: str, tools: tuple[str, ...], place: str = "shop"):
+    return Experience(
+        situation=f'In {place}. User: "{lesson.lower()}"',
+        action="Called get_order(order_id).",
+        outcome="It ended.",
+        lesson=lesson,
+        zone=zone,
+        stage=stage,
+        reward={"golden": 1.0, "warning": 0.0, "preference": 0.5}[zone],
+        conditions=Conditions((place,) if place else (), 1, 2, ("no tool was called yet",)),
+        sources=tuple(Source(run, 1.0, words=not number) for number, run in enumerate(runs)),
+        tools=tools,
+    )
+
+
+def _evolved(lesson: str, operator: str, *parents: Experience) -> Experience:
+    child = replace(
+        _experience(lesson, "golden", "exploration", tools=("get_order",)),
+        parents=tuple(Parent(parent.id, operator) for parent in parents),
+        generation=1 + max(parent.generation for parent in parents),
+    )
+    return replace(child, sources=tuple(s._replace(words=False) for p in parents for s in p.sources))
+
+
+LOOK = _experience("Look the order up first.", "golden", "exploration", "r1", "r2", tools=("find_user", "get_order"))
+GIVE_UP = _experience("Cancelling lost it.", "warning", "verification", "r5", tools=("get_order", "cancel_order"))
+ANYWHERE = _experience("Both at once saves a turn.", "preference", "completion", "r4", tools=("get_order",), place="")
+LOOK_TWICE = _evolved("Look the order up, then the product.", "mutation", LOOK)
+LOOK_WELL = _evolved("Look up, and never cancel.", "crossover", LOOK_TWICE, GIVE_UP)
+FROM_ELSEWHERE = _experience("Taught in another store.", "golden", "completion", "not-here", tools=("find_user",))
+
+RETURN = Principle(
+    "guiding",
+    "In shop, after get_order, calling return_items rather than cancel_order led to success.",
+    (Triple("get_order", "followed_by", "return_items"), Triple("cancel_order", "fails_after", "get_order")),
+    (Source("r1", 1.0), Source("r3", 1.0, words=False)),
+    ("return_items", "cancel_order", "get_order"),
+    ("shop",),
+)
+GO_ON = Principle(
+    "guiding",
+    "In shop, find_user, then get_order led to success.",
+    (Triple("find_user", "followed_by", "get_order"),),
+    (Source("r2", 1.0),),
+    ("find_user", "get_order"),
+    ("shop",),
+)
+DO_NOT_RETURN = Principle(
+    "cautionary",
+    "In shop, after get_order, return_items gave an error and the run ended in failure.",
+    (Triple("return_items", "fails_after", "get_order"),),
+    (Source("r6", 0.0),),
+    ("return_items", "get_order"),
+    ("shop",),
+)
+PRUNED = Principle(
+    "cautionary",
+    "In shop, after find_user, get_order gave an error and the run ended in failure.",
+    (Triple("get_order", "fails_after", "find_user"),),
+    (Source("r5", 0.0),),
+    ("get_order",),
+    ("shop",),
+)
+NOTES = (
+    Notes("ann", "- answers in one line", 1, session="r1"),
+    Notes("ann", "- answers in one line\n- no small talk", 2, session="r3"),
+    Notes("bob", "- the order before the price", 1, session="not-here"),
+)
+
+
+def learn(store: Store, namespace: str) -> None:
+    """Put the lessons, show some, and let runs end; the same in every store."""
+    lessons = store.lessons
+    for experiences in ((LOOK, GIVE_UP, ANYWHERE), (LOOK_TWICE,), (LOOK_WELL,)):
+        evolution = f"evolution-{experiences[0].generation}" if experiences[0].generation else ""
+        rows = [one.row(made_by=evolution) for one in experiences]
+        lessons.change(LessonChange(put=rows), {}, namespace=namespace)
+    principles = [one.row() for one in (RETURN, GO_ON, DO_NOT_RETURN, PRUNED)]
+    lessons.change(LessonChange(put=principles), {}, namespace=namespace)
+    for notes in NOTES:
+        lessons.change(LessonChange(put=[notes.row()], imported=True), {}, namespace=namespace)
+    lessons.change(LessonChange(put=[FROM_ELSEWHERE.row()], imported=True), {}, namespace=namespace)
+    lessons.change(LessonChange(retire={LOOK.id: "superseded"}, by="evolution-1"), {}, namespace=namespace)
+    lessons.change(LessonChange(retire={PRUNED.id: "pruned"}), {}, namespace=namespace)
+    lessons.show("r3", [LOOK_TWICE.id, RETURN.id], namespace=namespace)
+    lessons.show("r5", [LOOK_TWICE.id, GIVE_UP.id, DO_NOT_RETURN.id], namespace=namespace)
+    lessons.show("r6", [GIVE_UP.id, RETURN.id], namespace=namespace)
+    lessons.show("under way", [GO_ON.id, RETURN.id], namespace=namespace)
+    lessons.show("elsewhere", [RETURN.id], namespace=namespace)
+    lessons.settle({"elsewhere": True, "told before": False}, namespace=namespace)
 
 
 VALUES = {

@@ -61,3 +61,5 @@ def test_the_random_graphs_hold_what_tells_the_engines_apart(graphs: list[Graph]
     assert sum(any(e.source == e.target for e in graph.edges) for graph in graphs) > 50
     assert sum(len(list(graph.trails(next(iter(graph.calls)), 3, 3))) > 10 for graph in graphs) > 5
     assert sum(not graph.edges for graph in graphs) > 5
+    assert sum(any(len(one.parents) > 1 for one in graph.lessons) for graph in graphs) > 20
+    assert sum(not graph.lessons for graph in graphs) > 5

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +18,14 @@ from hepm import Memory
 from hepm.cypher.projection import open_projection
 from hepm.cypher.result import Result
 from hepm.errors import StoreError
+from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.cypher_copy import FOLDER, folders_of, open_copy
 from hepm.graph.delta import Run
+from hepm.graph.lessons.rows import Source, Triple, to_record
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
+from tests.cypher.engines import table
 from tests.runs import trajectory
 
 NS = "shop"
@@ -90,6 +94,86 @@ def test_the_copy_holds_the_model_as_the_page_describes_it(file: Path):
         ("b", "a", 2),
         ("c", "a", 2),
     }
+
+
+def counted(file: Path) -> dict[str, int]:
+    return dict(ask(file, "MATCH (l:Lesson {namespace: 'shop'}) RETURN l.id, l.shown").rows)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def learned(file: Path) -> Iterator[SQLiteStore]:
+    store = SQLiteStore(file)
+    rows = [ADVICE.row(), RULE.row(), WISH.row()]
+    store.lessons.change(LessonChange(put=rows, imported=True), {}, namespace=NS)
+    yield store
+    store.close()
+
+
+ADVICE = Experience(
+    "in a shop", "called a", "well", "call a", "golden", "exploration", 1,
+    sources=(Source("r1", 1.0), Source("never stored")), tools=("a", "never called"),
+)  # fmt: skip
+RULE = Principle("guiding", "Call a.", (Triple("a", "followed_by", "a"), Triple("a", "followed_by", "a")))
+WISH = Notes("ann", "- be brief", session="r2")
+
+
+def test_the_copy_holds_lessons_as_the_page_describes_them(file: Path, learned: SQLiteStore):
+    [(advice,)] = ask(file, "MATCH (l:Experience {namespace: 'shop'}) RETURN l").rows
+    assert advice["properties"].pop("record") == to_record(ADVICE.row())
+    assert advice == {
+        "labels": ["Experience"],
+        "properties": {
+            "namespace": NS, "id": ADVICE.id, "seq": 1, "text": "in a shop\ncalled a\ncall a", "user": "",
+            "runs": ["r1", "never stored"], "tools": ["a", "never called"], "live": True, "retired": "", "made_by": "",
+            "shown": 0, "uses": 0, "successes": 0, "score": 0.5, "situation": "in a shop", "action": "called a",
+            "outcome": "well", "lesson": "call a", "zone": "golden", "stage": "exploration", "reward": 1.0,
+            "environments": [], "first_turn": 0, "last_turn": 0, "preconditions": [], "distilled_by": "extractive",
+            "generation": 0,
+        },
+    }  # fmt: skip
+    links = "MATCH (l:Lesson)-[f:FROM]->(t) RETURN l.id, t.id, f.reward, f.words ORDER BY t.id"
+    assert ask(file, links).rows == ((ADVICE.id, "r1", 1.0, True), (WISH.id, "r2", None, False))
+    assert ask(file, "MATCH (l)-[:ABOUT]->(t) RETURN l.id, t.name").rows == ((ADVICE.id, "a"),)
+    assert ask(file, "MATCH (p)-[:MENTIONS]->(c) RETURN p.id, c.name").rows == ((RULE.id, "a"),)
+    said = "MATCH (c:Concept)-[r:RELATES]->(d) RETURN c.name, r.predicate, d.name, r.principle"
+    assert ask(file, said).rows == (("a", "followed_by", "a", RULE.id),)
+    assert ask(file, "MATCH (u:User)-[:PREFERS]->(n) RETURN u.id, n.text, n.version").rows == (
+        ("ann", "- be brief", 1),
+    )
+
+
+def test_what_happens_to_lessons_alone_is_seen_too(file: Path, learned: SQLiteStore):
+    assert counted(file) == {ADVICE.id: 0, RULE.id: 0, WISH.id: 0}
+    learned.lessons.show("elsewhere", [RULE.id], namespace=NS)
+    assert counted(file)[RULE.id] == 1
+    score = "MATCH (p:Principle) RETURN p.score"
+    assert ask(file, score).rows == ((0.5,),)
+    learned.lessons.settle({"elsewhere": True}, namespace=NS)
+    assert ask(file, score).rows == ((pytest.approx(2 / 3),),)
+    learned.lessons.change(LessonChange(retire={RULE.id: "pruned"}), {}, namespace=NS)
+    assert ask(file, "MATCH (l:Lesson) WHERE NOT l.live RETURN l.retired").rows == (("pruned",),)
+    learned.lessons.forget_user("ann", namespace=NS)
+    assert ask(file, "MATCH (u:User) RETURN u.id").rows == ()
+    with Memory.open(file) as memory:
+        memory.forget(trajectory="r1", namespace=NS)
+    assert [*counted(file)] == [RULE.id]
+
+
+def test_a_store_with_lessons_and_without_runs_has_a_copy(tmp_path: Path):
+    file = tmp_path / "lessons.hepm"
+    store = SQLiteStore(file)
+    store.lessons.change(LessonChange(put=[ADVICE.row(), RULE.row()], imported=True), {}, namespace=NS)
+    store.close()
+    assert counted(file) == {ADVICE.id: 0, RULE.id: 0}
+
+
+def test_a_property_of_another_type_than_the_model_says_is_left_out(tmp_path: Path):
+    file = tmp_path / "odd.hepm"
+    store = SQLiteStore(file)
+    row = replace(RULE.row(), properties={"kind": 3, "environments": "shop", "more": True})
+    store.lessons.change(LessonChange(put=[row], imported=True), {}, namespace=NS)
+    store.close()
+    assert ask(file, "MATCH (p:Principle) RETURN p.kind, p.environments").rows == ((None, []),)
 
 
 def test_a_store_that_moved_on_is_copied_anew_and_the_old_copy_is_swept_away(file: Path):
@@ -207,13 +291,10 @@ def test_many_processes_ask_while_another_ingests(file: Path):
 BUILD = """
 import sys
 from pathlib import Path
+from hepm.cypher.model import Table
 from hepm.cypher.projection import open_projection
 def tables():
-    yield "State", []
-    yield "Trajectory", []
-    yield "Tool", ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
-    for name in ("NEXT", "AFTER", "BEFORE", "TOOK"):
-        yield name, []
+    yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
 print("building", flush=True)
 open_projection([Path(sys.argv[1])], lambda: "killed", tables)
 """
@@ -227,15 +308,11 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, afte
         process.stdout.readline()
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
-    tables = [(name, [] if name != "Tool" else [(0, NS, "t", "", "{}", 1, 0)]) for name in _names()]
+    tables = [(table("Tool"), [(0, NS, "t", "", "{}", 1, 0)])]
     whole = [path for path in tmp_path.iterdir() if not path.name.startswith("building-")]
     with open_projection([tmp_path], lambda: "after", lambda: tables) as copy:
         assert copy.ask("MATCH (t:Tool) RETURN t.name", {}).rows == (("t",),)
     assert all(not path.exists() for path in whole)
-
-
-def _names() -> list[str]:
-    return ["State", "Trajectory", "Tool", "NEXT", "AFTER", "BEFORE", "TOOK"]
 
 
 def test_what_killed_builds_left_is_removed_after_an_hour(file: Path):

@@ -11,10 +11,11 @@ import neo4j
 import pytest
 
 from hepm.cypher.guard import ask_server
+from hepm.cypher.model import Table
 from hepm.cypher.projection import Projection, open_projection
 from hepm.cypher.result import Result
 from hepm.errors import QueryError
-from tests.cypher.engines import Both, Tables, as_set, clear_server, fresh, load_server
+from tests.cypher.engines import Both, Tables, as_set, clear_server, fresh, load_server, node, table
 from tests.cypher.random_queries import SHAPES, QueryMaker
 from tests.neo4j_server import Neo4jServer
 
@@ -31,19 +32,50 @@ RUNS = [
 
 def tables() -> Tables:
     return [
-        ("Tool", [(i, NS, name, text, "{}", calls, 0) for i, (name, calls, text) in enumerate(TOOLS)]),
-        ("State", [(0, NS, 7, "knows", ("a",), ("b", "a"), True, 2, 1.5, "r0", 0)]),
+        (table("Tool"), [(i, NS, name, text, "{}", calls, 0) for i, (name, calls, text) in enumerate(TOOLS)]),
+        (table("State"), [(0, NS, 7, "knows", ("a",), ("b", "a"), True, 2, 1.5, "r0", 0)]),
         (
-            "Trajectory",
+            table("Trajectory"),
             [
                 (i, NS, name, i, env, task, "m", "", "f", success, reward, steps, None, day, tools, True, "said", "{}")
                 for i, (name, env, task, success, reward, steps, day, tools) in enumerate(RUNS)
             ],
         ),
-        ("NEXT", [(a, b, support, 1, 0, 9, weight, 0.5, 0, texts) for a, b, support, weight, texts in EDGES]),
-        ("AFTER", [(0, 0)]),
-        ("BEFORE", [(0, 1), (0, 0)]),
-        ("TOOK", [(0, 1, "a"), (2, 1, "<START>"), (3, 0, "a"), (3, 1, "a")]),
+        (table("NEXT"), [(a, b, support, 1, 0, 9, weight, 0.5, 0, texts) for a, b, support, weight, texts in EDGES]),
+        (table("AFTER"), [(0, 0)]),
+        (table("BEFORE"), [(0, 1), (0, 0)]),
+        *lessons(),
+        (table("TOOK"), [(0, 1, "a"), (2, 1, "<START>"), (3, 0, "a"), (3, 1, "a")]),
+    ]
+
+
+def lessons() -> Tables:
+    """Experiences of which one evolved from two, a principle, notes in two versions, and where they were shown."""
+    experiences = [
+        node("Experience", i, namespace=NS, id=f"e{i}", text=f"e {i}", zone=zone, live=i > 0, score=i / 4, runs=runs)
+        for i, (zone, runs) in enumerate([("golden", ("r0", "r3")), ("warning", ("r1",)), ("golden", ())])
+    ]
+    principles = [node("Principle", 0, namespace=NS, id="p0", text="p 0", kind="guiding", score=0.75, runs=("r0",))]
+    notes = [node("Notes", i, namespace=NS, id=f"n{i}", text=f"n {i}", user="ann", version=i + 1) for i in range(2)]
+    return [
+        (table("Experience"), experiences),
+        (table("Principle"), principles),
+        (table("Notes"), notes),
+        (table("User"), [(0, NS, "ann")]),
+        (table("Concept"), [(0, NS, "a"), (1, NS, "b")]),
+        (table("Showing"), [(0, NS, "r9", None), (1, NS, "r8", False)]),
+        (Table("FROM", ("Experience", "Trajectory")), [(0, 0, 1.0, True), (0, 3, None, False), (1, 1, 0.0, True)]),
+        (Table("FROM", ("Principle", "Trajectory")), [(0, 0, None, True)]),
+        (Table("FROM", ("Notes", "Trajectory")), [(0, 3, None, False)]),
+        (Table("ABOUT", ("Experience", "Tool")), [(0, 0), (0, 1), (2, 1)]),
+        (Table("ABOUT", ("Principle", "Tool")), [(0, 1)]),
+        (Table("EVOLVED_FROM", ("Experience", "Experience")), [(2, 0, "crossover"), (2, 1, "crossover")]),
+        (table("PREFERS"), [(0, 1)]),
+        (table("REVISES"), [(1, 0)]),
+        (table("MENTIONS"), [(0, 0), (0, 1)]),
+        (table("RELATES"), [(0, 1, "followed_by", "p0"), (1, 0, "fails_after", "p0")]),
+        (Table("SHOWED", ("Showing", "Experience")), [(0, 0, None), (1, 2, False)]),
+        (Table("SHOWED", ("Showing", "Principle")), [(1, 0, False)]),
     ]
 
 
@@ -55,6 +87,7 @@ def both(driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path_factory: pyte
     clear_server(driver, neo4j_server.database, [NS])
 
 
+L = "MATCH (l:Lesson {namespace: $namespace}) "
 T = "MATCH (t:Tool {namespace: $namespace}) "
 J = "MATCH (j:Trajectory {namespace: $namespace}) "
 R = "MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool) "
@@ -103,6 +136,30 @@ ALIKE = [
     T + "WHERE NOT (t)-[:NEXT]->(:Tool) RETURN t.name",
     T + "RETURN t.name, COUNT { (t)-[r:NEXT]->() WHERE r.support > 1 }, EXISTS { (t)<-[:AFTER]-(:State) }",
     R + "WHERE a.name < b.name MATCH (b)-[back:NEXT]->(a) RETURN a.name, b.name, r.support + back.support AS both",
+    # lessons
+    L + "RETURN l.id, l.text, l.zone, l.kind, l.version, l.user, l.live, l.score, l.runs, size(l.runs)",
+    L + "WHERE l.live RETURN coalesce(l.zone + ' experience', l.kind + ' principle', 'notes') AS what, count(*) AS n",
+    L + "RETURN l",
+    L + "RETURN [x IN labels(l) WHERE x = 'Lesson'] AS one, 'Retired' IN labels(l) AS retired, size(labels(l)) AS n",
+    "MATCH (n:Lesson|Tool {namespace: $namespace}) RETURN count(*)",
+    L + "OPTIONAL MATCH (l)-[:ABOUT]->(t) WHERE l.live AND l.text <> t.name RETURN l.id, t.name",
+    L + "OPTIONAL MATCH (l)-[:EVOLVED_FROM]->(m) WHERE l <> m RETURN l.id, m.id",
+    J + "MATCH (j)<-[:FROM]-(l:Lesson) RETURN j.id, l.id, all(x IN j.tools WHERE x = 'a'), [x IN j.tools | x + '!']",
+    "MATCH (l:Experience {namespace: $namespace})-[f:FROM]->(t:Trajectory) RETURN l.id, f.reward, f.words, t.id",
+    "MATCH (p:Principle {namespace: $namespace})-[:ABOUT]->(t:Tool) RETURN p.id, t.name",
+    L + "MATCH (l)-[f:FROM]->(j) RETURN l.id, f, j.id",
+    "MATCH (l {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
+    J + "OPTIONAL MATCH (j)<-[f:FROM]-(l:Lesson) RETURN j.id, l.id, f.words",
+    J + "MATCH (j)<-[:FROM]-(l:Lesson), (j)<-[:FROM]-(m:Lesson) RETURN j.id, l.id, m.id",
+    L + "WHERE NOT EXISTS { (l)-[:FROM]->(:Trajectory) } RETURN l.id",
+    T + "RETURN t.name, COUNT { (l:Lesson)-[:ABOUT]->(t) WHERE l.live }, EXISTS { (:Experience)-[:ABOUT]->(t) }",
+    "MATCH p = (l:Lesson {namespace: $namespace})-[:EVOLVED_FROM*1..4]->(m) RETURN p, length(p)",
+    "MATCH (:Lesson {namespace: $namespace})-[way:EVOLVED_FROM*0..4]->(m:Experience) RETURN m.id, size(way)",
+    "MATCH (:Experience {namespace: $namespace})-[way:EVOLVED_FROM*0..4]->(m) RETURN m.id, [r IN way | r.operator]",
+    "MATCH (:User {namespace: $namespace})-[:PREFERS]->(n)-[:REVISES*0..9]->(m) RETURN n.id, m.id, m.version",
+    "MATCH (s:Showing {namespace: $namespace})-[r:SHOWED]->(l) RETURN s.run, s.told, r.success, l.id",
+    "MATCH (c:Concept {namespace: $namespace})-[r:RELATES]->(d)<-[:MENTIONS]-(p) RETURN c.name, r, d.name, p.id",
+    "MATCH (n {namespace: $namespace})-[r:FROM|ABOUT|SHOWED]->(m) RETURN type(r), count(*)",
     # names and clauses
     T + "RETURN t.name AS t ORDER BY t",
     T + "RETURN t.calls AS `my col`, t.`name` ORDER BY `my col` SKIP 1 LIMIT $two",
@@ -212,6 +269,15 @@ def test_a_value_is_only_ever_a_value(value: str, both: Both):
         ("MATCH (t:Tool) WHERE t:Tool RETURN t", "a label in an expression"),
         ("MATCH (t:Tool) RETURN reduce(s = 0, x IN [1] | s + x)", "the function reduce()"),
         ("MATCH (t) RETURN apoc.text.join(['a'], 'b')", "the function"),
+        (J + "OPTIONAL MATCH (j)-[:TOOK]->(t) WHERE j.success IS NULL RETURN t", "may be null of 'j', bound before"),
+        (J + "WHERE EXISTS { (j)-[:TOOK]->(t) WHERE coalesce(j.success, true) } RETURN j", "may be null of 'j'"),
+        (L + "RETURN COUNT { (l)-[:ABOUT]->(t) WHERE l.zone IS NULL } AS n", "may be null of 'l'"),
+        (L + "OPTIONAL MATCH (l)-[:ABOUT]->(t) WHERE l IS NOT NULL RETURN t", "may be null of 'l'"),
+        ("MATCH (l:Retired) RETURN l", "the label Retired"),
+        ("MATCH (l:Lesson)-[:EVOLVED_FROM*0..2]->(m) RETURN m", "length 0 at nodes without EVOLVED_FROM"),
+        ("MATCH (u:User)-[:PREFERS*0..1]->(n) RETURN n", "length 0 at nodes without PREFERS"),
+        ("MATCH (l:Lesson:Experience) RETURN l", "a node with two labels"),
+        ("MATCH p = (:Tool)-[:NEXT]->(:Tool) RETURN [n IN nodes(p) | labels(n)]", "labels() of anything but"),
         ("MATCH (t:Tool) RETURN toString(t.calls)", "the function toString()"),
         ("MATCH (j:Trajectory) RETURN j.tools[0]", "an index like list[0]"),
         ("MATCH (j:Trajectory) RETURN [x IN j.tools WHERE x = j.task]", "'j' from outside"),
@@ -228,7 +294,7 @@ def test_a_value_is_only_ever_a_value(value: str, both: Both):
 )
 def test_what_lies_outside_of_the_subset_is_refused_by_name(text: str, part: str, both: Both):
     with pytest.raises(QueryError, match="outside of the Cypher that the embedded engine answers") as raised:
-        both.copy.ask(text, {})
+        both.copy.ask(text, {"namespace": NS})
     assert part in str(raised.value)
 
 
@@ -267,6 +333,9 @@ def test_what_writes_is_refused_in_a_sentence(text: str, both: Both):
         ("MATCH (t:Thing) RETURN t", "there is no label 'Thing'.*Tool, State, Trajectory"),
         ("MATCH (t)-[:LIKES]->(u) RETURN t", "there is no relationship type 'LIKES'"),
         ("MATCH (t:Tool)-[:TOOK]->(u) RETURN t", "no TOOK leads there"),
+        ("MATCH (n:Notes)-[:MENTIONS]->(c) RETURN n", "no MENTIONS leads there"),
+        ("MATCH (n:Notes)-[:EVOLVED_FROM*1..2]->(c) RETURN n", "no EVOLVED_FROM leads there"),
+        ("MATCH (l:Lesson) RETURN l.colour", "Cannot find property colour"),
         ("MATCH (t:Tool) RETURN t.colour", "Cannot find property colour"),
         ("MATCH (`_hepm_1`:Tool) RETURN 1", "call it something else"),
         ("MATCH (t:Tool) RETURN t.name RETURN 2", "ends a query"),

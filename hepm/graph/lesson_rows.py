@@ -1,0 +1,145 @@
+"""Lessons, users, concepts and showings of a store, as the rows of the graph model (docs/graph-model.md)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, cast
+
+from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
+from hepm.graph.lessons.rows import Kind, LessonRow, StoredLesson, to_record
+from hepm.graph.store import Store
+from hepm.types import ToolName
+
+Row: TypeAlias = tuple[object, ...]
+Node: TypeAlias = tuple[str, int]
+"""A label, and the node's number in its table."""
+
+_LABELS: Final[Mapping[Kind, str]] = {"experience": "Experience", "principle": "Principle", "notes": "Notes"}
+_PYTHON: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "float": float, "boolean": bool}
+
+
+class LessonTables:
+    """The tables that lessons fill, over all namespaces. Take the nodes of all of them, meet the runs, then the rest.
+
+    One namespace's lessons are held at a time; of the others only names, and who leads to whom.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._numbers: defaultdict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+        self._links: defaultdict[Table, dict[Row, None]] = defaultdict(dict)
+        self._sources: defaultdict[tuple[str, str], list[tuple[Node, float | None, bool]]] = defaultdict(list)
+        self._about: list[tuple[Node, str, ToolName]] = []
+
+    def nodes(self, namespace: str) -> Iterator[tuple[Table, Iterable[Row]]]:
+        """Nodes of one namespace."""
+        lessons = self._store.lessons.list(namespace=namespace)
+        known = {one.row.id: self._node(_LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
+        for kind, label in _LABELS.items():
+            yield Table(label), (self._lesson(namespace, one) for one in lessons if one.row.kind == kind)
+        for one in lessons:
+            self._tie(namespace, one.row, known)
+        yield Table("User"), self._users(namespace, [one.row for one in lessons if one.row.kind == "notes"], known)
+        yield Table("Concept"), self._concepts(namespace, lessons)
+        yield Table("Showing"), self._showings(namespace, known)
+
+    def meet(self, namespace: str, run: str, number: int) -> None:
+        """Tell the number of a stored run, which lessons may come from."""
+        for lesson, reward, words in self._sources.pop((namespace, run), ()):
+            self._link("FROM", lesson, ("Trajectory", number), reward, words)
+
+    def relationships(self, tools: Mapping[tuple[str, ToolName], int]) -> Iterator[tuple[Table, Iterable[Row]]]:
+        """What leads to and from lessons.
+
+        Args:
+            tools: Numbers of the tools that the graph has, by namespace and name.
+        """
+        for lesson, namespace, tool in self._about:
+            if (namespace, tool) in tools:
+                self._link("ABOUT", lesson, ("Tool", tools[namespace, tool]))
+        yield from self._links.items()
+
+    def _node(self, label: str, namespace: str, name: str) -> Node:
+        known = self._numbers[label]
+        return label, known.setdefault((namespace, name), len(known))
+
+    def _link(self, name: str, source: Node, target: Node, *properties: object) -> None:
+        if source[0] in RELATIONSHIPS[name].sources and target[0] in RELATIONSHIPS[name].targets:
+            self._links[Table(name, (source[0], target[0]))][source[1], target[1], *properties] = None
+
+    def _tie(self, namespace: str, row: LessonRow, known: Mapping[str, Node]) -> None:
+        lesson = known[row.id]
+        for source in {source.run: source for source in row.sources}.values():
+            self._sources[namespace, source.run].append((lesson, source.reward, source.words))
+        self._about.extend((lesson, namespace, tool) for tool in row.tools)
+        parents = [parent for parent in row.parents if parent.id in known]
+        if row.kind == "notes":
+            for parent in parents[:1]:
+                self._link("REVISES", lesson, known[parent.id])
+        else:
+            for parent in {parent.id: parent for parent in parents}.values():
+                self._link("EVOLVED_FROM", lesson, known[parent.id], parent.operator)
+        if row.kind == "principle":
+            self._tie_concepts(namespace, row, lesson)
+
+    def _tie_concepts(self, namespace: str, row: LessonRow, lesson: Node) -> None:
+        for subject, predicate, object in row.triples:
+            one, other = (self._node("Concept", namespace, name) for name in (subject, object))
+            self._link("MENTIONS", lesson, one)
+            self._link("MENTIONS", lesson, other)
+            self._link("RELATES", one, other, predicate, row.id)
+
+    def _users(self, namespace: str, notes: Sequence[LessonRow], known: Mapping[str, Node]) -> Iterator[Row]:
+        """Each user, who prefers the notes that no others revise."""
+        revised = {row.parents[0].id for row in notes if row.parents}
+        for row in notes:
+            if row.id not in revised:
+                self._link("PREFERS", self._node("User", namespace, row.user), known[row.id])
+        for user in sorted({row.user for row in notes}):
+            yield self._node("User", namespace, user)[1], namespace, user
+
+    def _concepts(self, namespace: str, lessons: Sequence[StoredLesson]) -> Iterator[Row]:
+        principles = (one.row for one in lessons if one.row.kind == "principle")
+        names = (name for row in principles for triple in row.triples for name in (triple.subject, triple.object))
+        for name in dict.fromkeys(names):
+            yield self._node("Concept", namespace, name)[1], namespace, name
+
+    def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
+        seq, row, uses, _ = stored
+        label, number = self._node(_LABELS[row.kind], namespace, row.id)
+        told: dict[str, object] = {
+            **row.properties,
+            "namespace": namespace,
+            "id": row.id,
+            "seq": seq,
+            "text": row.text,
+            "user": row.user,
+            "runs": [source.run for source in row.sources],
+            "tools": row.tools,
+            "live": row.live,
+            "retired": row.retired,
+            "made_by": row.made_by,
+            **uses._asdict(),
+            "score": uses.score,
+            "record": to_record(row),
+        }
+        return (number, *(_value(told.get(name), kind) for name, kind in NODES[label].items()))
+
+    def _showings(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:
+        told = self._store.lessons.outcomes(namespace=namespace)
+        showings = self._store.lessons.showings(namespace=namespace)
+        for run, lesson, success in showings:
+            if lesson in known:
+                self._link("SHOWED", self._node("Showing", namespace, run), known[lesson], success)
+        for run in dict.fromkeys((*(showing.run for showing in showings), *told)):
+            yield self._node("Showing", namespace, run)[1], namespace, run, told.get(run)
+
+
+def _value(value: object, kind: PropertyType) -> object:
+    """A value as its column takes it; nothing where it is of another type, as another program may have written it."""
+    if kind == "strings":
+        return cast("Sequence[str]", value) if isinstance(value, list | tuple) else ()
+    if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value if type(value) is _PYTHON[kind] else None
