@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError, StoreUnavailableError
+from hepm.experience.experiences import Experiences
+from hepm.experience.library import Library
+from hepm.experience.principles import Principles
+from hepm.experience.prompt import BUDGET, Prompt, render
+from hepm.experience.recollection import Moment, PromptOptions, recollect
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror, NamespaceMirror
@@ -39,7 +44,13 @@ POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": A
 
 
 class Memory:
-    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads."""
+    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads.
+
+    Attributes:
+        library: All lessons: to list, to export and import, to credit.
+        experiences: What each run taught (PRIME).
+        principles: Rules drawn from many (EvolveR).
+    """
 
     def __init__(
         self,
@@ -57,6 +68,9 @@ class Memory:
         self._embedder_opened: Embedder | None = None
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
         self._policies: dict[tuple[str, float], Policy] = {}
+        self.library = Library(store, self._mirror, self._current_embedder, self._agreed_embedder)
+        self.experiences = Experiences(self.library)
+        self.principles = Principles(self.library)
 
     @classmethod
     def open(
@@ -225,6 +239,66 @@ class Memory:
             found = self._policies[name, c] = POLICIES[name](c=c)
         return found
 
+    def prompt(
+        self,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        state: str = "",
+        task: str = "",
+        after: ToolName | Sequence[ToolName] | None = None,
+        history: Sequence[ToolName] = (),
+        tools: Iterable[ToolName] | None = None,
+        user: str = "",
+        environment: str = "",
+        turn: int = 0,
+        horizon: int = 0,
+        run: str = "",
+        budget: int = BUDGET,
+        options: PromptOptions = PromptOptions(),  # frozen
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Prompt:
+        """What memory has to say now, for a prompt: notes, principles, experiences by zone, the next tools.
+
+        Args:
+            messages: The conversation so far as OpenAI chat messages; what the agent knows and called is read from it.
+            state: What the agent knows now, where there are no messages.
+            task: What the run is about, in words that stay the same through it: principles are found by it, so that
+                they do too. The first thing the user said where it is not given.
+            after, history, tools: As for `suggest`.
+            user: Whose notes are told.
+            environment: Experiences and principles of other ones are left out; "" for none.
+            turn, horizon: The agent's present turn, from 1, and the most it may take; the turn is read from messages.
+            run: Id that the run will be stored under: what is told is remembered, and credited with its outcome.
+            budget: At most about so many tokens.
+        """
+        live = None if messages is None else situation_of(read_messages(messages))
+        now = Moment.of(live, messages or (), state=state, task=task, turn=turn)
+        found = recollect(
+            self.experiences,
+            self.principles,
+            now,
+            namespace=namespace,
+            user=user,
+            environment=environment,
+            horizon=horizon,
+            options=options,
+        )
+        suggestions = self.suggest(
+            after or (live.last if live else None),
+            history=history or (live.history if live else ()),
+            state=live.state() if live and not state else (state or None),
+            tools=tools,
+            k=max(options.suggestions, 1),
+            policy=options.policy,
+            namespace=namespace,
+        )
+        if options.suggestions:
+            found = replace(found, suggestions=suggestions)
+        told = render(found, budget=budget, redact=options.redact)
+        if run:
+            self.library.show(run, told.lessons, namespace=namespace)
+        return told
+
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """What agents knew in the situations most like this one, over all tools, and what they did next; best first."""
         if not text.strip():
@@ -364,6 +438,7 @@ class Memory:
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
+        self.library.deliver()
         self._mirror.close()
         self._store.close()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
 from hepm.embed import Embedder
+from hepm.experience.ledger import StoreLedger, Subject
+from hepm.experience.shown import ShownJournal
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
@@ -58,6 +61,7 @@ class Library:
         self._mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
+        self._shown = ShownJournal(store.lessons)
 
     @property
     def floor(self) -> float:
@@ -67,6 +71,10 @@ class Library:
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace, as new as the mirror."""
         return self._mirror.lessons(namespace)
+
+    def list(self, kind: Kind, *, namespace: str, retired: bool = False) -> builtins.list[StoredLesson]:
+        """Lessons of a kind as stored, in order of arrival; with `retired` those too that are found no more."""
+        return self.lessons(namespace).all(kind, retired=retired)
 
     def change(self, change: LessonChange, *, namespace: str) -> Changed:
         """Carry out a change, and see it at once."""
@@ -98,12 +106,46 @@ class Library:
         limit: int,
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
-    ) -> list[tuple[StoredLesson, float]]:
+    ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`)."""
         if not text.strip():
             return []
         vector = self.vectors([text])[0]
         return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
+
+    # What was shown, and how it ended
+
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> None:
+        """Remember that lessons were shown in a run; `Memory.prompt` does it where it is told the run.
+
+        While the store does not answer, this is kept in memory and told later.
+        """
+        self._shown.show(run, lessons, namespace=namespace)
+
+    def settle(self, run: str, *, success: bool, namespace: str) -> None:
+        """Tell how a run ended: what was shown in it is credited, once. A run that is ingested settles by itself."""
+        self._shown.settle(run, success=success, namespace=namespace)
+        self._mirror.catch_up()
+
+    def deliver(self) -> None:
+        """Tell the store what waits."""
+        self._shown.deliver()
+
+    def shown_in(self, lesson: str, *, namespace: str) -> dict[str, bool | None]:
+        """Runs that a lesson was shown in, and how each ended; None where that is not known."""
+        shown = self.store.lessons.showings(namespace=namespace)
+        return {one.run: one.success for one in shown if one.lesson == lesson}
+
+    def ledger(self, about: Subject, *, namespace: str) -> StoreLedger:
+        """A ledger for a `hepm.llm.Client`, so that no answer is paid for twice (see `StoreLedger`)."""
+        return StoreLedger(self.store.lessons, namespace, about)
+
+    # Runs to learn from
+
+    def waiting(self, step: str, *, namespace: str, again: bool = False) -> int:
+        """How many runs a step has not seen, or of all."""
+        done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
+        return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
     def tasks(self, step: str, *, namespace: str, again: bool = False) -> Iterator[Task]:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
@@ -118,7 +160,7 @@ class Library:
             if wanted:
                 yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
 
-    def runs(self, ids: Sequence[str], *, namespace: str) -> list[Trajectory]:
+    def runs(self, ids: Sequence[str], *, namespace: str) -> builtins.list[Trajectory]:
         """Stored runs in the order given; those that are gone are left out."""
         found: list[Trajectory] = []
         left = iter(ids)
