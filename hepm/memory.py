@@ -244,7 +244,6 @@ class Memory:
         messages: Sequence[Mapping[str, Any]] | None = None,
         *,
         state: str = "",
-        task: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
         history: Sequence[ToolName] = (),
         tools: Iterable[ToolName] | None = None,
@@ -261,38 +260,34 @@ class Memory:
 
         Args:
             messages: The conversation so far as OpenAI chat messages; what the agent knows and called is read from it.
-            state: What the agent knows now, where there are no messages.
-            task: What the run is about, in words that stay the same through it: principles are found by it, so that
-                they do too. The first thing the user said where it is not given.
-            after, history, tools: As for `suggest`.
+            state, after, history: The same, where there are no messages.
+            tools: Tools the agent has; None for all.
             user: Whose notes are told.
             environment: Experiences and principles of other ones are left out; "" for none.
             turn, horizon: The agent's present turn, from 1, and the most it may take; the turn is read from messages.
             run: Id that the run will be stored under: what is told is remembered, and credited with its outcome.
             budget: At most about so many tokens.
         """
-        live = None if messages is None else situation_of(read_messages(messages))
-        now = Moment.of(live, messages or (), state=state, task=task, turn=turn)
+        now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
         found = recollect(
             self.experiences,
             self.principles,
             now,
             namespace=namespace,
-            user=user,
             environment=environment,
             horizon=horizon,
             options=options,
         )
-        suggestions = self.suggest(
-            after or (live.last if live else None),
-            history=history or (live.history if live else ()),
-            state=live.state() if live and not state else (state or None),
-            tools=tools,
-            k=max(options.suggestions, 1),
-            policy=options.policy,
-            namespace=namespace,
-        )
         if options.suggestions:
+            suggestions = self.suggest(
+                now.after,
+                history=now.history,
+                state=now.state if now.state.text else None,
+                tools=tools,
+                k=options.suggestions,
+                policy=options.policy,
+                namespace=namespace,
+            )
             found = replace(found, suggestions=suggestions)
         told = render(found, budget=budget, redact=options.redact)
         if run:

@@ -1,17 +1,16 @@
-"""Principles that oppose each other: one says what to call after a tool, another that just this fails there."""
+"""Principles that oppose each other: one says what to call after a tool, another that just this fails there.
+
+Those whose triples have other predicates are not compared.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from hepm.experience.lessons import Principle
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.graph.lessons.rows import StoredLesson, Uses
-
-FOLLOWED_BY: Final = "followed_by"
-FAILS_AFTER: Final = "fails_after"
-"""Predicates of `hepm.experience.contrast`; principles whose triples have others are not compared."""
 
 _Move: TypeAlias = tuple[str, str]
 

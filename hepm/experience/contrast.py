@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
 from hepm.experience.partings import Sides, Way, part
 from hepm.experience.transcript import listed
 from hepm.graph.lessons.rows import Triple
@@ -58,8 +59,8 @@ class Contrast:
     def triples(self) -> tuple[Triple, ...]:
         """What came after what, and what fails there."""
         before = self.after or (START,)
-        good = [Triple(source, "followed_by", tool) for tool in self.better for source in before]
-        bad = [Triple(tool, "fails_after", source) for tool in self.worse for source in before]
+        good = [Triple(source, FOLLOWED_BY, tool) for tool in self.better for source in before]
+        bad = [Triple(tool, FAILS_AFTER, source) for tool in self.worse for source in before]
         return (*good[:_TRIPLES], *bad[:_TRIPLES])
 
 

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from hepm.experience.contrast import lesson_of, place, rule_of
 from hepm.experience.credit import CreditMethod
-from hepm.experience.lessons import Experience, Principle
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.partings import Tools
 from hepm.experience.situation import ENVIRONMENT_CHARS, situation_text
 from hepm.experience.stages import zone_of
@@ -154,7 +154,7 @@ def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | N
     if last is None or not wrong or it.contrast:
         return None
     before = sorted(last.before)
-    triples = tuple(Triple(tool, "fails_after", source) for tool in wrong for source in before)
+    triples = tuple(Triple(tool, FAILS_AFTER, source) for tool in wrong for source in before)
     about = tuple(dict.fromkeys((*wrong, *before)))
     return f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure", triples[:_TRIPLES], about
 
@@ -162,9 +162,7 @@ def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | N
 def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]]:
     """How the run ended: of a whole way hardly two are equal."""
     steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
-    triples = [
-        Triple(a, "followed_by", b) for one, next_ in pairwise(steps) for a in sorted(one) for b in sorted(next_)
-    ]
+    triples = [Triple(a, FOLLOWED_BY, b) for one, next_ in pairwise(steps) for a in sorted(one) for b in sorted(next_)]
     tools = tuple(dict.fromkeys(tool for step in steps for tool in sorted(step)))
     return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:_TRIPLES]), tools
 

@@ -20,6 +20,11 @@ EXTRACTIVE: Final = "extractive"
 """Who distilled a lesson without a model."""
 
 
+FOLLOWED_BY: Final = "followed_by"
+FAILS_AFTER: Final = "fails_after"
+"""Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Where an experience applies (PRIME 3.1).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -10,12 +11,13 @@ from hepm.errors import InputError
 from hepm.experience.contradictions import Contradiction, contradictions_among
 from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
 from hepm.experience.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
-from hepm.experience.lessons import EXTRACTIVE, Principle
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.experience.library import Library
 from hepm.experience.matching import NEAREST, SIMILARITY, TWINS, Matcher
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Estimate
+from hepm.types import START, ToolName
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -158,6 +160,23 @@ class Principles:
         )
         return [_found(stored, cosine) for stored, cosine in found]
 
+    def at(
+        self, after: Sequence[ToolName], *, namespace: str, environment: str = "", k: int = RETRIEVED
+    ) -> list[FoundPrinciple]:
+        """Principles about the present place in a run, the tools just called: those of most runs first, ties by text.
+
+        Measured on recorded runs, these point the right way where failed runs part from successful ones more often than
+        those whose text is similar (benchmarks/LOG.md, "What lessons are worth").
+
+        Args:
+            after: Tools of the last turn; none before the first call.
+        """
+        places = self._library.lessons(namespace).derived(_by_place)
+        found = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
+        kept = [one for one in found.values() if not environment or _applies(one, environment)]
+        kept.sort(key=lambda one: (-len(one.row.sources), one.row.text))
+        return [_found(one, 1.0) for one in kept[:k]]
+
     def get(self, id: str, *, namespace: str) -> FoundPrinciple | None:
         """One principle, pruned or not, as similar to itself as can be; None if there is none."""
         stored = self._library.lessons(namespace).get(id)
@@ -215,6 +234,17 @@ def examples_of(principle: Principle, *, count: int = EXAMPLES) -> Examples:
 def _found(stored: StoredLesson, similarity: float) -> FoundPrinciple:
     principle = Principle.of(stored.row)
     return FoundPrinciple(stored.row.id, principle, similarity, stored.uses.score, stored.uses, examples_of(principle))
+
+
+def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:
+    places: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
+    for one in lessons:
+        if one.row.live and one.row.kind == "principle":
+            after = {said.subject for said in one.row.triples if said.predicate == FOLLOWED_BY}
+            after |= {said.object for said in one.row.triples if said.predicate == FAILS_AFTER}
+            for tool in after:
+                places[tool].append(one)
+    return places
 
 
 def _applies(stored: StoredLesson, environment: str) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from hepm.experience.experiences import RETRIEVED, Chooser, Experiences
-from hepm.experience.principles import Principles
+from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
+from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.prompt import Recollection, Redact
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import Situation
+from hepm.ingest.transitions import situation_of
+from hepm.ingest.turns import read_messages
+from hepm.types import START, StateSummary, ToolName
 
 
 def _without_secrets(text: str) -> str:
@@ -43,31 +45,32 @@ class Moment(NamedTuple):
     """Where a run stands.
 
     Attributes:
-        state: What the agent knows, in a few lines.
-        task: What the run is about.
+        state: What the agent knows.
+        after: Tools of the last turn; none before the first call.
+        history: All calls so far, oldest first.
         turn: The agent's present turn, from 1; 0 where unknown.
     """
 
-    state: str
-    task: str
-    turn: int
+    state: StateSummary
+    after: tuple[ToolName, ...] = ()
+    history: tuple[ToolName, ...] = ()
+    turn: int = 0
 
     @classmethod
-    def of(
-        cls,
-        situation: Situation | None,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        state: str,
-        task: str,
-        turn: int,
+    def told(
+        cls, state: str, after: ToolName | Sequence[ToolName] | None, history: Sequence[ToolName], turn: int
     ) -> Self:
-        """The moment after these messages, or in this state."""
-        if situation is None:
-            return cls(state, task or state, turn)
-        known = situation.state()
+        """The moment that somebody tells in words."""
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
+        return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
+
+    @classmethod
+    def after_messages(cls, messages: Sequence[Mapping[str, Any]], turn: int) -> Self:
+        """The moment after these OpenAI chat messages."""
+        live = situation_of(read_messages(messages))
         spoken = sum(message.get("role") == "assistant" for message in messages)
-        return cls(state or known.text, task or (known.said[0] if known.said else ""), turn or spoken + 1)
+        last = tuple(tool for tool in live.last if tool != START)
+        return cls(live.state(), last, tuple(live.history), turn or spoken + 1)
 
 
 def recollect(
@@ -76,17 +79,21 @@ def recollect(
     now: Moment,
     *,
     namespace: str,
-    user: str,
     environment: str,
     horizon: int,
     options: PromptOptions,
 ) -> Recollection:
     """Everything that memory has to say at a moment, but for the next tools."""
-    return Recollection(
-        principles=principles.search(now.task, namespace=namespace, environment=environment, k=options.principles)
-        if options.principles
-        else (),
-        experiences=experiences.search(
+    rules: list[FoundPrinciple] = []
+    if options.principles:
+        rules = principles.at(now.after, namespace=namespace, environment=environment, k=options.principles)
+        known = {one.id for one in rules}
+        wanted = " ".join(now.state.said)
+        alike = principles.search(wanted, namespace=namespace, environment=environment, k=options.principles)
+        rules.extend(one for one in alike if one.id not in known)
+    found: list[FoundExperience] = []
+    if options.experiences:
+        found = experiences.search(
             now.state,
             namespace=namespace,
             environment=environment,
@@ -95,6 +102,4 @@ def recollect(
             k=options.experiences,
             choose=options.choose,
         )
-        if options.experiences
-        else (),
-    )
+    return Recollection(principles=rules[: options.principles], experiences=found)

@@ -6,9 +6,9 @@ sentence model's vectors hold every coordinate, and so all weigh the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray, Header, Store
+
+T = TypeVar("T")
 
 _WEIGHTED_AT_ONCE: Final = 4_096
 
@@ -61,6 +63,7 @@ class _Snapshot:
 
     lessons: dict[str, StoredLesson] = field(default_factory=dict[str, StoredLesson])
     shelves: dict[Kind, _Shelf] = field(default_factory=dict[Kind, _Shelf])
+    derived: dict[object, object] = field(default_factory=dict[object, object])
 
 
 class LessonMirror:
@@ -108,6 +111,13 @@ class LessonMirror:
         """Lessons of a kind in order of arrival; with `retired` those too that are found no more."""
         found = [one for one in self._now.lessons.values() if one.row.kind == kind and (retired or one.row.live)]
         return sorted(found, key=lambda one: one.seq)
+
+    def derived(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
+        """What `make` works out of all lessons, retired ones too; kept until they change."""
+        now = self._now
+        if make not in now.derived:
+            now.derived[make] = make(now.lessons.values())
+        return now.derived[make]  # type: ignore[return-value]
 
     def search(
         self,
