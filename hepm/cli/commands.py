@@ -12,7 +12,10 @@ from hepm.cli.eval import eval_runs
 from hepm.cli.export import export_runs, import_runs
 from hepm.cli.forget import forget
 from hepm.cli.ingest import ingest
+from hepm.cli.library import app as library
 from hepm.cli.neo4j import app as neo4j
+from hepm.cli.principle import app as principle
+from hepm.cli.prompt import prompt
 from hepm.cli.reembed import reembed
 from hepm.cli.search import search
 from hepm.cli.stats import stats
@@ -31,6 +34,7 @@ app.command()(demo)
 app.command()(ingest)
 app.command()(suggest)
 app.command()(search)
+app.command()(prompt)
 app.command()(stats)
 app.command("eval")(eval_runs)
 app.command()(view)
@@ -41,6 +45,8 @@ app.command()(copy)
 app.command()(forget)
 app.command()(doctor)
 app.command()(reembed)
+app.add_typer(principle)
+app.add_typer(library)
 app.add_typer(neo4j)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hepm.cli.export import write_runs
+from hepm.cli.export import write_lines
 from hepm.cli.options import NAMESPACE, JsonOption, known_namespace, open_existing, open_memory, store_file
 from hepm.cli.output import print_json
 from hepm.types import on_one_line
@@ -68,7 +68,7 @@ def _to_export(source: str, target: str, namespace: str) -> Copied:
     from hepm.ingest.copying import Copied
 
     with open_existing(source, namespace) as memory:
-        count = write_runs(memory.export(namespace=namespace), Path(target))
+        count = write_lines(memory.export(namespace=namespace), Path(target))
         with Path(target).open(encoding="utf-8", newline="\n") as written:
             # As long as nobody stored a run in between, every line comes out the same again.
             pairs = zip_longest((line.rstrip("\n") for line in written), memory.export(namespace=namespace))

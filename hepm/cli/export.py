@@ -30,10 +30,10 @@ def export_runs(
     with open_existing(store, namespace) as memory:
         runs = memory.export(namespace=namespace)
         if path == "-":
-            _print(runs)
+            print_lines(runs)
             return
         try:
-            count = write_runs(runs, Path(path))
+            count = write_lines(runs, Path(path))
         except HepmError:
             raise
         except OSError as error:
@@ -41,23 +41,24 @@ def export_runs(
     print(on_one_line(f"{count:,} runs written to {path}"))
 
 
-def _print(runs: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout."""
     # JSON is UTF-8 whatever a terminal shows.
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         stdout.reconfigure(encoding="utf-8", newline="\n")
-    for line in runs:
+    for line in lines:
         print(line)
 
 
-def write_runs(runs: Iterable[str], target: Path) -> int:
+def write_lines(lines: Iterable[str], target: Path) -> int:
     """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes."""
     target = target.resolve()  # a link goes on pointing to what is written
     if target.exists() and not target.is_file():
-        return _write_lines(runs, target)
+        return _write(lines, target)
     partial = target.with_name(target.name + ".part")
     try:
-        count = _write_lines(runs, partial)
+        count = _write(lines, partial)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -65,10 +66,10 @@ def write_runs(runs: Iterable[str], target: Path) -> int:
     return count
 
 
-def _write_lines(runs: Iterable[str], target: Path) -> int:
+def _write(lines: Iterable[str], target: Path) -> int:
     count = 0
     with target.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        for line in runs:
+        for line in lines:
             file.write(line + "\n")
             count += 1
     return count

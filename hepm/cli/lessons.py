@@ -1,0 +1,108 @@
+"""What the commands on experiences, principles and preferences share: how a lesson is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hepm.cli.output import print_json
+from hepm.ingest.records import is_list, is_object
+from hepm.types import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.experience.distilling import DistilReport
+    from hepm.graph.lessons.rows import Kind, StoredLesson
+    from hepm.memory import Memory
+
+LessonArgument = Annotated[str, typer.Argument(help="Its id, or how the id begins.")]
+RetiredOption = Annotated[bool, typer.Option("--retired", help="Those too that are found no more.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")]
+
+
+def lesson_json(stored: StoredLesson) -> dict[str, Any]:
+    """A lesson as programs read it."""
+    from hepm.experience.documents import document_of
+
+    told = document_of(stored)
+    return {name: value for name, value in told.items() if name not in ("hepm", "version", "digest")}
+
+
+def list_lessons(found: Sequence[StoredLesson], limit: int, *, as_json: bool) -> None:
+    """Print the newest of some lessons, one a line."""
+    shown = found[-limit:]
+    if as_json:
+        print_json({"total": len(found), "lessons": [lesson_json(one) for one in shown]})
+        return
+    for one in shown:
+        print(on_one_line(_line(one)))
+    if len(found) > len(shown):
+        print(f"({len(found) - len(shown):,} more: --limit {len(found)})", file=sys.stderr)
+    if not found:
+        print("none")
+
+
+def _line(one: StoredLesson) -> str:
+    row = one.row
+    label = {
+        "experience": lambda: f"{row.properties['zone']}, {row.properties['stage']}",
+        "principle": lambda: f"{row.properties['kind']}",
+        "notes": lambda: f"{row.user}, version {row.properties['version']}",
+    }[row.kind]()
+    words = row.properties["lesson"] if row.kind == "experience" else row.text
+    uses = f", {one.uses.successes} of {one.uses.uses} uses went well" if one.uses.uses else ""
+    retired = f", {row.retired}" if row.retired else ""
+    return f"{row.id}  {label}{uses}{retired}: {words}"
+
+
+def show_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str, as_json: bool) -> None:
+    """Print one lesson whole."""
+    one = find_lesson(memory, name, kind, namespace=namespace)
+    told = lesson_json(one)
+    told["score"] = round(one.uses.score, 6)
+    told["shown_in"] = memory.library.shown_in(one.row.id, namespace=namespace)
+    if as_json:
+        print_json(told)
+        return
+    for label, value in told.items():
+        print(on_one_line(f"{label + ':':16}{_plain(value)}"))
+
+
+def _plain(value: Any) -> str:
+    if is_object(value):
+        return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
+    if is_list(value):
+        return "; ".join(_plain(member) for member in value)
+    return str(value)
+
+
+def find_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str) -> StoredLesson:
+    """The one lesson of a kind whose id begins so, retired or not."""
+    found = [one for one in memory.library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
+    exact = [one for one in found if one.row.id == name]
+    if len(exact or found) != 1:
+        among = f"{len(found)} begin so: {', '.join(one.row.id for one in found[:5])}" if found else "none does"
+        raise typer.BadParameter(f"no {kind} is called {name!r} ({among}). See `hepm {kind} list --retired`.")
+    return (exact or found)[0]
+
+
+def tell_report(report: DistilReport, noun: str) -> None:
+    """What became of distilling, in a few lines."""
+    parts = [f"{report.runs:,} runs gave {report.new:,} new {noun}s"]
+    if report.merged:
+        parts.append(f"{report.merged:,} were known")
+    if report.dropped:
+        parts.append(f"{report.dropped:,} said what others of their task say")
+    if report.retired:
+        parts.append(f"{report.retired:,} are taught no more")
+    if report.refused:
+        parts.append(f"{report.refused:,} came from runs that are gone")
+    print("; ".join(parts))
+    if report.unasked:
+        print(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.", file=sys.stderr)
+    for run, why in report.failed[:10]:
+        print(on_one_line(f"{run}: {why}"), file=sys.stderr)
+    if len(report.failed) > 10:
+        print(f"and {len(report.failed) - 10:,} more runs gave none; they are asked about again", file=sys.stderr)

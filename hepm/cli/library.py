@@ -1,0 +1,113 @@
+"""`hepm library`: experiences, principles and notes as a file to read, edit and carry along."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hepm.cli.export import print_lines, write_lines
+from hepm.cli.options import (
+    NAMESPACE,
+    STORE,
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    check_sources,
+    check_target,
+    open_existing,
+    open_memory,
+)
+from hepm.cli.output import print_json
+from hepm.errors import HepmError
+from hepm.types import on_one_line
+
+KindName = Literal["experience", "principle", "notes"]
+KindsOption = Annotated[list[KindName] | None, typer.Option("--kind", help="Of this kind alone; may be repeated.")]
+
+app = typer.Typer(
+    name="library",
+    help="Experiences, principles and notes as a file: to review, to edit, to carry to another store.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("export")
+def export_(
+    path: Annotated[str, typer.Argument(help="The file to write; .md gives Markdown, - writes to stdout.")] = "-",
+    form: Annotated[
+        Literal["jsonl", "markdown"] | None, typer.Option("--form", help="Left out: by the file's name.")
+    ] = None,
+    kinds: KindsOption = None,
+    retired: Annotated[bool, typer.Option("--retired", help="Those too that are found no more.")] = False,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Write lessons to a file that people can read and edit.
+
+    Example: `hepm library export lessons.md --namespace retail`
+    """
+    from hepm.experience.documents import write_documents
+    from hepm.experience.exchange import export_lessons
+    from hepm.graph.lessons.rows import KINDS
+
+    chosen = form or ("markdown" if path.lower().endswith((".md", ".markdown")) else "jsonl")
+    if path != "-":
+        check_target(Path(path), store)
+    with open_existing(store, namespace) as memory:
+        found = export_lessons(memory.library, namespace=namespace, kinds=kinds or KINDS, retired=retired)
+        lines = write_documents(found, chosen)
+        if path == "-":
+            print_lines(lines)
+            return
+        try:
+            write_lines(lines, Path(path))
+        except HepmError:
+            raise
+        except OSError as error:
+            raise HepmError(f"the lessons cannot be written to {path}: {error.strerror or error}") from error
+    print(on_one_line(f"lessons written to {path}"))
+
+
+@app.command("import")
+def import_(
+    path: Annotated[str, typer.Argument(help="A file that `library export` wrote, edited or not; - reads stdin.")],
+    retire_missing: Annotated[
+        list[KindName] | None,
+        typer.Option("--retire-missing", help="Retire known lessons of this kind that the file lacks; repeatable."),
+    ] = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Read lessons from a file, all or none; an edited one takes the place of the one it was written from.
+
+    Example: `hepm library import lessons.md --namespace retail`
+    """
+    from hepm.experience.documents import read_documents
+    from hepm.experience.exchange import import_lessons
+
+    check_sources([path])
+    name = "stdin" if path == "-" else path
+    with open_memory(store) as memory, contextlib.ExitStack() as files:
+        lines = (
+            sys.stdin
+            if path == "-"
+            else files.enter_context(Path(path).open(encoding="utf-8", errors="backslashreplace"))
+        )
+        done = import_lessons(
+            memory.library, read_documents(lines, name), namespace=namespace, retire_missing=retire_missing or ()
+        )
+    if as_json:
+        print_json(asdict(done))
+        return
+    print(
+        f"{done.read:,} lessons read: {done.new:,} new, {done.known:,} known, {done.edited:,} edited, "
+        f"{done.retired:,} retired"
+    )

@@ -1,0 +1,103 @@
+"""Options of the commands that may ask a language model, and what they say of its cost."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hepm.experience.ledger import Subject
+    from hepm.llm import Client, Estimate, Prices
+    from hepm.memory import Memory
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        envvar="HEPM_LLM_MODEL",
+        help="A model to ask, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'); left out: none is.",
+    ),
+]
+MaxCallsOption = Annotated[int | None, typer.Option("--max-calls", min=0, help="Stop before more requests than this.")]
+MaxTokensOption = Annotated[
+    int | None, typer.Option("--max-tokens", min=0, help="Stop before more tokens than this, in and out.")
+]
+MaxCostOption = Annotated[
+    float | None, typer.Option("--max-cost", min=0, help="Stop before more dollars than this; needs --prices.")
+]
+PricesOption = Annotated[
+    str | None, typer.Option("--prices", help="Dollars per million tokens in and out, such as 0.15,0.6.")
+]
+AtOnceOption = Annotated[int, typer.Option("--at-once", min=1, help="Requests at the same time.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and asked; change nothing.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """What the options say.
+
+    Attributes:
+        model: None where no model is to be asked.
+    """
+
+    model: str | None
+    max_calls: int | None
+    max_tokens: int | None
+    max_cost: float | None
+    prices: str | None
+
+    def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
+        """A client whose answers the store keeps; None where no model is to be asked."""
+        if not self.model:
+            return None
+        from hepm.llm import Budget, Client, Endpoint
+
+        return Client(
+            Endpoint.from_environment(model=self.model),
+            ledger=memory.library.ledger(about, namespace=namespace),
+            budget=Budget(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost),
+            prices=None if self.prices is None else _prices(self.prices),
+        )
+
+
+def _prices(text: str) -> Prices:
+    from hepm.llm import Prices
+
+    try:
+        return Prices(*(float(part) for part in text.split(",")))
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(
+            f"{text!r} is not two or three numbers, such as 0.15,0.6", param_hint="--prices"
+        ) from error
+
+
+def tell_cost(client: Client | None) -> None:
+    """One line on stderr of what asking took."""
+    if client is not None:
+        print(f"asked {client.endpoint.model}: {client.meter.line()}", file=sys.stderr)
+
+
+def cost_of(client: Client | None) -> dict[str, object] | None:
+    """The same for programs; None where nothing was asked."""
+    if client is None:
+        return None
+    total = client.meter.total
+    return {
+        "model": client.endpoint.model,
+        "calls": total.calls,
+        "input_tokens": total.input_tokens,
+        "output_tokens": total.output_tokens,
+        "cost_usd": total.cost_usd,
+        "paid_before": sum(client.meter.paid_before.values()),
+    }
+
+
+def tell_estimate(runs: int, *estimates: Estimate | None) -> None:
+    """What a dry run says: how many runs wait, and what a model would be asked."""
+    print(f"{runs:,} runs would be looked at")
+    for estimate in estimates:
+        if estimate is not None:
+            print(f"asking would take {estimate}")

@@ -1,0 +1,101 @@
+"""`hepm prompt`: what memory would put into an agent's prompt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, split_names
+from hepm.cli.output import print_json
+from hepm.cli.suggest import to_json
+from hepm.errors import InputError
+
+
+def prompt(
+    messages: Annotated[
+        Path | None, typer.Option(help="The conversation so far: a file with OpenAI chat messages; - reads stdin.")
+    ] = None,
+    state: Annotated[str, typer.Option(help="What the agent knows now, where there are no messages.")] = "",
+    after: Annotated[str | None, typer.Option(help="Tool of the last turn, or several, comma-separated.")] = None,
+    history: Annotated[str | None, typer.Option(help="All calls so far, oldest first, comma-separated.")] = None,
+    tools: Annotated[str | None, typer.Option(help="Tools the agent has, comma-separated; left out: all.")] = None,
+    user: Annotated[str, typer.Option(help="Whose notes to tell.")] = "",
+    environment: Annotated[str, typer.Option(help="Leave out lessons of other environments.")] = "",
+    run: Annotated[str, typer.Option(help="Id of the run: what is told is remembered and credited.")] = "",
+    budget: Annotated[int, typer.Option(min=1, help="At most about so many tokens.")] = 1_000,
+    k: Annotated[int, typer.Option("-k", min=0, help="At most so many tools.")] = 2,
+    experiences: Annotated[int, typer.Option(min=0, help="At most so many experiences.")] = 3,
+    principles: Annotated[int, typer.Option(min=0, help="At most so many principles.")] = 3,
+    model: ModelOption = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what memory would tell an agent now: notes, principles, experiences by zone, the next tools.
+
+    With a model, it chooses which experiences apply.
+
+    Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
+    """
+    from hepm.experience.choosing import ModelChooser
+    from hepm.experience.recollection import PromptOptions
+
+    with open_existing(store, namespace) as memory:
+        client = ModelChoice(model, None, None, None, None).client(memory, namespace, "lesson")
+        told = memory.prompt(
+            None if messages is None else _read(messages),
+            state=state,
+            after=split_names(after),
+            history=split_names(history) or (),
+            tools=split_names(tools),
+            user=user,
+            environment=environment,
+            run=run,
+            budget=budget,
+            options=PromptOptions(
+                suggestions=k,
+                experiences=experiences,
+                principles=principles,
+                choose=None if client is None else ModelChooser(client),
+            ),
+            namespace=namespace,
+        )
+        if not as_json:
+            print(told.text or "memory has nothing to say")
+        else:
+            print_json(
+                {
+                    "stable": told.stable,
+                    "present": told.present,
+                    "tokens": told.tokens,
+                    "lessons": list(told.lessons),
+                    "left_out": list(told.left_out),
+                    "runs": list(told.runs),
+                    "suggestions": to_json(told.suggestions),
+                    "cost": cost_of(client),
+                }
+            )
+    tell_cost(client)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
+    import sys
+
+    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        try:
+            told = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+    if isinstance(told, dict):
+        told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
+        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
+    return told  # pyright: ignore[reportUnknownVariableType]
