@@ -8,11 +8,16 @@ from typing import Final, Protocol
 
 from hepm.errors import InputError
 from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
+from hepm.experience.evolution import ITERATIONS, evolve
+from hepm.experience.evolution_history import PastEvolution, Undone, evolutions, undo
+from hepm.experience.evolving import EvolutionReport, EvolutionSettings
+from hepm.experience.guard import HeldOut
 from hepm.experience.lessons import Experience, Stage
 from hepm.experience.library import Library
 from hepm.experience.situation import situation_text
 from hepm.experience.stages import stage_of
 from hepm.graph.lessons.rows import StoredLesson, Uses
+from hepm.llm import Client
 from hepm.types import StateSummary
 
 RETRIEVED: Final = 3
@@ -108,6 +113,37 @@ class Experiences:
             return candidates[:k]
         by_id = {one.id: one for one in candidates}
         return [by_id[id] for id in dict.fromkeys(choose(known.text, candidates, k)) if id in by_id][:k]
+
+    def evolve(
+        self,
+        *,
+        namespace: str,
+        iterations: int = ITERATIONS,
+        seed: int = 0,
+        settings: EvolutionSettings | None = None,
+        model: Client | None = None,
+        held_out: HeldOut | None = None,
+        dry_run: bool = False,
+    ) -> EvolutionReport:
+        """Mutate, generalise, cross and prune (see `hepm.experience.evolution.evolve`)."""
+        return evolve(
+            self._library,
+            namespace=namespace,
+            iterations=iterations,
+            seed=seed,
+            settings=settings,
+            model=model,
+            held_out=held_out,
+            dry_run=dry_run,
+        )
+
+    def undo(self, evolution: str, *, namespace: str) -> Undone:
+        """Take an evolution back (see `hepm.experience.evolution_history.undo`)."""
+        return undo(self._library, evolution, namespace=namespace)
+
+    def evolutions(self, *, namespace: str) -> list[PastEvolution]:
+        """What is left of past evolutions, in order."""
+        return evolutions(one.row for one in self._library.lessons(namespace).all("experience", retired=True))
 
 
 def _applies(stored: StoredLesson, environment: str) -> bool:

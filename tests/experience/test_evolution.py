@@ -1,0 +1,532 @@
+"""Experiences evolve, with a model that is played by a real server and without one, over a real store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm.errors import EndpointRefusedError, InputError
+from hepm.experience.evolving import EvolutionReport, EvolutionSettings, EvolutionStep
+from hepm.experience.experiences import Experiences
+from hepm.experience.ledger import StoreLedger
+from hepm.experience.lessons import Conditions, Experience
+from hepm.experience.library import Library
+from hepm.graph.lessons.rows import Parent, Source, StoredLesson
+from hepm.graph.lessons.store import LessonChange
+from hepm.llm import Budget, Client, Endpoint
+from tests.experience.shelves import NS, forget, open_library, remember
+from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
+from tests.runs import trajectory
+
+MUTATE = EvolutionSettings(mutation=1, generalisation=0, crossover=0, prune_after=1000)
+GENERALISE = EvolutionSettings(mutation=0, generalisation=1, crossover=0, prune_after=1000)
+CROSS = EvolutionSettings(mutation=0, generalisation=0, crossover=1, prune_after=1000)
+PRUNE = EvolutionSettings(mutation=0, generalisation=0, crossover=0)
+
+
+def experience(lesson: str, run: str = "r0", **changes: Any) -> Experience:
+    made = Experience(
+        situation=f'In shop. User: "refund order #W1234, {lesson.split(maxsplit=1)[0]}" Before: look.',
+        action="Called look(id), then buy(id).",
+        outcome="It succeeded, with reward 1. No call failed.",
+        lesson=lesson,
+        zone="golden",
+        stage="exploration",
+        reward=1.0,
+        conditions=Conditions(("shop",), 1, 3, ("after look",)),
+        sources=(Source(run, 1.0),),
+        tools=("look", "buy"),
+    )
+    return replace(made, **changes)
+
+
+class Bench:
+    """A library, and what is needed to feed and to look at it."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.experiences = Experiences(library)
+
+    def put(self, *lessons: Experience) -> None:
+        changed = self.library.change(LessonChange(put=[one.row() for one in lessons]), namespace=NS)
+        assert changed.refused == ()
+
+    def show(self, one: Experience, *runs: str) -> None:
+        for run in runs:
+            self.library.store.lessons.show(run, [one.id], namespace=NS)
+        self.library.lessons(NS).follow(self.library.store.header)
+
+    def all(self) -> list[StoredLesson]:
+        return self.library.store.lessons.list(namespace=NS)
+
+    def told(self) -> list[Any]:
+        """All that a store holds of lessons."""
+        lessons = [(one.seq, one.row, one.uses, None if one.vector is None else one.vector.tobytes())
+                   for one in self.all()]  # fmt: skip
+        return [*lessons, self.library.store.lessons.showings(namespace=NS)]
+
+    def living(self) -> list[Experience]:
+        return [Experience.of(one.row) for one in self.all() if one.row.live]
+
+    def evolve(self, settings: EvolutionSettings, **more: Any) -> EvolutionReport:
+        return self.experiences.evolve(namespace=NS, settings=settings, **more)
+
+
+WON = [trajectory(f"w{i}", "look", "ask", "buy", task=f"t{i}") for i in range(3)]
+LOST = [trajectory(f"l{i}", "look", "drop", "buy", task=f"t{i}", success=False) for i in range(3)]
+AWAY = [trajectory(f"a{i}", "look", "buy", task=f"t{i}", environment="bank") for i in range(3)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    library = open_library(tmp_path / "runs.hepm")
+    remember(library, trajectory("r0", "look", "buy", task="r"), trajectory("r1", "look", "buy", task="s"))
+    remember(library, *WON, *LOST, *AWAY)
+    yield Bench(library)
+    library.store.close()
+
+
+def one_step(report: EvolutionReport) -> EvolutionStep:
+    (step,) = report.plan
+    return step
+
+
+# Without a model
+
+
+def test_an_experience_with_which_runs_failed_is_narrowed_to_where_it_helped(bench: Bench) -> None:
+    parent = experience("ask before you buy")
+    bench.put(parent)
+    bench.show(parent, "w0", "w1", "l0")
+    step = one_step(report := bench.evolve(MUTATE))
+    assert (step.operator, step.of, step.became) == ("mutation", (parent.id,), "kept")
+    assert step.reason == "2 of 3 runs with it succeeded"
+    (child,) = bench.living()
+    assert child.lesson == (
+        "ask before you buy It helped in 2 of 3 runs: where ask was called, where drop was not called."
+    )
+    assert child.conditions.preconditions == ("after look", "ask is called", "drop is not called")
+    assert (child.parents, child.generation) == ((Parent(parent.id, "mutation"),), 1)
+    assert child.sources == parent.sources
+    rows = {one.row.id: one.row for one in bench.all()}
+    assert (rows[parent.id].retired, rows[parent.id].retired_by) == ("superseded", report.id)
+    assert rows[child.id].made_by == report.id
+
+
+def test_an_environment_in_which_it_only_failed_is_left_out(bench: Bench) -> None:
+    parent = experience("ask before you buy", conditions=Conditions(("bank", "shop"), 1, 3))
+    bench.put(parent)
+    away = trajectory("a9", "look", "buy", task="t9", environment="bank", success=False)
+    remember(bench.library, away)
+    bench.show(parent, "r0", "a9")
+    bench.evolve(MUTATE)
+    (child,) = bench.living()
+    assert child.conditions.environments == ("shop",)
+    assert "in shop" in child.lesson
+
+
+def test_an_experience_whose_runs_all_failed_or_do_not_differ_is_left_as_it_is(bench: Bench) -> None:
+    parent, other = experience("ask before you buy"), experience("wait before you buy")
+    bench.put(parent, other)
+    bench.show(parent, "l0", "l1")
+    remember(bench.library, trajectory("same", "look", "drop", "buy", task="t8"))
+    bench.show(other, "l0", "same")
+    report = bench.evolve(MUTATE)
+    assert [step.became for step in report.plan] == ["nothing", "nothing"]
+    assert report.id == ""
+    assert bench.living() == [parent, other]
+
+
+def test_one_that_was_never_shown_or_never_failed_is_not_mutated(bench: Bench) -> None:
+    good = experience("ask before you buy")
+    bench.put(good, experience("wait before you buy"))
+    bench.show(good, "w0", "w1", "w2")
+    assert bench.evolve(MUTATE).plan == ()
+
+
+def test_a_generalised_experience_names_no_environment_and_nothing_of_one_task_and_applies_everywhere(
+    bench: Bench,
+) -> None:
+    parent = experience("ask in the shop before you buy #W77, as in shop it helps")
+    bench.put(parent)
+    bench.show(parent, "w0", "w1", "w2", "r0")
+    step = one_step(bench.evolve(GENERALISE))
+    assert step.reason == "4 of 4 runs with it succeeded, in shop"
+    (child,) = bench.living()
+    assert child.lesson == "ask before you buy … as it helps"
+    assert child.situation.startswith('User: "refund order …')
+    assert "shop" not in child.text.lower()
+    assert child.action == parent.action
+    assert child.conditions == Conditions(preconditions=("after look",))
+    assert bench.experiences.evolve(namespace=NS, settings=GENERALISE).plan == ()
+
+
+def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_not(bench: Bench) -> None:
+    both, one = experience("ask before you buy"), experience("wait before you buy")
+    bench.put(both, one)
+    bench.show(both, "w0", "a0")
+    bench.show(one, "w0", "w1")
+    step = one_step(bench.evolve(GENERALISE))
+    assert step.of == (both.id,)
+    assert step.reason == "2 of 2 runs with it succeeded, in bank and shop"
+
+
+def test_a_share_of_successes_on_the_threshold_is_not_above_it(bench: Bench) -> None:
+    bench.put(parent := experience("ask before you buy"))
+    bench.show(parent, "w0", "l0")
+    assert bench.evolve(replace(GENERALISE, general_from=0.5)).plan == ()
+
+
+def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> None:
+    one, other = experience("ask before you buy", "r0"), experience("wait before you pay", "r1")
+    bench.put(one, other)
+    step = one_step(report := bench.evolve(CROSS, iterations=1))
+    assert (step.operator, step.became, set(step.of)) == ("crossover", "kept", {one.id, other.id})
+    assert "both about buy and look" in step.reason
+    child = next(found for found in bench.living() if found.generation == 1)
+    assert child.lesson in (f"{one.lesson} {other.lesson}", f"{other.lesson} {one.lesson}")
+    assert sorted(child.sources) == [Source("r0", 1.0), Source("r1", 1.0)]
+    assert {parent.operator for parent in child.parents} == {"crossover"}
+    assert len(bench.living()) == 3
+    assert report.kept == {"crossover": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stage": "completion"},
+        {"zone": "warning"},
+        {"tools": ("fly",)},
+        {"conditions": Conditions(("bank",))},
+        {"situation": "nothing alike", "action": "", "lesson": "zebras sleep standing"},
+    ],
+)
+def test_experiences_that_are_not_related_are_not_crossed(bench: Bench, change: dict[str, Any]) -> None:
+    bench.put(experience("ask before you buy"), replace(experience("wait before you pay"), **change))
+    assert bench.evolve(CROSS).plan == ()
+
+
+def test_a_source_of_both_parents_gives_words_where_it_does_in_either(bench: Bench) -> None:
+    one = experience("ask before you buy", sources=(Source("r0", 1.0), Source("r1", 1.0, words=False)))
+    other = experience("wait before you pay", "r1")
+    bench.put(one, other)
+    bench.evolve(CROSS, iterations=1)
+    child = next(found for found in bench.living() if found.generation)
+    assert {source.run: source.words for source in child.sources} == {"r0": True, "r1": True}
+
+
+# Pruning
+
+
+def test_a_new_library_is_not_pruned(bench: Bench) -> None:
+    bench.put(*(experience(f"lesson{i} is new") for i in range(5)))
+    assert bench.evolve(PRUNE).plan == ()
+
+
+def test_what_many_runs_could_have_shown_and_hardly_any_did_is_pruned(bench: Bench) -> None:
+    idle, once, busy = experience("idle lesson"), experience("once shown"), experience("busy lesson")
+    far = experience("far away", conditions=Conditions(("bank",)))
+    bench.put(idle, once, far, busy)
+    late = experience("late lesson")
+    bench.put(late)
+    bench.show(once, "x0")
+    bench.show(busy, *(f"x{i}" for i in range(20)))
+    assert bench.evolve(PRUNE, iterations=1).plan == ()  # every second iteration
+    report = bench.evolve(PRUNE)
+    assert [(step.of, step.became) for step in report.plan] == [((i,), "pruned") for i in sorted([idle.id, once.id])]
+    assert report.plan[0].reason.endswith("of at least 20 runs that could have shown it")
+    assert bench.living() == [far, busy, late]
+    assert {one.row.retired for one in bench.all() if not one.row.live} == {"pruned"}
+
+
+def test_what_fails_in_enough_runs_is_pruned_and_what_failed_in_too_few_is_not(bench: Bench) -> None:
+    bad, few = experience("bad lesson"), experience("few outcomes")
+    bench.put(bad, few)
+    bench.show(bad, "l0", "l1", "l2")
+    bench.show(few, "l0", "l1")
+    step = one_step(bench.evolve(PRUNE))
+    assert (step.of, step.reason) == ((bad.id,), "0 of 3 runs with it succeeded")
+
+
+# Dice, plans and undoing
+
+
+def many(bench: Bench, number: int = 30) -> list[Experience]:
+    lessons = [experience(f"lesson{i} about buying", "r0") for i in range(number)]
+    bench.put(*lessons)
+    for one in lessons[: number // 2]:
+        bench.show(one, "w0", "l0")
+    for one in lessons[number // 2 :]:
+        bench.show(one, "w0", "w1", "w2", "a0")
+    return lessons
+
+
+SOME = EvolutionSettings(mutation=0.3, generalisation=0.3, crossover=0.2)
+
+
+def test_equal_seeds_give_equal_evolutions_and_others_other_ones(bench: Bench) -> None:
+    many(bench)
+    plans = [bench.evolve(SOME, seed=seed, dry_run=True) for seed in (1, 1, 2)]
+    assert plans[0] == plans[1]
+    assert plans[0].plan != plans[2].plan
+    assert len(plans[0].plan) > 5
+    assert {step.operator for step in plans[0].plan} == {"mutation", "generalisation", "crossover"}
+
+
+def test_a_dry_run_tells_what_would_be_and_changes_nothing(bench: Bench) -> None:
+    many(bench)
+    before, header = bench.told(), bench.library.store.header
+    dry = bench.evolve(SOME, seed=3, dry_run=True)
+    assert (bench.told(), bench.library.store.header) == (before, header)
+    assert dry.dry_run
+    done = bench.evolve(SOME, seed=3)
+    assert (done.id, done.plan) == (dry.id, dry.plan)
+    made = {one.row.id for one in bench.all() if one.row.made_by == done.id}
+    assert made == {step.child.id for step in dry.plan if step.child and step.became == "kept"}
+
+
+def test_an_undone_evolution_leaves_the_library_as_it_was(bench: Bench) -> None:
+    many(bench)
+    before = bench.told()
+    report = bench.evolve(SOME, seed=3)
+    assert bench.told() != before
+    (past,) = bench.experiences.evolutions(namespace=NS)
+    assert past.id == report.id
+    assert past.made == report.kept
+    assert past.living == sum(report.kept.values())
+    assert past.superseded == report.kept["mutation"] + report.kept["generalisation"]
+    undone = bench.experiences.undo(report.id, namespace=NS)
+    assert bench.told() == before
+    assert (len(undone.dropped), len(undone.revived)) == (past.living, past.superseded + past.pruned)
+    assert bench.experiences.evolutions(namespace=NS) == []
+
+
+def test_what_was_superseded_is_found_no_more_and_its_child_is(bench: Bench) -> None:
+    parent = experience("ask before you buy")
+    bench.put(parent)
+    bench.show(parent, "w0", "l0")
+    bench.evolve(MUTATE)
+    (found,) = bench.experiences.search(parent.text, namespace=NS)
+    assert found.experience.parents == (Parent(parent.id, "mutation"),)
+
+
+def test_an_evolution_that_a_later_one_built_on_is_undone_after_that(bench: Bench) -> None:
+    parent, other = experience("ask before you buy"), experience("wait before you pay", "r1")
+    bench.put(parent)
+    bench.show(parent, "w0", "l0")
+    first = bench.evolve(MUTATE)
+    bench.put(other)
+    second = bench.evolve(CROSS, iterations=1)
+    assert first.id < second.id
+    assert [past.id for past in bench.experiences.evolutions(namespace=NS)] == [first.id, second.id]
+    with pytest.raises(InputError, match=f"Undo {second.id} first"):
+        bench.experiences.undo(first.id, namespace=NS)
+    bench.experiences.undo(second.id, namespace=NS)
+    bench.experiences.undo(first.id, namespace=NS)
+    assert bench.living() == [parent, other]
+
+
+def test_undoing_what_is_unknown_names_what_is_known(bench: Bench) -> None:
+    with pytest.raises(InputError, match="none to undo"):
+        bench.experiences.undo("v0001-abcdef", namespace=NS)
+    parent = experience("ask before you buy")
+    bench.put(parent)
+    bench.show(parent, "w0", "l0")
+    report = bench.evolve(MUTATE)
+    with pytest.raises(InputError, match=report.id):
+        bench.experiences.undo("v0009-abcdef", namespace=NS)
+
+
+def test_forgetting_a_parents_run_takes_its_child_too(bench: Bench) -> None:
+    parent = experience("ask before you buy", "r1")
+    bench.put(parent)
+    bench.show(parent, "w0", "l0")
+    bench.evolve(MUTATE)
+    forget(bench.library, "r1")
+    assert bench.all() == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"mutation": 1.1}, {"hottest": 0.1, "coldest": 0.5}, {"prune_every": 0}, {"general_from": -0.1}]
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        EvolutionSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_temperature_falls_evenly_from_the_first_to_the_last_iteration() -> None:
+    settings = EvolutionSettings()
+    assert [settings.temperature(i, 5) for i in range(1, 6)] == [1.0, 0.775, 0.55, 0.325, 0.1]
+    assert settings.temperature(1, 1) == 1.0
+
+
+# With a model
+
+
+def rewording(request: Request) -> Reply:
+    about = request.said.split('lesson: "')[1].split('"')[0]
+    told = {
+        "situation": f"someone buys, {about}",
+        "action": "look, then buy",
+        "lesson": f"better: {about}",
+        "preconditions": ["an order", "an order", " "],
+    }
+    return completion(json.dumps(told)).after(0.03 * (len(request.said) % 3))
+
+
+@pytest.fixture
+def server(loopback: Loopback) -> Loopback:  # noqa: F811
+    loopback.script = rewording
+    return loopback
+
+
+@pytest.fixture
+def open_client(server: Loopback, bench: Bench) -> Iterator[Callable[..., Client]]:
+    with ExitStack() as opened:
+
+        def client(**more: Any) -> Client:
+            ledger = StoreLedger(bench.library.store.lessons, NS, "run")
+            return opened.enter_context(Client(Endpoint("small", server.url), ledger=ledger, **more))
+
+        yield client
+
+
+def test_a_model_writes_the_child_and_is_told_how_runs_went_in_names_of_tools_alone(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    parent = experience("ask before you buy")
+    bench.put(parent)
+    remember(bench.library, trajectory("said", "look", "pay", task="t7", goal="my secret wish"))
+    bench.show(parent, "said", "l0")
+    report = bench.evolve(MUTATE, model=open_client(), iterations=1)
+    assert report.kept == {"mutation": 1}
+    (child,) = bench.living()
+    assert child.lesson == "better: ask before you buy"
+    assert child.conditions == Conditions(("shop",), 1, 3, ("an order",))
+    assert (child.distilled_by, child.sources) == ("small", parent.sources)
+    body = server.requests[0].body
+    assert body["temperature"] == 1.0
+    assert 'succeeded called: "look, then pay"' in server.requests[0].said
+    assert 'failed called: "look, then drop, then buy"' in server.requests[0].said
+    assert "secret" not in json.dumps(body)
+
+
+def test_a_generalisation_that_still_names_the_environment_is_not_kept(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    parent = experience("ask in the SHOP first")
+    bench.put(parent)
+    bench.show(parent, "w0", "w1", "w2")
+    step = one_step(bench.evolve(GENERALISE, model=open_client(), iterations=1))
+    assert (step.became, step.note) == ("failed", "it still names the environment 'shop'")
+    assert bench.living() == [parent]
+
+
+def test_equal_seeds_and_answers_give_equal_results_in_whatever_order_answers_come(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    many(bench)
+    reports = [
+        bench.evolve(replace(SOME, at_once=at_once), seed=5, model=open_client(), dry_run=True) for at_once in (1, 6)
+    ]
+    assert reports[0] == reports[1]
+    assert reports[0].kept["mutation"] > 1
+
+
+def test_the_models_temperature_falls_with_the_iterations(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    many(bench)
+    bench.evolve(SOME, seed=5, model=open_client())
+    assert {request.body["temperature"] for request in server.requests} <= {1.0, 0.775, 0.55, 0.325, 0.1}
+    assert server.requests[0].body["temperature"] == 1.0
+
+
+def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    lessons = [experience(f"lesson{i} about buying") for i in range(6)]
+    bench.put(*lessons)
+    for one in lessons:
+        bench.show(one, "w0", "l0")
+    settings = replace(MUTATE, prune_every=9)
+    first = bench.evolve(settings, model=open_client(budget=Budget(calls=2)), iterations=1)
+    assert (first.count("kept"), first.count("unasked")) == (2, 4)
+    second = bench.evolve(settings, model=open_client(), iterations=1)
+    assert (second.count("kept"), second.count("unasked")) == (4, 0)
+    assert len(server.requests) == 6
+    assert all(one.generation == 1 for one in bench.living())
+
+
+def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_are_one_runs(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    lessons = [experience(f"lesson{i} about buying", "r0") for i in range(3)]
+    bench.put(*lessons)
+    for one in lessons:
+        bench.show(one, "w0", "l0")
+    dry = bench.evolve(MUTATE, model=open_client(), iterations=1, dry_run=True)
+    assert bench.evolve(MUTATE, model=open_client(), iterations=1).plan == dry.plan
+    assert len(server.requests) == 3
+    forget(bench.library, "r0")
+    assert bench.library.store.lessons.answered_runs("evolve", namespace=NS) == set()
+
+
+def test_an_answer_that_holds_the_words_of_two_runs_is_not_kept_in_the_store(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    bench.put(experience("ask before you buy", "r0"), experience("wait before you pay", "r1"))
+    assert bench.evolve(CROSS, model=open_client(), iterations=1).kept == {"crossover": 1}
+    assert bench.library.store.lessons.answered_runs("evolve", namespace=NS) == set()
+
+
+def test_a_malformed_answer_is_a_step_that_failed_and_the_others_are_kept(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    one, other = experience("ask before you buy"), experience("wait before you pay")
+    bench.put(one, other)
+    bench.show(one, "w0", "l0")
+    bench.show(other, "w0", "l0")
+    server.script = lambda request: (
+        completion("{}") if "wait before" in json.dumps(request.body) else rewording(request)
+    )
+    report = bench.evolve(MUTATE, model=open_client(), iterations=1)
+    failed = {step.of[0]: step.note for step in report.plan if step.became == "failed"}
+    assert list(failed) == [other.id]
+    assert "situation" in failed[other.id]
+    assert other in bench.living()
+
+
+def test_an_endpoint_that_answers_nobody_ends_it_and_changes_nothing(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    many(bench)
+    before = bench.told()
+    server.script = lambda _: error(401)
+    with pytest.raises(EndpointRefusedError):
+        bench.evolve(SOME, model=open_client())
+    assert bench.told() == before
+
+
+def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
+    server: Loopback, bench: Bench, open_client: Callable[..., Client]
+) -> None:
+    parent, other = experience("ask before you buy", "r1"), experience("wait before you pay", "r0")
+    bench.put(parent, other)
+    bench.show(parent, "w0", "l0")
+    bench.show(other, "w0", "l0")
+
+    def script(request: Request) -> Reply:
+        forget(bench.library, "r1")
+        return rewording(request)
+
+    server.script = script
+    report = bench.evolve(MUTATE, model=open_client(), iterations=1)
+    assert {step.of[0]: step.became for step in report.plan} == {parent.id: "refused", other.id: "kept"}
+    assert [one.lesson for one in bench.living()] == ["better: wait before you pay"]
