@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,7 +27,18 @@ from hepm.cli.output import print_json
 from hepm.errors import HepmError
 from hepm.types import on_one_line
 
-KindName = Literal["experience", "principle", "notes"]
+if TYPE_CHECKING:
+    from hepm.graph.lessons.rows import Kind
+
+
+class KindName(StrEnum):
+    """Kinds of lessons, as an option takes them."""
+
+    EXPERIENCE = "experience"
+    PRINCIPLE = "principle"
+    NOTES = "notes"
+
+
 KindsOption = Annotated[list[KindName] | None, typer.Option("--kind", help="Of this kind alone; may be repeated.")]
 
 app = typer.Typer(
@@ -61,7 +73,7 @@ def export_(
     if path != "-":
         check_target(Path(path), store)
     with open_existing(store, namespace) as memory:
-        found = export_lessons(memory.library, namespace=namespace, kinds=kinds or KINDS, retired=retired)
+        found = export_lessons(memory.library, namespace=namespace, kinds=_named(kinds) or KINDS, retired=retired)
         lines = write_documents(found, chosen)
         if path == "-":
             print_lines(lines)
@@ -102,7 +114,7 @@ def import_(
             else files.enter_context(Path(path).open(encoding="utf-8", errors="backslashreplace"))
         )
         done = import_lessons(
-            memory.library, read_documents(lines, name), namespace=namespace, retire_missing=retire_missing or ()
+            memory.library, read_documents(lines, name), namespace=namespace, retire_missing=_named(retire_missing)
         )
     if as_json:
         print_json(asdict(done))
@@ -111,3 +123,7 @@ def import_(
         f"{done.read:,} lessons read: {done.new:,} new, {done.known:,} known, {done.edited:,} edited, "
         f"{done.retired:,} retired"
     )
+
+
+def _named(kinds: list[KindName] | None) -> list[Kind]:
+    return [kind.value for kind in kinds or []]
