@@ -156,9 +156,14 @@ class Neo4jLessons:
 
 
 class Neo4jLessonTransaction:
-    """See `hepm.graph.lessons.store.LessonTransaction` for what each method promises."""
+    """See `hepm.graph.lessons.store.LessonTransaction` for what each method promises.
 
-    def __init__(self, write: Neo4jTransaction, namespace: str) -> None:
+    Args:
+        shown: Whether anything was shown in the namespace: else an ingest need not wait for the answer that says so.
+    """
+
+    def __init__(self, write: Neo4jTransaction, namespace: str, *, shown: bool) -> None:
+        self._shown = shown
         self._write = write
         self._namespace = namespace
         self._space = uid(namespace)
@@ -291,7 +296,8 @@ class Neo4jLessonTransaction:
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
         """What was shown in runs."""
-        return sorted((Showing(*row) for row in self._ask("showings_in", runs)), key=lambda one: one[:2])
+        rows = self._ask("showings_in", runs) if self._shown else []
+        return sorted((Showing(*row) for row in rows), key=lambda one: one[:2])
 
     def put_showings(self, showings: Sequence[Showing]) -> None:
         """Write showings."""

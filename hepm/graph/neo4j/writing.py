@@ -58,8 +58,8 @@ class Neo4jTransaction:
         self.send("lock")
         ((embedder, _, revision, counting, bound, *_),) = self.run("memory")
         self.books = Books(embedder, "shortest" if counting == "shortest" else "all", bound, revision)
-        self.lessons = Neo4jLessonTransaction(self, namespace)
-        ((self._last_run, self._last_state),) = self.run("counters", space=self._space)
+        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self._space)
+        self.lessons = Neo4jLessonTransaction(self, namespace, shown=shown)
 
     def send(self, name: str, /, **values: object) -> neo4j.Result:
         """Send a named statement, and go on while the server is at it: errors come with its rows or the commit."""
