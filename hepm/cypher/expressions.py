@@ -56,7 +56,11 @@ class ExpressionWriter:
             close = closing(tokens, end)
             slices += self._slice(tokens[end + 1 : close])
             end = close + 1
-        return (f"({self.write(tokens[at:first])}{slices})", end) if slices else None
+        if not slices:
+            return None
+        # Once the engine has met a null there, it says null for the rows behind it too.
+        whole = self.write(tokens[at:first])
+        return f"(CASE WHEN {whole} IS NOT NULL THEN coalesce({whole}, []){slices} END)", end
 
     def _piece(self, tokens: Sequence[Token], at: int) -> tuple[str, int]:
         token = tokens[at]

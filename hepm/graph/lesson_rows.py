@@ -37,7 +37,7 @@ class LessonTables:
         lessons = self._store.lessons.list(namespace=namespace)
         known = {one.row.id: self._node(_LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
         for kind, label in _LABELS.items():
-            yield Table(label), (self._lesson(namespace, one) for one in lessons if one.row.kind == kind)
+            yield Table(label), self._of_kind(namespace, lessons, kind)
         for one in lessons:
             self._tie(namespace, one.row, known)
         yield Table("User"), self._users(namespace, [one.row for one in lessons if one.row.kind == "notes"], known)
@@ -104,6 +104,9 @@ class LessonTables:
         names = (name for row in principles for triple in row.triples for name in (triple.subject, triple.object))
         for name in dict.fromkeys(names):
             yield self._node("Concept", namespace, name)[1], namespace, name
+
+    def _of_kind(self, namespace: str, lessons: Sequence[StoredLesson], kind: Kind) -> Iterator[Row]:
+        return (self._lesson(namespace, one) for one in lessons if one.row.kind == kind)
 
     def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
         seq, row, uses, _ = stored

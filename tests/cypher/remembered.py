@@ -147,7 +147,8 @@ def learn(store: Store, namespace: str) -> None:
     lessons.show("r6", [GIVE_UP.id, RETURN.id], namespace=namespace)
     lessons.show("under way", [GO_ON.id, RETURN.id], namespace=namespace)
     lessons.show("elsewhere", [RETURN.id], namespace=namespace)
-    lessons.settle({"elsewhere": True, "told before": False}, namespace=namespace)
+    lessons.show("elsewhere too", [RETURN.id], namespace=namespace)
+    lessons.settle({"elsewhere": True, "elsewhere too": True, "told before": False}, namespace=namespace)
 
 
 VALUES = {
@@ -161,6 +162,9 @@ VALUES = {
     "calls": 1,
     "support": 1,
     "least": 1,
+    "uses": 1,
+    "user": "ann",
+    "lesson": LOOK_TWICE.id,
 }
 """What the library's questions are asked about, so that each has an answer in the shop."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,23 @@ from hepm.cypher.tokens import tokens_of
 from hepm.errors import QueryError
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.model_rows import ModelRows
+from hepm.graph.opening import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import as_set, clear_server, fresh, load_server
-from tests.cypher.remembered import BY_QUESTION, VALUES, shop
+from tests.cypher.remembered import (
+    BY_QUESTION,
+    DO_NOT_RETURN,
+    GIVE_UP,
+    GO_ON,
+    LOOK,
+    LOOK_TWICE,
+    LOOK_WELL,
+    RETURN,
+    VALUES,
+    learn,
+    shop,
+)  # fmt: skip
 from tests.neo4j_server import Neo4jServer
 
 NAMES = sorted(questions())
@@ -61,18 +75,21 @@ def answers(
     file = tmp_path_factory.mktemp("shop") / "shop.hepm"
     with Memory.open(file) as memory:
         memory.ingest(shop(), namespace=by_rows)
-        memory.ingest(shop()[:2], namespace="another")
+        memory.ingest(shop(), namespace="another")
     login = (neo4j_server.username, neo4j_server.password)
     with Memory.open(neo4j_server.uri, auth=login) as memory:
         memory.ingest(shop(), namespace=by_store)
+    with contextlib.closing(open_store(neo4j_server.uri, auth=login)) as server:
+        learn(server, by_store)
     store = SQLiteStore(file)
+    for namespace in (by_rows, "another"):
+        learn(store, namespace)
     replay = replay_with(None)
 
     def read(records: Any) -> Any:
         return replay(records)[0]
 
-    tables = list(ModelRows(store, read).tables())
-    load_server(driver, neo4j_server.database, [(name, list(rows)) for name, rows in tables])
+    load_server(driver, neo4j_server.database, ModelRows(store, read).tables())
     with open_copy(store, file, read) as copy:
         yield Answers(copy, driver, neo4j_server.database, by_rows, by_store)
     store.close()
@@ -145,6 +162,45 @@ def test_months_and_models_are_put_side_by_side(answers: Answers):
     ]
     models = answers.ask(question("models_side_by_side"))["copy"].dicts()
     assert [(m["model"], m["runs"], m["successes"]) for m in models] == [("one", 6, 3), ("other", 3, 2)]
+
+
+def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(answers: Answers):
+    # Five of the eight runs with an outcome succeeded. RETURN was shown in four that ended, and three succeeded.
+    [helped] = answers.ask(question("lessons_that_helped"))["copy"].dicts()
+    assert (helped["lesson"], helped["uses"], helped["successes"]) == (RETURN.id, 4, 3)
+    assert helped["base_share"] == 5 / 8
+    assert helped["lift"] == pytest.approx(4 / 6 - 5 / 8)
+    hurt = answers.ask(question("lessons_that_hurt"))["copy"].dicts()
+    assert [(h["lesson"], h["score"]) for h in hurt] == [
+        (GIVE_UP.id, 1 / 4),
+        (DO_NOT_RETURN.id, pytest.approx(1 / 3)),
+        (LOOK_TWICE.id, 1 / 2),
+    ]
+
+
+def test_the_family_of_a_lesson_reaches_to_what_it_came_from_and_what_came_from_it(answers: Answers):
+    found = answers.ask(question("family_of_lesson"))["copy"].dicts()
+    ways = [[node["properties"]["id"] for node in row["way"]["nodes"]] for row in found]
+    assert sorted(ways) == sorted([[LOOK_TWICE.id, LOOK.id], [LOOK_WELL.id, LOOK_TWICE.id]])
+
+
+def test_principles_contradict_where_one_says_what_the_other_denies_and_both_are_live(answers: Answers):
+    # GO_ON too says what a principle denies: but that one was pruned.
+    rows = answers.ask(question("contradictions"))["copy"].dicts()
+    found = [(row["after"], row["tool"], row["says"], row["denies"]) for row in rows]
+    assert found == [("get_order", "return_items", RETURN.text, DO_NOT_RETURN.text)]
+
+
+def test_lessons_that_nobody_used_are_told_with_how_often_they_were_shown(answers: Answers):
+    rows = answers.ask(question("unsettled_lessons"))["copy"].dicts()
+    assert (rows[0]["lesson"], rows[0]["shown"]) == (GO_ON.id, 1)
+    assert {row["shown"] for row in rows[1:]} == {0}
+
+
+def test_a_tool_that_only_a_retired_lesson_is_about_lacks_one(answers: Answers):
+    # give_up was called in three runs that failed, cancel_order in two; GIVE_UP is about that.
+    rows = answers.ask(question("tools_without_lesson"))["copy"].dicts()
+    assert [(row["tool"], row["failures"]) for row in rows] == [("give_up", 3)]
 
 
 def test_the_page_names_every_question_as_it_asks():

@@ -142,6 +142,7 @@ ALIKE = [
     L + "RETURN l",
     L + "RETURN [x IN labels(l) WHERE x = 'Lesson'] AS one, 'Retired' IN labels(l) AS retired, size(labels(l)) AS n",
     "MATCH (n:Lesson|Tool {namespace: $namespace}) RETURN count(*)",
+    J + "OPTIONAL MATCH (j)<-[:FROM]-(l:Lesson) RETURN j.id, l.id, l.runs[0..1], l.runs[1..]",
     L + "OPTIONAL MATCH (l)-[:ABOUT]->(t) WHERE l.live AND l.text <> t.name RETURN l.id, t.name",
     L + "OPTIONAL MATCH (l)-[:EVOLVED_FROM]->(m) WHERE l <> m RETURN l.id, m.id",
     J + "MATCH (j)<-[:FROM]-(l:Lesson) RETURN j.id, l.id, all(x IN j.tools WHERE x = 'a'), [x IN j.tools | x + '!']",

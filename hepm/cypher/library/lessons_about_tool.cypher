@@ -1,0 +1,10 @@
+// What was learned about a tool?
+// Params:  $namespace string, $tool string, $limit int = 20
+// Returns: lesson string, what string, text string, score float, uses int, runs int
+// Note:    Retired lessons are left out. A score is (successes + 1) / (uses + 2): one half where nothing is known.
+MATCH (:Tool {namespace: $namespace, name: $tool})<-[:ABOUT]-(l:Lesson)
+WHERE l.live
+RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle', 'notes') AS what,
+       coalesce(l.lesson, l.text) AS text, l.score AS score, l.uses AS uses, size(l.runs) AS runs
+ORDER BY score DESC, uses DESC, runs DESC, lesson
+LIMIT $limit

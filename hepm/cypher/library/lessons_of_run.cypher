@@ -1,0 +1,8 @@
+// What was learned from one run?
+// Params:  $namespace string, $trajectory string
+// Returns: lesson string, what string, text string, own_words boolean, live boolean, score float, uses int
+// Note:    Lessons in the run's own words go with it when it is forgotten; the others stay, and stand on their other runs.
+MATCH (:Trajectory {namespace: $namespace, id: $trajectory})<-[f:FROM]-(l:Lesson)
+RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle', 'notes') AS what,
+       coalesce(l.lesson, l.text) AS text, f.words AS own_words, l.live AS live, l.score AS score, l.uses AS uses
+ORDER BY own_words DESC, what, lesson

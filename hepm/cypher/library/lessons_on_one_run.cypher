@@ -1,0 +1,11 @@
+// Which lessons stand on one run alone?
+// Params:  $namespace string, $limit int = 50
+// Returns: lesson string, what string, text string, trajectory string, shown int, uses int, score float
+// Note:    Those that are shown most come first: there a chance result costs most.
+MATCH (l:Experience|Principle {namespace: $namespace})
+WHERE l.live AND size(l.runs) = 1
+RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle') AS what,
+       coalesce(l.lesson, l.text) AS text, head(l.runs) AS trajectory, l.shown AS shown, l.uses AS uses,
+       l.score AS score
+ORDER BY shown DESC, lesson
+LIMIT $limit

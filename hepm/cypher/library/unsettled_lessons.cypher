@@ -1,0 +1,9 @@
+// Which lessons were never shown, or shown in runs whose end nobody told?
+// Params:  $namespace string, $limit int = 50
+// Returns: lesson string, what string, text string, shown int, runs int
+MATCH (l:Experience|Principle {namespace: $namespace})
+WHERE l.live AND l.uses = 0
+RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle') AS what,
+       coalesce(l.lesson, l.text) AS text, l.shown AS shown, size(l.runs) AS runs
+ORDER BY shown DESC, runs DESC, lesson
+LIMIT $limit

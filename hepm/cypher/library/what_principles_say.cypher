@@ -1,0 +1,10 @@
+// What do the principles with most runs behind them say of which concepts?
+// Params:  $namespace string, $limit int = 25
+// Returns: way path, runs int
+// Note:    From the principle to what it speaks of, and on to what it says of that.
+// Picture: yes
+MATCH p = (q:Principle {namespace: $namespace})-[:MENTIONS]->(:Concept)-[said:RELATES]->(:Concept)
+WHERE q.live AND said.principle = q.id
+RETURN p AS way, size(q.runs) AS runs
+ORDER BY runs DESC, q.id
+LIMIT $limit
