@@ -9,6 +9,7 @@ from hepm.cli.cypher import cypher
 from hepm.cli.demo import demo
 from hepm.cli.doctor import doctor
 from hepm.cli.eval import eval_runs
+from hepm.cli.experience import app as experience
 from hepm.cli.export import export_runs, import_runs
 from hepm.cli.forget import forget
 from hepm.cli.ingest import ingest
@@ -45,6 +46,7 @@ app.command()(copy)
 app.command()(forget)
 app.command()(doctor)
 app.command()(reembed)
+app.add_typer(experience)
 app.add_typer(principle)
 app.add_typer(library)
 app.add_typer(neo4j)

@@ -44,10 +44,10 @@ class ModelChoice:
     """
 
     model: str | None
-    max_calls: int | None
-    max_tokens: int | None
-    max_cost: float | None
-    prices: str | None
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    prices: str | None = None
 
     def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
         """A client whose answers the store keeps; None where no model is to be asked."""

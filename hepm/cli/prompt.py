@@ -45,7 +45,7 @@ def prompt(
     from hepm.experience.recollection import PromptOptions
 
     with open_existing(store, namespace) as memory:
-        client = ModelChoice(model, None, None, None, None).client(memory, namespace, "lesson")
+        client = ModelChoice(model).client(memory, namespace, "lesson")
         told = memory.prompt(
             None if messages is None else _read(messages),
             state=state,
