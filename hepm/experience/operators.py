@@ -21,8 +21,11 @@ from hepm.types import Trajectory
 FIELD_CHARS: Final = 600
 PRECONDITIONS: Final = 8
 _NAMED: Final = 3
+_OF_EITHER_KIND: Final = 2
 
-_PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
+_PARTICULAR: Final = re.compile(r"""[^\s"'/()]*[\d@#][^\s"'/()]*""")
+_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W\d_] )[^\W\d_][\w'-]+")
+_NAMES_AMONG: Final = 3
 _CUTS: Final = re.compile(rf"{CUT}(?:\W*{CUT})+")
 _HELPED: Final = re.compile(r" It helped in \d+ of \d+ runs: .*$")
 
@@ -74,9 +77,9 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     """The experience with where it helped and where not; None where the runs do not tell.
 
     It is narrowed to environments in which it helped, to turns in which its tools were called there, and to tools that
-    all of one side called and none of the other.
+    all of one side called and none of the other. Of a single run of either kind everything would tell.
     """
-    if not shown.won or not shown.lost:
+    if min(len(shown.won), len(shown.lost)) < _OF_EITHER_KIND:
         return None
     here = parent.conditions
     environments = _narrower_environments(here.environments, shown)
@@ -87,8 +90,8 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     where = [
         *([f"in {listed(environments)}"] if environments != here.environments else []),
         *([f"in turns {first} to {last}"] if (first, last) != (here.first_turn, here.last_turn) else []),
-        *([f"where {listed(called)} was called"] if called else []),
-        *([f"where {listed(missing)} was not called"] if missing else []),
+        *([f"with calls of {listed(called)}"] if called else []),
+        *([f"without calls of {listed(missing)}"] if missing else []),
     ]
     runs = len(shown.won) + len(shown.lost)
     helped = f" It helped in {len(shown.won)} of {runs} runs: {', '.join(where)}."
@@ -161,13 +164,20 @@ def named_places(text: str, places: Sequence[str]) -> list[str]:
 
 
 def without_particulars(text: str, places: Sequence[str], *, keep: Sequence[str]) -> str:
-    """A text without names of environments, and without ids, numbers and addresses but those in what is to be kept."""
+    """A text without names of environments, ids, numbers and addresses, but for those in what is to be kept.
+
+    Words with a capital letter inside a sentence are names too, unless every third word is such: languages differ.
+    """
     sentence = text[:1].isupper()
     for place in places:
         text = re.sub(rf"\b(?:in|for|of) (?:the )?{_word(place).pattern}[.,:]? ?", "", text, flags=re.IGNORECASE)
         text = _word(place).sub("this environment", text)
     kept = tuple(tool for tool in keep if _PARTICULAR.search(tool))
     text = _PARTICULAR.sub(lambda word: word[0] if any(tool in word[0] for tool in kept) else CUT, text)
+    names = {word for word in _INSIDE_A_SENTENCE.findall(text) if word[0].isupper() and not word.isupper()}
+    names.difference_update(keep)
+    if _NAMES_AMONG * len(names) < len(text.split()):
+        text = _INSIDE_A_SENTENCE.sub(lambda word: CUT if word[0] in names else word[0], text)
     text = _CUTS.sub(CUT, text).strip()
     return text[:1].upper() + text[1:] if sentence else text
 

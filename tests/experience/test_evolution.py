@@ -103,14 +103,12 @@ def one_step(report: EvolutionReport) -> EvolutionStep:
 def test_an_experience_with_which_runs_failed_is_narrowed_to_where_it_helped(bench: Bench) -> None:
     parent = experience("ask before you buy")
     bench.put(parent)
-    bench.show(parent, "w0", "w1", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     step = one_step(report := bench.evolve(MUTATE))
     assert (step.operator, step.of, step.became) == ("mutation", (parent.id,), "kept")
-    assert step.reason == "2 of 3 runs with it succeeded"
+    assert step.reason == "2 of 4 runs with it succeeded"
     (child,) = bench.living()
-    assert child.lesson == (
-        "ask before you buy It helped in 2 of 3 runs: where ask was called, where drop was not called."
-    )
+    assert child.lesson == ("ask before you buy It helped in 2 of 4 runs: with calls of ask, without calls of drop.")
     assert child.conditions.preconditions == ("after look", "ask is called", "drop is not called")
     assert (child.parents, child.generation) == ((Parent(parent.id, "mutation"),), 1)
     assert child.sources == parent.sources
@@ -122,25 +120,29 @@ def test_an_experience_with_which_runs_failed_is_narrowed_to_where_it_helped(ben
 def test_an_environment_in_which_it_only_failed_is_left_out(bench: Bench) -> None:
     parent = experience("ask before you buy", conditions=Conditions(("bank", "shop"), 1, 3))
     bench.put(parent)
-    away = trajectory("a9", "look", "buy", task="t9", environment="bank", success=False)
-    remember(bench.library, away)
-    bench.show(parent, "r0", "a9")
+    for name in ("a8", "a9"):
+        remember(bench.library, trajectory(name, "look", "buy", task="t9", environment="bank", success=False))
+    bench.show(parent, "r0", "r1", "a8", "a9")
     bench.evolve(MUTATE)
     (child,) = bench.living()
     assert child.conditions.environments == ("shop",)
     assert "in shop" in child.lesson
 
 
-def test_an_experience_whose_runs_all_failed_or_do_not_differ_is_left_as_it_is(bench: Bench) -> None:
+def test_an_experience_whose_runs_all_failed_or_do_not_differ_or_are_too_few_is_left_as_it_is(bench: Bench) -> None:
     parent, other = experience("ask before you buy"), experience("wait before you buy")
     bench.put(parent, other)
+    once = experience("pay before you buy")
+    bench.put(once)
     bench.show(parent, "l0", "l1")
-    remember(bench.library, trajectory("same", "look", "drop", "buy", task="t8"))
-    bench.show(other, "l0", "same")
+    for name in ("same1", "same2"):
+        remember(bench.library, trajectory(name, "look", "drop", "buy", task="t8"))
+    bench.show(other, "l0", "l1", "same1", "same2")
+    bench.show(once, "w0", "w1", "l0")
     report = bench.evolve(MUTATE)
-    assert [step.became for step in report.plan] == ["nothing", "nothing"]
+    assert [step.became for step in report.plan] == ["nothing"] * 3
     assert report.id == ""
-    assert bench.living() == [parent, other]
+    assert bench.living() == [parent, other, once]
 
 
 def test_one_that_was_never_shown_or_never_failed_is_not_mutated(bench: Bench) -> None:
@@ -179,7 +181,7 @@ def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_n
 
 def test_a_share_of_successes_on_the_threshold_is_not_above_it(bench: Bench) -> None:
     bench.put(parent := experience("ask before you buy"))
-    bench.show(parent, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     assert bench.evolve(replace(GENERALISE, general_from=0.5)).plan == ()
 
 
@@ -261,7 +263,7 @@ def many(bench: Bench, number: int = 30) -> list[Experience]:
     lessons = [experience(f"lesson{i} about buying", "r0") for i in range(number)]
     bench.put(*lessons)
     for one in lessons[: number // 2]:
-        bench.show(one, "w0", "l0")
+        bench.show(one, "w0", "w1", "l0", "l1")
     for one in lessons[number // 2 :]:
         bench.show(one, "w0", "w1", "w2", "a0")
     return lessons
@@ -310,7 +312,7 @@ def test_an_undone_evolution_leaves_the_library_as_it_was(bench: Bench) -> None:
 def test_what_was_superseded_is_found_no_more_and_its_child_is(bench: Bench) -> None:
     parent = experience("ask before you buy")
     bench.put(parent)
-    bench.show(parent, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     bench.evolve(MUTATE)
     (found,) = bench.experiences.search(parent.text, namespace=NS)
     assert found.experience.parents == (Parent(parent.id, "mutation"),)
@@ -319,7 +321,7 @@ def test_what_was_superseded_is_found_no_more_and_its_child_is(bench: Bench) -> 
 def test_an_evolution_that_a_later_one_built_on_is_undone_after_that(bench: Bench) -> None:
     parent, other = experience("ask before you buy"), experience("wait before you pay", "r1")
     bench.put(parent)
-    bench.show(parent, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     first = bench.evolve(MUTATE)
     bench.put(other)
     second = bench.evolve(CROSS, iterations=1)
@@ -337,7 +339,7 @@ def test_undoing_what_is_unknown_names_what_is_known(bench: Bench) -> None:
         bench.experiences.undo("v0001-abcdef", namespace=NS)
     parent = experience("ask before you buy")
     bench.put(parent)
-    bench.show(parent, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     report = bench.evolve(MUTATE)
     with pytest.raises(InputError, match=report.id):
         bench.experiences.undo("v0009-abcdef", namespace=NS)
@@ -346,7 +348,7 @@ def test_undoing_what_is_unknown_names_what_is_known(bench: Bench) -> None:
 def test_forgetting_a_parents_run_takes_its_child_too(bench: Bench) -> None:
     parent = experience("ask before you buy", "r1")
     bench.put(parent)
-    bench.show(parent, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
     bench.evolve(MUTATE)
     forget(bench.library, "r1")
     assert bench.all() == []
@@ -454,7 +456,7 @@ def test_a_spent_budget_keeps_what_was_answered_and_a_second_call_goes_on(
     lessons = [experience(f"lesson{i} about buying") for i in range(6)]
     bench.put(*lessons)
     for one in lessons:
-        bench.show(one, "w0", "l0")
+        bench.show(one, "w0", "w1", "l0", "l1")
     settings = replace(MUTATE, prune_every=9)
     first = bench.evolve(settings, model=open_client(budget=Budget(calls=2)), iterations=1)
     assert (first.count("kept"), first.count("unasked")) == (2, 4)
@@ -470,7 +472,7 @@ def test_what_was_answered_in_a_dry_run_is_not_paid_for_again_while_its_words_ar
     lessons = [experience(f"lesson{i} about buying", "r0") for i in range(3)]
     bench.put(*lessons)
     for one in lessons:
-        bench.show(one, "w0", "l0")
+        bench.show(one, "w0", "w1", "l0", "l1")
     dry = bench.evolve(MUTATE, model=open_client(), iterations=1, dry_run=True)
     assert bench.evolve(MUTATE, model=open_client(), iterations=1).plan == dry.plan
     assert len(server.requests) == 3
@@ -491,8 +493,8 @@ def test_a_malformed_answer_is_a_step_that_failed_and_the_others_are_kept(
 ) -> None:
     one, other = experience("ask before you buy"), experience("wait before you pay")
     bench.put(one, other)
-    bench.show(one, "w0", "l0")
-    bench.show(other, "w0", "l0")
+    bench.show(one, "w0", "w1", "l0", "l1")
+    bench.show(other, "w0", "w1", "l0", "l1")
     server.script = lambda request: (
         completion("{}") if "wait before" in json.dumps(request.body) else rewording(request)
     )
@@ -519,8 +521,8 @@ def test_a_child_whose_run_is_forgotten_while_the_model_writes_is_refused(
 ) -> None:
     parent, other = experience("ask before you buy", "r1"), experience("wait before you pay", "r0")
     bench.put(parent, other)
-    bench.show(parent, "w0", "l0")
-    bench.show(other, "w0", "l0")
+    bench.show(parent, "w0", "w1", "l0", "l1")
+    bench.show(other, "w0", "w1", "l0", "l1")
 
     def script(request: Request) -> Reply:
         forget(bench.library, "r1")
