@@ -1,0 +1,190 @@
+"""What runs taught, on the command line: every command as a process, on chat logs made up for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.chats import chat, chats, write
+from tests.faults.command import Answer, hepm, one_sentence, quick
+from tests.loopback import Loopback, Reply, Request, Rules, completion, loopback
+
+__all__ = ["loopback"]
+
+LESSON = {
+    "situation": "A user wants to return an order.",
+    "action": "Looked the order up before returning it.",
+    "outcome": "The return went through.",
+    "lesson": "Look an order up before you return it.",
+    "preconditions": ["the user is known"],
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    log = write(tmp_path / "runs.jsonl", chats())
+    made = tmp_path / "store.hepm"
+    assert quick("ingest", log, "--store", made).code == 0
+    return made
+
+
+@pytest.fixture
+def taught(store: Path) -> Path:
+    for noun in ("experience", "principle"):
+        assert quick(noun, "distill", "--store", store).code == 0
+    return store
+
+
+def found(store: Path, *arguments: str) -> Any:
+    answer = quick(*arguments, "--store", store, "--json")
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+def asked(store: Path, loopback: Loopback, *arguments: str) -> Answer:
+    env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "k", "HEPM_LLM_MODEL": "small"}
+    return hepm(*arguments, "--store", store, env=env)
+
+
+def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path) -> None:
+    report = found(store, "experience", "distill")
+    assert (report["runs"], report["new"] > 0, report["failed"], report["cost"]) == (24, True, {}, None)
+    assert found(store, "experience", "distill")["runs"] == 0
+    listed = found(store, "experience", "list", "--zone", "warning", "--limit", "99")
+    assert listed["total"] == len(listed["lessons"]) > 0
+    assert all("give_up" in one["lesson"] and one["zone"] == "warning" for one in listed["lessons"])
+
+
+def test_a_lesson_is_shown_by_the_beginning_of_its_id_with_the_runs_it_comes_from(taught: Path) -> None:
+    one = found(taught, "experience", "list", "--run", "bad-3")["lessons"][0]
+    shown = found(taught, "experience", "show", one["id"][:10])
+    assert shown["id"] == one["id"]
+    assert "bad-3" in [source["run"] for source in shown["sources"]]
+    assert "give_up" in quick("experience", "show", one["id"], "--store", taught).out
+    wrong = quick("experience", "show", "e-nothing", "--store", taught)
+    assert wrong.code == 2
+    assert "no experience is called" in wrong.err
+
+
+def test_a_search_finds_the_lesson_of_a_like_wish_and_says_when_there_is_none(taught: Path) -> None:
+    wish = "I want to cancel order cancel-1, please."
+    first = found(taught, "experience", "search", wish, "--environment", "shop", "--turn", "1", "--horizon", "4")
+    assert "cancel" in first["found"][0]["situation"]
+    assert found(taught, "experience", "search", wish, "--environment", "elsewhere")["found"] == []
+    assert "no experience" in quick("experience", "search", "zebra", "--store", taught).out
+
+
+def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None:
+    taught = tmp_path / "many.hepm"
+    quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
+    quick("experience", "distill", "--store", taught)
+    before = found(taught, "experience", "list", "--limit", "999")
+    plan = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1", "--dry-run")
+    assert found(taught, "experience", "list", "--limit", "999") == before
+    done = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1")
+    assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
+    assert done["evolution"]
+    assert [one["id"] for one in found(taught, "experience", "evolutions")["evolutions"]] == [done["evolution"]]
+    assert found(taught, "experience", "undo", done["evolution"])["dropped"]
+    assert found(taught, "experience", "list", "--limit", "999") == before
+    one_sentence(quick("experience", "undo", done["evolution"], "--store", taught))
+
+
+def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> None:
+    listed = found(taught, "principle", "list", "--kind", "cautionary")["lessons"]
+    assert any("give_up" in one["text"] for one in listed)
+    best = found(taught, "principle", "search", "give_up after get_order", "--floor", "0")["found"][0]
+    assert {"id", "score", "kind", "text", "runs", "triples", "uses"} <= best.keys()
+    assert found(taught, "principle", "prune", "--dry-run") == {"pruned": [], "dry_run": True}
+    assert isinstance(found(taught, "principle", "contradictions")["contradictions"], list)
+    assert best["id"] in quick("principle", "show", best["id"], "--store", taught).out
+
+
+def test_a_prompt_holds_lessons_and_tools_and_credits_what_it_told(taught: Path, tmp_path: Path) -> None:
+    talk = tmp_path / "talk.json"
+    messages = chat("now", ["find_user", "get_order"], task="return-0", wish="return")["messages"]
+    talk.write_text(json.dumps(messages), "utf-8")
+    told = found(taught, "prompt", "--messages", str(talk), "--environment", "shop", "--run", "now")
+    assert told["lessons"]
+    assert told["suggestions"]["tools"]
+    assert 0 < told["tokens"] <= 1_000
+    plain = quick("prompt", "--messages", talk, "--environment", "shop", "--store", taught).out
+    assert plain.rstrip().endswith("</hepm-memory>")
+    assert all(lesson in plain for lesson in told["lessons"])
+    shown = told["lessons"][0]
+    noun = {"e": "experience", "p": "principle"}[shown[0]]
+    assert found(taught, noun, "show", shown)["shown_in"] == {"now": None}
+    done = write(tmp_path / "now.jsonl", [chat("now", ["find_user", "get_order", "return_items"], task="return-0")])
+    assert quick("ingest", done, "--store", taught).code == 0
+    after = found(taught, noun, "show", shown)
+    assert (after["shown_in"], after["uses"]) == ({"now": True}, {"shown": 1, "uses": 1, "successes": 1})
+
+
+@pytest.mark.parametrize("text", ["[]x", '{"messages": 3}', '["hello"]', '[{"content": "no role"}]'])
+def test_a_file_without_chat_messages_is_refused_in_a_sentence(taught: Path, tmp_path: Path, text: str) -> None:
+    talk = tmp_path / "talk.json"
+    talk.write_text(text, "utf-8")
+    assert "holds no chat messages" in one_sentence(quick("prompt", "--messages", talk, "--store", taught))
+
+
+@pytest.mark.parametrize("name", ["lessons.md", "lessons.jsonl"])
+def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_same(
+    taught: Path, tmp_path: Path, name: str
+) -> None:
+    file, other = tmp_path / name, tmp_path / "other.hepm"
+    assert quick("library", "export", file, "--store", taught).code == 0
+    first = found(other, "library", "import", str(file))
+    assert (first["read"], first["new"], first["known"]) == (first["read"], first["read"], 0)
+    again = tmp_path / f"again-{name}"
+    assert quick("library", "export", again, "--store", other).code == 0
+    assert again.read_text("utf-8") == file.read_text("utf-8")
+    assert found(other, "library", "import", str(file))["new"] == 0
+    assert quick("library", "export", "--kind", "principle", "--store", other).out.count('"kind": "experience"') == 0
+
+
+def test_a_library_that_is_broken_is_refused_with_the_line_and_nothing_changes(taught: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lessons.jsonl"
+    quick("library", "export", file, "--store", taught)
+    before = quick("library", "export", "--store", taught).out
+    file.write_text(file.read_text("utf-8").replace('"golden"', '"gold"', 1), "utf-8")
+    assert "line" in one_sentence(quick("library", "import", file, "--store", taught))
+    assert quick("library", "export", "--store", taught).out == before
+
+
+# With a model
+
+
+def answer(request: Request) -> Reply:
+    return completion(json.dumps(LESSON))
+
+
+def test_a_model_distils_within_its_budget_goes_on_and_is_paid_for_nothing_twice(
+    store: Path,
+    loopback: Loopback,
+) -> None:
+    loopback.script = answer
+    dry = asked(store, loopback, "experience", "distill", "--dry-run")
+    assert "24 runs would be looked at" in dry.out
+    assert "24 calls" in dry.out
+    assert loopback.requests == []
+    first = asked(store, loopback, "experience", "distill", "--max-calls", "10", "--json")
+    assert (first.json["runs"], first.json["unasked"], first.json["cost"]["calls"]) == (10, 14, 10)
+    assert "10 calls" in first.err
+    second = asked(store, loopback, "experience", "distill", "--prices", "1,2", "--json")
+    assert (second.json["runs"], second.json["cost"]["calls"]) == (14, 14)
+    assert second.json["cost"]["cost_usd"] > 0
+    again = asked(store, loopback, "experience", "distill", "--again", "--json")
+    assert (again.json["cost"]["calls"], again.json["cost"]["paid_before"]) == (0, 24)
+    assert len(loopback.requests) == 24
+    listed = found(store, "experience", "list")["lessons"]
+    assert {one["distilled_by"] for one in listed} == {"small"}
+
+
+def test_a_wrong_key_is_one_sentence_and_the_key_is_not_in_it(store: Path, loopback: Loopback) -> None:
+    loopback.rules = Rules(key="right")
+    env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "very-secret", "HEPM_LLM_MODEL": "small"}
+    failed = hepm("experience", "distill", "--store", store, env=env)
+    assert "very-secret" not in one_sentence(failed)
