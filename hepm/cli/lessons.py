@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hepm.cli.output import print_json
+from hepm.errors import InputError
 from hepm.ingest.records import is_list, is_object
 from hepm.types import on_one_line
 
@@ -106,3 +109,20 @@ def tell_report(report: DistilReport, noun: str) -> None:
         print(on_one_line(f"{run}: {why}"), file=sys.stderr)
     if len(report.failed) > 10:
         print(f"and {len(report.failed) - 10:,} more runs gave none; they are asked about again", file=sys.stderr)
+
+
+def read_messages_file(path: Path) -> list[dict[str, Any]]:
+    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
+    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        try:
+            told = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+    if isinstance(told, dict):
+        told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
+        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
+    return told  # pyright: ignore[reportUnknownVariableType]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, split_names
 from hepm.cli.output import print_json
 from hepm.cli.suggest import to_json
-from hepm.errors import InputError
 
 
 def prompt(
@@ -47,7 +46,7 @@ def prompt(
     with open_existing(store, namespace) as memory:
         client = ModelChoice(model).client(memory, namespace, "lesson")
         told = memory.prompt(
-            None if messages is None else _read(messages),
+            None if messages is None else read_messages_file(messages),
             state=state,
             after=split_names(after),
             history=split_names(history) or (),
@@ -80,22 +79,3 @@ def prompt(
                 }
             )
     tell_cost(client)
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
-    import sys
-
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    try:
-        told = json.loads(text)
-    except ValueError:
-        try:
-            told = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except ValueError as error:
-            raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-    if isinstance(told, dict):
-        told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
-        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return told  # pyright: ignore[reportUnknownVariableType]
