@@ -66,7 +66,12 @@ class Library:
     @property
     def floor(self) -> float:
         """Least cosine at which a lesson is said to apply, for the embedder in use."""
-        return LEXICAL_FLOOR if self._embedder().name.startswith("hepm/") else FLOOR
+        return LEXICAL_FLOOR if self.lexical else FLOOR
+
+    @property
+    def lexical(self) -> bool:
+        """Whether the embedder in use compares words, not what they mean."""
+        return self._embedder().name.startswith("hepm/")
 
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace, as new as the mirror."""
