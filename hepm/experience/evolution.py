@@ -103,10 +103,8 @@ class _Evolution:
         self._settings = settings
         self._model = model
         self._population = Population.read(library, namespace, settings)
-        places = self._population.places
-        self._held_out = frozenset(held_out_runs(held_out, places, seed=seed))
-        self._guard = Guard.of(library, self._held_out, places, namespace=namespace, seed=seed)
-        self._guard.add(*self._population.members.values())
+        self._held_out = frozenset(held_out_runs(held_out, self._population.places, seed=seed))
+        self._guard = Guard.of(library, self._held_out, self._population, namespace=namespace, seed=seed)
         self._tried: set[tuple[Operator, tuple[str, ...]]] = set()
         self._plan: list[EvolutionStep] = []
         self._children: dict[str, Experience] = {}
@@ -217,7 +215,8 @@ class _Evolution:
     def _settle(self, attempts: Sequence[_Attempt], made: Sequence[_Made]) -> None:
         """Take in the children that may come, in the order they were drawn."""
         texts = list(dict.fromkeys(one.child.text for one in made if one.child is not None))
-        vectors = dict(zip(texts, self._library.vectors(texts), strict=True)) if texts else {}
+        vectors_ND = self._population.comparable(self._library.vectors(texts)) if texts else ()
+        vectors = dict(zip(texts, vectors_ND, strict=True))
         for attempt, one in zip(attempts, made, strict=True):
             became, note = one.became, one.note
             if one.child is not None:

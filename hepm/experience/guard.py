@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hepm.errors import InputError
 from hepm.experience.library import Library
-from hepm.experience.population import Member, RunPlace
+from hepm.experience.population import Member, Population, RunPlace
 from hepm.experience.situation import situation_text
 from hepm.experience.transcript import moves_of
 from hepm.graph.store import FloatArray
@@ -78,10 +78,9 @@ class Guard:
         self._at: dict[str, int] = {}
 
     @classmethod
-    def of(
-        cls, library: Library, runs: Collection[str], places: Mapping[str, RunPlace], *, namespace: str, seed: int
-    ) -> Guard:
+    def of(cls, library: Library, runs: Collection[str], population: Population, *, namespace: str, seed: int) -> Guard:
         """One that asks with the situations before each move of the runs; of very many, with some by chance."""
+        places = population.places
         queries: dict[str, _Query] = {}
         names = sorted(runs)
         for start in range(0, len(names), _READ_AT_ONCE):
@@ -93,14 +92,19 @@ class Guard:
         if len(chosen) > QUERIES:
             chosen = sorted(random.Random(seed).sample(chosen, QUERIES))
         asked = [queries[key] for key in chosen]
-        vectors_QD = library.vectors([query.text for query in asked]) if asked else np.empty((0, 0), dtype=np.float32)
-        return cls(asked, vectors_QD, places)
+        if not asked:
+            return cls((), np.empty((0, 0), dtype=np.float32), places)
+        guard = cls(asked, population.comparable(library.vectors([query.text for query in asked])), places)
+        guard.add(*population.members.values())
+        return guard
 
     def __len__(self) -> int:
         return len(self._vectors_QD)
 
     def add(self, *members: Member) -> None:
         """Experiences are in the library."""
+        if not len(self):
+            return
         columns = [self._column(member) for member in members]
         self._at |= {member.id: self._nobody + place for place, member in enumerate(members)}
         spare = self._cosines_QM[:, -1:], self._kin_QM[:, -1:]
@@ -110,7 +114,8 @@ class Guard:
 
     def remove(self, id: str) -> None:
         """An experience is no longer found."""
-        self._put(self._at.pop(id), *self._none)
+        if id in self._at:
+            self._put(self._at.pop(id), *self._none)
 
     def objection(self, child: Member, *, instead_of: str | None) -> str:
         """Why a child may not come, or take a parent's place; "" where it may."""

@@ -14,6 +14,7 @@ from hepm.experience.evolving import EvolutionSettings
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
 from hepm.experience.transcript import listed
+from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.lessons.rows import UNUSED, Showing, StoredLesson, Uses
 from hepm.graph.store import FloatArray
 
@@ -24,7 +25,8 @@ class Member(NamedTuple):
     """A living experience.
 
     Attributes:
-        vector: None while it has none; then it is not crossed, and no held-out run finds it.
+        vector: As searches compare it (see `Population.comparable`); None while it has none: then it is not crossed,
+            and no held-out run finds it.
     """
 
     id: str
@@ -59,8 +61,12 @@ class Population:
         lessons = [one for one in stored if one.row.kind == "experience"]
         self.known = {one.row.id for one in lessons}
         """Ids of all experiences, retired ones too, and of children."""
+        embedded = {one.row.id: one.vector for one in lessons if one.vector is not None}
+        raw_ND = np.stack(list(embedded.values())).astype(np.float16) if embedded else None
+        self._weights_D = None if raw_ND is None else rarity(raw_ND)
+        vectors = {} if raw_ND is None else dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
         self.members = {
-            one.row.id: Member(one.row.id, Experience.of(one.row), one.uses, one.vector)
+            one.row.id: Member(one.row.id, Experience.of(one.row), one.uses, vectors.get(one.row.id))
             for one in lessons
             if one.row.live
         }
@@ -84,6 +90,10 @@ class Population:
             for environment, task, run in library.store.runs_by_task(namespace=namespace)
         }
         return cls(lessons.list(namespace=namespace), lessons.showings(namespace=namespace), places, settings)
+
+    def comparable(self, vectors_ND: FloatArray) -> FloatArray:
+        """Vectors as a search among the experiences that were read compares them."""
+        return vectors_ND if self._weights_D is None else weighted(vectors_ND, self._weights_D)
 
     def add(self, member: Member) -> None:
         """Take a child in."""

@@ -15,7 +15,7 @@ from hepm.experience.experiences import Experiences
 from hepm.experience.guard import held_out_runs
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library
-from hepm.experience.population import RunPlace
+from hepm.experience.population import Population, RunPlace
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Client, Endpoint
@@ -123,6 +123,17 @@ def test_runs_of_held_out_tasks_teach_no_child(
     evolve("the user wants a refund of a broken kettle", held_out=["lamp"])
     assert "succeeded called" in loopback.requests[0].said
     assert "failed called" not in loopback.requests[0].said
+
+
+def test_vectors_are_compared_as_a_search_compares_them(library: Library) -> None:
+    said = ("broken kettle", "kettle of fish", "rome", "a flight home", "refund", "cancel a flight")
+    library.change(LessonChange(put=[experience(goal, "lamp1").row() for goal in said]), namespace=NS)
+    population = Population.read(library, NS, EvolutionSettings())
+    for text in ("refund a kettle", "fly to rome"):
+        found = library.search(text, "experience", namespace=NS, limit=20)
+        query_D = population.comparable(library.vectors([text]))[0]
+        told = {one.id: float(one.vector @ query_D) for one in population.members.values() if one.vector is not None}
+        assert {one.row.id: cosine for one, cosine in found} == pytest.approx(told, abs=2e-3)
 
 
 def test_a_share_holds_out_whole_tasks_by_the_seed_alone() -> None:

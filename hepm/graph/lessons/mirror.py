@@ -43,17 +43,17 @@ class _Shelf:
     @classmethod
     def of(cls, raw_ND: NDArray[np.float16], ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> _Shelf:
         """A shelf of vectors; O(N · D)."""
-        weights_D = _weights(raw_ND)
+        weights_D = rarity(raw_ND)
         block = StateBlock()
         for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
-            part_ND = _weighted(raw_ND[start : start + _WEIGHTED_AT_ONCE].astype(np.float32), weights_D)
+            part_ND = weighted(raw_ND[start : start + _WEIGHTED_AT_ONCE].astype(np.float32), weights_D)
             numbers = range(start, start + len(part_ND))
             block.extend(part_ND, [()] * len(part_ND), numbers, [1] * len(part_ND))
         return cls(raw_ND, weights_D, block, ids, _live(ids, lessons))
 
     def similarities(self, vector: FloatArray) -> FloatArray:
         """Cosine with each, as weighted; minus infinity for those that are not found."""
-        found_N = self.block.similarities(_weighted(vector[None], self.weights_D)[0])
+        found_N = self.block.similarities(weighted(vector[None], self.weights_D)[0])
         return np.where(self.live_N, found_N, -np.inf)
 
 
@@ -170,12 +170,14 @@ def _live(ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> NDArray[np
     return np.array([lessons[name].row.live for name in ids], dtype=bool)
 
 
-def _weights(raw_ND: NDArray[np.float16]) -> FloatArray:
+def rarity(raw_ND: NDArray[np.float16]) -> FloatArray:
+    """What each coordinate of lessons' vectors, as stored, weighs."""
     held_D = np.count_nonzero(raw_ND, axis=0)
     return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
 
 
-def _weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
+def weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
+    """Vectors as searches compare them, of unit length again: their dot products are the cosines."""
     weighted_ND = vectors_ND * weights_D
     lengths_N1 = np.linalg.norm(weighted_ND, axis=1, keepdims=True)
     return (weighted_ND / np.where(lengths_N1 > 0, lengths_N1, 1)).astype(np.float32)
