@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from hepm.cypher.model import LESSON, LESSONS, RETIRED
+from hepm.cypher.model import BESIDE, LESSON, LESSONS
 from hepm.cypher.patterns import outside
-from hepm.types import START
 
 _AS_THEY_ARE: Final = {
     name.lower(): name
@@ -33,12 +32,6 @@ _WRITTEN_OUT: Final[Mapping[str, str]] = {
     "tofloat": "CAST({0} AS DOUBLE)",
     "type": "CASE WHEN {0} IS NOT NULL THEN label({0}) END",
 }
-_MORE_LABELS: Final[Mapping[str, Sequence[tuple[str, tuple[str, ...]]]]] = {
-    "Tool": [(f"{{0}}.name = '{START}'", ("Start",))],
-    **{label: [("{0}.live", (LESSON,)), ("NOT {0}.live", (LESSON, RETIRED))] for label in LESSONS},
-}
-"""Which labels a node has in Neo4j beside that of its table, and when."""
-
 QUANTIFIERS: Final = {"all", "any", "none"}
 FUNCTIONS: Final = sorted(
     {*_AS_THEY_ARE.values(), "sum", "head", "last", "toFloat", "labels", "replace", "relationships", "type", "log"}
@@ -72,12 +65,13 @@ def check_function(name: str) -> None:
 
 def written_labels(node: str, labels: frozenset[str]) -> str:
     """The labels of a node, given as written and with those of the engine's that it may have: there it has one."""
-    more = [
-        f"WHEN label({node}) = '{label}' AND {condition} THEN [label({node}), {', '.join(map(repr, others))}]"
-        for label in sorted(labels)
-        for condition, others in _MORE_LABELS.get(label, ())
-    ]
-    return f"CASE {' '.join(one.format(node) for one in more)} WHEN {node} IS NOT NULL THEN [label({node})] END"
+    more = [(f"label({node}) = '{label}'", LESSON) for label in LESSONS if label in labels]
+    for one in BESIDE:
+        value = str(one.value).upper() if isinstance(one.value, bool) else f"'{one.value}'"
+        test = f"{node}.`{one.property}` = {value}"
+        more += [(f"label({node}) = '{label}' AND {test}", one.label) for label in one.of if label in labels]
+    pieces = "".join(f" + CASE WHEN {test} THEN ',{label}' ELSE '' END" for test, label in more)
+    return f"CASE WHEN {node} IS NOT NULL THEN string_split(label({node}){pieces}, ',') END"
 
 
 def written_call(name: str, arguments: str) -> str:

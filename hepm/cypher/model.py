@@ -1,7 +1,7 @@
 """The graph model of docs/graph-model.md, as tables: which label has which property, of which type.
 
 Both engines hold the same names. A store in Neo4j keeps some more on its nodes, for itself; no answer shows those.
-There lessons also carry the labels Lesson and Retired.
+There nodes also carry labels that say what a property says, for Browser's styles: `BESIDE`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from hepm.types import START
+
 PropertyType: TypeAlias = Literal["string", "integer", "float", "boolean", "strings"]
 Properties: TypeAlias = Mapping[str, PropertyType]
 
 LESSON: Final = "Lesson"
 """What every lesson is called in Neo4j beside the label of its kind; the embedded engine knows it by LESSONS."""
-
-RETIRED: Final = "Retired"
-"""What a lesson that is found no more is called in Neo4j too; everywhere it says `live: false`."""
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
 
@@ -164,6 +163,25 @@ class Table(NamedTuple):
     name: str
     ends: tuple[str, str] | None = None
 
+
+class Beside(NamedTuple):
+    """A label that nodes of another label carry too in Neo4j, where a property has a value."""
+
+    label: str
+    of: tuple[str, ...]
+    property: str
+    value: str | bool
+
+
+BESIDE: Final = (
+    Beside("Start", ("Tool",), "name", START),
+    Beside("Golden", ("Experience",), "zone", "golden"),
+    Beside("Preference", ("Experience",), "zone", "preference"),
+    Beside("Warning", ("Experience",), "zone", "warning"),
+    Beside("Guiding", ("Principle",), "kind", "guiding"),
+    Beside("Cautionary", ("Principle",), "kind", "cautionary"),
+    Beside("Retired", LESSONS, "live", False),
+)
 
 TABLES: Final = (
     *map(Table, NODES),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final, TypeAlias
 
-from hepm.cypher.model import LESSON, LESSONS, NODES, RELATIONSHIPS, RETIRED
+from hepm.cypher.model import BESIDE, LESSON, LESSONS, NODES, RELATIONSHIPS
 from hepm.cypher.tokens import Token, closing, split_at, written
 from hepm.errors import QueryError
 
@@ -22,7 +22,10 @@ MOST_HOPS: Final = 30
 _ONE_FOR_SEVERAL: Final = {LESSON: LESSONS}
 """A label that stands for several of the engine's."""
 
-_INSTEAD_OF: Final = {RETIRED: "say {live: false} or WHERE NOT l.live", "Start": "say {name: '<START>'}"}
+_INSTEAD_OF: Final = {
+    one.label: f"say {one.property}: {str(one.value).lower() if isinstance(one.value, bool) else repr(one.value)}"
+    for one in BESIDE
+}
 """What to write for labels that only Neo4j has."""
 
 Expression: TypeAlias = Callable[[Sequence[Token]], str]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import neo4j
 
 from hepm.cypher.guard import ask_server
-from hepm.cypher.model import LESSON, LESSONS, NODES, RETIRED, TABLES, Table, properties_of
+from hepm.cypher.model import BESIDE, LESSON, LESSONS, NODES, TABLES, Table, properties_of
 from hepm.cypher.projection import Projection
 from hepm.cypher.result import Result
 
@@ -48,12 +49,9 @@ def load_server(
         rows = [{"pk": row[0], "p": _properties(label, row[1:])} for row in found[Table(label)]]
         text = f"UNWIND $rows AS row CREATE (n:{label}) SET n = row.p RETURN row.pk AS pk, elementId(n) AS id"
         ids[label] = {r["pk"]: r["id"] for part in _parts(rows) for r in _run(driver, database, text, part)}
-        if label in LESSONS:
-            more = (
-                f"MATCH (n:{label}) WHERE elementId(n) IN $rows SET n:{LESSON} WITH n WHERE NOT n.live SET n:{RETIRED}"
-            )
-            for part in _parts(list(ids[label].values())):
-                _run(driver, database, more, part)
+        for part in _parts(list(ids[label].values())):
+            for change in _labelling(label):
+                _run(driver, database, f"MATCH (n:{label}) WHERE elementId(n) IN $rows {change}", part)
     for one in TABLES:
         if one.ends is None:
             continue
@@ -68,6 +66,14 @@ def load_server(
         )
         for part in _parts(rows):
             _run(driver, database, text, part)
+
+
+def _labelling(label: str) -> Iterator[str]:
+    if label in LESSONS:
+        yield f"SET n:{LESSON}"
+    for one in BESIDE:
+        if label in one.of:
+            yield f"WITH n WHERE n.{one.property} = {json.dumps(one.value)} SET n:{one.label}"
 
 
 def clear_server(driver: neo4j.Driver, database: str, namespaces: Sequence[str]) -> None:
