@@ -213,7 +213,7 @@ def evolve(
     """
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory:
-        client = choice.client(memory, namespace, "lesson")
+        client = choice.client(memory, namespace, "run")
         report = memory.experiences.evolve(
             namespace=namespace,
             iterations=iterations,

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from hepm.experience.extractive import distil, distil_principles
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
+from hepm.experience.stages import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.store import Changed, LessonChange
 
@@ -61,7 +62,9 @@ class ExtractiveDistiller:
         make = distil if self.kind == "experience" else distil_principles
         for task in tasks:
             kept = [lesson for lesson in make(task.runs) if any(s.run in task.wanted for s in lesson.sources)]
-            yield Distilled(tuple(kept), tuple(sorted(task.wanted)))
+            # A run without a label waits for it.
+            seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
+            yield Distilled(tuple(kept), tuple(seen))
 
 
 @dataclass(frozen=True, slots=True)
