@@ -25,6 +25,9 @@ BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 """What stands around recalled text in a prompt, so that it too is known when runs come back."""
 
+DISTRUSTED: Final = "hepm:distrusted"
+"""Tag of a run that is kept and counts for nothing, whatever its outcome was; its value is that outcome, as JSON."""
+
 USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
 
@@ -126,6 +129,11 @@ class Trajectory:
             raise ValueError("a trajectory needs an id")
         if self.ended_at is not None and not math.isfinite(self.ended_at):
             raise ValueError(f"the end of the run is at {self.ended_at}, not at a finite number")
+
+    @property
+    def trusted(self) -> bool:
+        """Whether anything may be learned from it (see `hepm.ingest.prepare.IngestOptions.trusted`)."""
+        return DISTRUSTED not in self.tags
 
     @property
     def steps(self) -> int:

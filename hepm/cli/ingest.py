@@ -53,6 +53,13 @@ def ingest(
     ] = False,
     vectors: Annotated[bool, typer.Option(help="Embed state summaries now; else `hepm reembed` does it later.")] = True,
     embedder: Annotated[str | None, typer.Option(help="What embeds them: hash-512, a model name, a folder.")] = None,
+    distrust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY[=VALUE]",
+            help="Keep runs with this tag, and learn nothing from them; may be given several times.",
+        ),
+    ] = None,
     redact: Annotated[
         list[str] | None, typer.Option(help="A further KIND=REGEX to take out of texts; may be given several times.")
     ] = None,
@@ -70,10 +77,12 @@ def ingest(
     from hepm.ingest import ReadOptions, load_tools, read_runs
     from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
+    from hepm.ingest.trust import TrustByTags
 
     check_sources(runs)
     reading = ReadOptions(format, reward_key, success_key, label_key, ids)
     redactor = None if keep_secrets else Redactor((*DEFAULT_RULES, *map(_rule, redact or ())))
+    trusted = TrustByTags.but(distrust) if distrust else None
     read_runs([], reading)  # says now, before a store is made, that the format is unknown
     described = load_tools(tools) if tools else []
     with (
@@ -85,7 +94,7 @@ def ingest(
             runs,
             namespace=namespace,
             reading=reading,
-            options=IngestOptions(redactor, assume_success, processes),
+            options=IngestOptions(redactor, assume_success, processes, trusted),
             tools=described,
             vectors=vectors,
             on_batch=lambda so_far: bar.show(so_far.read),
@@ -97,6 +106,8 @@ def ingest(
         print(f"{report.stored:,} runs stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
         if report.without_calls:
             print(f"{report.without_calls:,} of them hold no tool call, so that nothing is learned from them")
+        if report.distrusted:
+            print(f"{report.distrusted:,} of them are not trusted: they are kept, and count for nothing")
         if report.unlabelled:
             print(
                 f"{report.unlabelled:,} of them have no outcome and count for nothing yet: "

@@ -21,7 +21,10 @@ def add_runs(
     """Store those runs that are new or newly labelled (see `Store.add`)."""
     added, new, relabelled = _sort_out(write, runs)
     if relabelled:
-        # They are counted anew, with their label.
+        # They are counted anew, with their label, and learned from anew.
+        write.lessons.drop_answers_about(relabelled)
+        if withdrawn := {run.id for run in new if not run.trusted}.intersection(relabelled):
+            forget_lessons_from(write.lessons, sorted(withdrawn))
         gone = [run for name in relabelled for run in write.select(Selection(trajectory=name))]
         _take_out(write, gone, counting=counting, replay=replay)
     if new:
@@ -72,6 +75,11 @@ def _take_out(write: Transaction, gone: Sequence[StoredRun], *, counting: Counti
         )
 
 
+def replaces(run: Run, success: bool | None) -> bool:
+    """Whether a run takes the place of an equal one that was labelled so: by another label, or as one not trusted."""
+    return run.success not in (None, success) if run.trusted else success is not None
+
+
 def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
     """What becomes of each run; those to be stored; and which of these are stored with another label."""
     fresh: dict[str, Run] = {}
@@ -88,7 +96,7 @@ def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run]
         digest, success = stored if stored is not None else (before.digest, before.success)  # type: ignore[union-attr]
         if digest != run.digest:
             conflicts.append(run.id)
-        elif run.success not in (None, success):
+        elif replaces(run, success):
             if stored is not None:
                 relabelled.append(run.id)
                 del known[run.id]

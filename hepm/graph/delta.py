@@ -146,6 +146,7 @@ class Run(NamedTuple):
         tools: What the run's file tells of its tools.
         said: What the user said in the whole run, cut: by it runs are compared as a whole.
         record: The trajectory in hepm's own JSON, from which every count can be made again.
+        trusted: False where it is to count for nothing, also where it was stored with a label before.
     """
 
     id: str
@@ -165,6 +166,7 @@ class Run(NamedTuple):
     transitions: tuple[TransitionRow, ...]
     said: str
     record: str
+    trusted: bool = True
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
@@ -197,6 +199,7 @@ class Run(NamedTuple):
             transitions=tuple(rows),
             said=said_text(transitions[-1].state) if transitions else "",
             record=record,
+            trusted=t.trusted,
         )
 
     @property

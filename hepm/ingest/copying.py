@@ -9,6 +9,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from hepm.errors import InputError
+from hepm.graph.changes import replaces
 from hepm.graph.comparison import differences
 from hepm.graph.delta import Run
 from hepm.graph.lessons.store import LessonChange
@@ -98,7 +99,7 @@ def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
 def _add(target: Store, records: Sequence[tuple[str, str]], vectors: Mapping[str, FloatArray], namespace: str) -> int:
     known = target.find_known([name for name, _ in records], namespace=namespace)
     runs = [_run(record) for _, record in records]
-    new = [run for run in runs if run.id not in known or run.success not in (None, known[run.id].success)]
+    new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
     if not new:
         return 0
     embedder = target.header.embedder if vectors else None

@@ -9,7 +9,7 @@ from json import JSONEncoder
 from typing import Any, Final, cast
 
 from hepm.ingest.records import RecordError, finite
-from hepm.types import Outcome, Tool, Trajectory, Turn
+from hepm.types import DISTRUSTED, Outcome, Tool, Trajectory, Turn
 
 MAX_DEPTH: Final = 100
 """Arguments nested deeper than this are refused: whoever writes them later recurses, too."""
@@ -71,10 +71,12 @@ def content_digest(trajectory: Trajectory) -> str:
     t = trajectory
     if t.id.startswith(_HASHED):
         return _hex(_encode([t.id, t.environment, t.task]).encode())
+    # Trust is ours and may change, as labels do.
+    tags = t.tags if t.trusted else {key: value for key, value in t.tags.items() if key != DISTRUSTED}
     try:
-        content = _content(t.turns, t.environment, t.task, model=t.model, tags=t.tags)
+        content = _content(t.turns, t.environment, t.task, model=t.model, tags=tags)
     except ValueError:
-        content = _content(_finite_turns(t.turns), t.environment, t.task, model=t.model, tags=t.tags)
+        content = _content(_finite_turns(t.turns), t.environment, t.task, model=t.model, tags=tags)
     return _hex(content)
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreUnavailableError
+from hepm.graph.changes import replaces
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray, Known, Store
 from hepm.ingest.hepm import parse_run
@@ -35,6 +36,7 @@ class IngestReport:
         rejected: Records that could not be used; they stopped nothing.
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
         unlabelled: Stored runs of unknown outcome, which count for nothing until they are labelled.
+        distrusted: Stored runs that count for nothing whatever their outcome, since they are not trusted.
         by_format: Runs read, by reader.
     """
 
@@ -44,6 +46,7 @@ class IngestReport:
     duplicates: int = 0
     unlabelled: int = 0
     without_calls: int = 0
+    distrusted: int = 0
     rejected: list[Rejection] = field(default_factory=list[Rejection])
     by_format: Counter[str] = field(default_factory=Counter[str])
 
@@ -57,6 +60,7 @@ class IngestReport:
             "without_calls": self.without_calls,
             "rejected": [{"file": r.file, "record": r.record, "reason": r.reason} for r in self.rejected],
             "by_format": dict(sorted(self.by_format.items())),
+            **({"distrusted": self.distrusted} if self.distrusted else {}),
             **({"queued": self.queued} if self.queued else {}),
         }
 
@@ -123,7 +127,8 @@ class Pipeline:
         self.report.stored += len(added.stored)
         self.report.duplicates += len(added.duplicates)
         stored = set(added.stored)
-        self.report.unlabelled += sum(run.success is None and run.id in stored for run in runs)
+        self.report.distrusted += sum(not run.trusted and run.id in stored for run in runs)
+        self.report.unlabelled += sum(run.success is None and run.trusted and run.id in stored for run in runs)
         self.report.without_calls += sum(not run.transitions and run.id in stored for run in runs)
         sources = {run.id: run.source for run in runs}
         self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
@@ -195,7 +200,7 @@ def _batches(runs: Iterable[Run], size: int) -> Iterator[list[Run]]:
 
 
 def _may_be_stored(run: Run, known: Known | None) -> bool:
-    return known is None or run.success not in (None, known.success)
+    return known is None or replaces(run, known.success)
 
 
 def _conflict(name: str, source: str) -> Rejection:

@@ -6,7 +6,7 @@ All of it is a function of the sources alone, so files are prepared in processes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Final, TypeAlias, cast
@@ -21,6 +21,7 @@ from hepm.ingest.rejection import Rejection
 from hepm.ingest.shorten import shorten
 from hepm.ingest.sources import regular_files
 from hepm.ingest.transitions import transitions
+from hepm.ingest.trust import set_label_aside
 from hepm.ingest.workers import prepare_in_workers, workers_for
 from hepm.types import JSON, Outcome, Tool, ToolName, Trajectory
 
@@ -44,11 +45,16 @@ class IngestOptions:
         redactor: Takes secrets out of every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
         processes: How many read files side by side; None takes as many as pay, 1 reads everything in this one.
+        trusted: Tells whether a run, as it was read, may count; None trusts all. One that may not is kept without its
+            label, which goes into a tag: nothing is suggested or distilled from it. Where it was stored with a label
+            before, what it taught is taken back; stored again as trusted, it counts. `hepm.ingest.trust.TrustByTags`
+            tells by tags, and files are then still read by several processes.
     """
 
     redactor: Redactor | None = field(default_factory=Redactor)
     assume_success: bool = False
     processes: int | None = None
+    trusted: Callable[[Trajectory], bool] | None = None
 
 
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
@@ -86,13 +92,16 @@ class _Preparer:
             return name, Rejection(trajectory.source, trajectory.id, f"it cannot be stored: {error}")
 
     def _run(self, trajectory: Trajectory) -> Run:
-        if self._options.assume_success and trajectory.outcome.success is None:
+        trusted = trajectory.trusted and (self._options.trusted is None or self._options.trusted(trajectory))
+        if self._options.assume_success and trajectory.outcome.success is None and trusted:
             trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
         trajectory = shorten(trajectory)
         if self._options.redactor is not None:
             trajectory = self._options.redactor(trajectory)
             if trajectory.tools:
                 trajectory = replace(trajectory, tools=self._tools(trajectory.tools, self._options.redactor))
+        if not trusted:
+            trajectory = set_label_aside(trajectory)
         # Descriptions of tools are kept once a namespace, not with each run.
         record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
         run = Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)

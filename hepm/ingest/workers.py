@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
 from hepm.errors import InputError
 from hepm.graph.delta import Run
 from hepm.ingest.records import ReadOptions
+from hepm.ingest.trust import TrustByTags
 
 if TYPE_CHECKING:
     from hepm.ingest.prepare import IngestOptions, Prepared
@@ -53,6 +54,8 @@ def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
     """How many processes are worth starting; 0 where this one does as well alone."""
     if options.redactor is not None and options.redactor.has_hook:
         return 0  # a function of the user's, which only this process knows
+    if not isinstance(options.trusted, TrustByTags | None):
+        return 0  # another one
     wanted = _cores() if options.processes is None else options.processes
     if wanted < 2 or not sys.executable:
         return 0

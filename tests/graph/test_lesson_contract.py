@@ -20,6 +20,7 @@ from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
 from hepm.ingest.copying import copy_store
+from hepm.ingest.trust import set_label_aside
 from tests.runs import Shelf, trajectory
 
 NS = "team"
@@ -253,6 +254,24 @@ def test_forgetting_a_run_takes_what_it_taught_what_it_was_shown_and_what_was_as
     assert stored.uses == Uses()
     assert filled.lessons.showings(namespace=NS) == []
     assert [answer.key for answer in filled.lessons.answers(["k1", "k2"], namespace=NS)] == ["k2"]
+
+
+def test_a_run_that_is_trusted_no_more_takes_what_it_taught_and_credited_and_stays(filled: Store) -> None:
+    shared = replace(principle("Look.").row(), sources=(Source("won", words=False), Source("lost", words=False)))
+    put(filled, experience("ask", "won").row(), shared)
+    filled.lessons.show("won", [shared.id], namespace=NS)
+    shelf = Shelf(set_label_aside(trajectory("won", "look", "buy", user="ann", task="t")))
+    assert filled.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay).stored == ("won",)
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert ([source.run for source in stored.row.sources], stored.uses) == (["lost"], Uses())
+    assert filled.totals(namespace=NS).unlabelled == 2
+
+
+def test_a_run_that_is_labelled_late_is_to_be_looked_at_again(filled: Store) -> None:
+    filled.lessons.put_answers([Answer(f"k {run}", "distil", run, "", "") for run in ("won", "open")], namespace=NS)
+    shelf = Shelf(trajectory("open", "look", user="bob", task="u"))
+    filled.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay)
+    assert filled.lessons.answered_runs("distil", namespace=NS) == {"won"}
 
 
 def test_a_lesson_made_of_a_forgotten_runs_words_goes_and_its_other_parent_is_found_again(filled: Store) -> None:

@@ -16,6 +16,7 @@ from hepm import START, Outcome, Tool, Trajectory
 from hepm.errors import InputError
 from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.store import Selection, Store
+from hepm.ingest.trust import set_label_aside
 from tests.runs import Shelf, trajectory
 
 MakeStore = Callable[..., Store]
@@ -91,6 +92,21 @@ def test_a_run_whose_outcome_becomes_known_or_is_corrected_counts_with_it_and_on
     for store in (late, known):
         add(store, labelled)
     assert everything(late) == everything(known)
+
+
+def test_a_run_that_is_trusted_no_more_counts_as_if_it_had_never_had_a_label(make_store: MakeStore) -> None:
+    late, never = make_store("late"), make_store("never")
+    other = trajectory("other", "a", "c", goal="something else")
+    labelled = Shelf(trajectory("r", "a", "b"), other)
+    aside = set_label_aside(trajectory("r", "a", "b"))
+    distrusted = Shelf(aside, other)
+    add(late, labelled)
+    for store in (late, never):
+        add(store, distrusted)
+    assert everything(late) == everything(never)
+    assert late.add([distrusted.run("r")], {}, namespace=NS, replay=distrusted.replay).duplicates == ("r",)
+    late.add([labelled.run("r")], labelled.vectors(labelled.runs()), namespace=NS, replay=labelled.replay)
+    assert late.totals(namespace=NS).successes == 2
 
 
 def test_near_identical_summaries_merge_with_a_count(store: Store) -> None:

@@ -189,6 +189,10 @@ class LessonTransaction(Protocol):
         """Delete answers about a user."""
         ...
 
+    def drop_answers_about(self, runs: Sequence[str]) -> None:
+        """Delete answers about runs, and so that a step has seen them."""
+        ...
+
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Delete what was shown in runs, what was told of them, and answers about them."""
         ...

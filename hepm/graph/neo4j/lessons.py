@@ -325,10 +325,14 @@ class Neo4jLessonTransaction:
         """Delete answers about a user."""
         self._write.send("drop_answers_of", uid=self._user(user))
 
+    def drop_answers_about(self, runs: Sequence[str]) -> None:
+        """Delete answers about runs, and so that a step has seen them."""
+        self._write.put("drop_answers_about", [run_uid(self._space, run) for run in runs], key="uids")
+
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Delete what was shown in runs, what was told of them, and answers about them."""
         self._write.put("drop_showings", [self._showing(run) for run in runs], key="uids")
-        self._write.put("drop_answers_about", [run_uid(self._space, run) for run in runs], key="uids")
+        self.drop_answers_about(runs)
 
     def untie(self, runs: Sequence[str]) -> None:
         """Remember which lessons are tied to runs whose nodes are about to go, and perhaps to come again."""

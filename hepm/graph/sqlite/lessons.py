@@ -217,11 +217,17 @@ class SQLiteLessonTransaction:
         """Delete answers about a user."""
         self._write.run("drop_answers_of", user=user)
 
+    def drop_answers_about(self, runs: Sequence[str]) -> None:
+        """Delete answers about runs, and so that a step has seen them."""
+        for run in runs:
+            self._write.run("drop_answers_about", run=run)
+
     def drop_runs(self, runs: Sequence[str]) -> None:
         """Delete what was shown in runs, what was told of them, and answers about them."""
         for run in runs:
-            for statement in ("drop_showings_in", "drop_told_outcome", "drop_answers_about"):
+            for statement in ("drop_showings_in", "drop_told_outcome"):
                 self._write.run(statement, run=run)
+        self.drop_answers_about(runs)
 
 
 def _stored(row: Sequence[Any]) -> StoredLesson:
