@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from hepm.experience.lessons import Principle
+from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.experience.quoting import quoted
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question
 
@@ -87,20 +88,29 @@ class ModelJudge:
         Raises:
             EndpointRefusedError: no question will have an answer.
         """
-        questions = [_question(pair) for pair in pairs]
-        verdicts: dict[Question[Sameness], Verdict] = {}
-        for result in self._client.ask_all(questions, at_once=self._at_once):
+        known = {pair: verdict for pair in pairs if (verdict := _settled(pair)) is not None}
+        asked: defaultdict[Question[Sameness], list[Pair]] = defaultdict(list)
+        for pair in pairs:
+            if pair not in known:
+                asked[_question(pair)].append(pair)
+        for result in self._client.ask_all(asked, at_once=self._at_once):
             if isinstance(result, Answered):
-                verdicts[result.question] = Verdict(result.value.same)
-            elif isinstance(result, Failed):
-                verdicts[result.question] = Verdict(None, str(result.error))
+                verdict = Verdict(result.value.same)
             else:
-                verdicts[result.question] = Verdict(None, result.reason)
-        return [verdicts[question] for question in questions]
+                verdict = Verdict(None, str(result.error) if isinstance(result, Failed) else result.reason)
+            known |= dict.fromkeys(asked[result.question], verdict)
+        return [known[pair] for pair in pairs]
 
     def estimate(self, pairs: Sequence[Pair]) -> Estimate:
         """What judging the pairs would take, at most."""
-        return self._client.estimate(_question(pair) for pair in pairs)
+        return self._client.estimate(_question(pair) for pair in pairs if _settled(pair) is None)
+
+
+def _settled(pair: Pair) -> Verdict | None:
+    """What needs no model: equal letters; and of two that none wrote, letters alone tell, as all follow a pattern."""
+    if _same_letter(*pair):
+        return Verdict(True)
+    return Verdict(False) if all(one.distilled_by == EXTRACTIVE for one in pair) else None
 
 
 def _question(pair: Pair) -> Question[Sameness]:

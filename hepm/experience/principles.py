@@ -260,4 +260,4 @@ def _checked(distiller: Distiller | None) -> Distiller:
 
 
 def _longest(letter: str) -> Principle:
-    return Principle("guiding", letter * SENTENCE_CHARS)
+    return Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model")

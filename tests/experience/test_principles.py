@@ -416,17 +416,26 @@ def test_a_model_that_nobody_may_ask_ends_it_and_nothing_is_marked_as_seen(libra
 def test_an_estimate_asks_nothing_and_names_at_least_as_many_questions_as_are_asked(
     library: Library, server: Loopback
 ) -> None:
-    made = [trajectory(f"r{n}", "look", f"tool_{n}", "buy", "pay", task="t") for n in range(4)]
-    remember(library, *made)
+    remember(library, *runs("a", "b", "c", "d", task="t"))
     principles = Principles(library)
+    told = Scripted({run: f"{run} is what to look at" for run in "abcd"})
     with client(library, server) as asked:
         judge = ModelJudge(asked)
-        estimate = principles.estimate(judge, namespace=NS)
-        unknown = principles.estimate(judge, namespace=NS, distiller=Scripted({}))
+        estimate = principles.estimate(judge, namespace=NS, distiller=told)
         assert server.requests == []
-        principles.distil(namespace=NS, judge=judge)
-        assert 0 < asked.meter.total.calls <= estimate.usage.calls <= unknown.usage.calls == 4 * 8
-        assert asked.meter.total.input_tokens <= estimate.usage.input_tokens <= unknown.usage.input_tokens
+        principles.distil(namespace=NS, distiller=told, judge=judge)
+        assert asked.meter.total.calls == 6  # each with those before
+        assert estimate.usage.calls == 4 * 8
+        assert asked.meter.total.input_tokens <= estimate.usage.input_tokens
+
+
+def test_a_model_is_not_asked_about_two_principles_that_none_wrote(library: Library, server: Loopback) -> None:
+    remember(library, *(trajectory(f"r{n}", "look", f"tool_{n}", "buy", "pay", task="t") for n in range(4)))
+    principles = Principles(library)
+    with client(library, server) as asked:
+        assert principles.estimate(ModelJudge(asked), namespace=NS).usage.calls == 0
+        assert principles.distil(namespace=NS, judge=ModelJudge(asked)).new > 0
+    assert server.requests == []
 
 
 # Searching
