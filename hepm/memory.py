@@ -14,6 +14,7 @@ from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError, StoreUnavailableError
 from hepm.experience.experiences import Experiences
 from hepm.experience.library import Library
+from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles
 from hepm.experience.prompt import BUDGET, Prompt, render
 from hepm.experience.recollection import Moment, PromptOptions, recollect
@@ -50,6 +51,7 @@ class Memory:
         library: All lessons: to list, to export and import, to credit.
         experiences: What each run taught (PRIME).
         principles: Rules drawn from many (EvolveR).
+        preferences: What each user wants of the agent (MultiSessionCollab).
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Memory:
         self.library = Library(store, self._mirror, self._current_embedder, self._agreed_embedder)
         self.experiences = Experiences(self.library)
         self.principles = Principles(self.library)
+        self.preferences = Preferences(self.library)
 
     @classmethod
     def open(
@@ -272,8 +275,10 @@ class Memory:
         found = recollect(
             self.experiences,
             self.principles,
+            self.preferences,
             now,
             namespace=namespace,
+            user=user,
             environment=environment,
             horizon=horizon,
             options=options,

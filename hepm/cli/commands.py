@@ -15,6 +15,7 @@ from hepm.cli.forget import forget
 from hepm.cli.ingest import ingest
 from hepm.cli.library import app as library
 from hepm.cli.neo4j import app as neo4j
+from hepm.cli.preference import app as preference
 from hepm.cli.principle import app as principle
 from hepm.cli.prompt import prompt
 from hepm.cli.reembed import reembed
@@ -48,6 +49,7 @@ app.command()(doctor)
 app.command()(reembed)
 app.add_typer(experience)
 app.add_typer(principle)
+app.add_typer(preference)
 app.add_typer(library)
 app.add_typer(neo4j)
 

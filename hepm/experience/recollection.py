@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
+from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.prompt import Recollection, Redact
 from hepm.ingest.redact import Redactor
@@ -76,9 +77,11 @@ class Moment(NamedTuple):
 def recollect(
     experiences: Experiences,
     principles: Principles,
+    preferences: Preferences,
     now: Moment,
     *,
     namespace: str,
+    user: str,
     environment: str,
     horizon: int,
     options: PromptOptions,
@@ -102,4 +105,13 @@ def recollect(
             k=options.experiences,
             choose=options.choose,
         )
-    return Recollection(principles=rules[: options.principles], experiences=found)
+    notes = preferences.notes(user, namespace=namespace) if user else None
+    recalled: list[str] = []
+    if notes is not None and options.recalled:
+        recalled = preferences.recall(user, now.state.text, namespace=namespace, k=options.recalled)
+    return Recollection(
+        notes=notes if options.notes else None,
+        principles=rules[: options.principles],
+        experiences=found,
+        recalled=recalled,
+    )

@@ -188,3 +188,37 @@ def test_a_wrong_key_is_one_sentence_and_the_key_is_not_in_it(store: Path, loopb
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "very-secret", "HEPM_LLM_MODEL": "small"}
     failed = hepm("experience", "distill", "--store", store, env=env)
     assert "very-secret" not in one_sentence(failed)
+
+
+# What a user wants
+
+
+def test_notes_are_reflected_shown_recalled_edited_restored_and_forgotten_on_the_command_line(
+    store: Path, tmp_path: Path
+) -> None:
+    talk = tmp_path / "talk.json"
+    wish = "Please always answer in one sentence. Where is my order?"
+    talk.write_text(json.dumps([{"role": "user", "content": wish}, {"role": "assistant", "content": "Here."}]), "utf-8")
+    done = found(store, "preference", "reflect", "--user", "ann", "--messages", str(talk))
+    assert (done["outcome"], done["notes"]["version"]) == ("written", 1)
+    assert found(store, "preference", "list")["users"] == ["ann"]
+    assert "one sentence" in found(store, "preference", "show", "ann")["notes"][0]["text"]
+    assert found(store, "preference", "search", "ann", "answer in one sentence")["lines"]
+    prompt = found(store, "prompt", "--state", "order", "--user", "ann")
+    assert "one sentence" in prompt["stable"]
+    assert quick("preference", "edit", "ann", "short", "--store", store).code == 0
+    assert quick("preference", "restore", "ann", "1", "--store", store).code == 0
+    versions = found(store, "preference", "show", "ann", "--history")["notes"]
+    assert [(one["version"], one["written_by"]) for one in versions] == [(1, "extractive"), (2, "hand"), (3, "hand")]
+    one_sentence(quick("preference", "edit", "ann", "late", "--version", "1", "--store", store))
+    assert len(found(store, "preference", "forget", "ann")["forgotten"]) == 3
+    assert found(store, "preference", "show", "ann")["notes"] == []
+    assert found(store, "prompt", "--state", "order", "--user", "ann")["stable"] == ""
+
+
+def test_one_session_needs_its_user_and_all_runs_need_none(store: Path, tmp_path: Path) -> None:
+    for wrong in (("--user", "ann"), ("--run", "good-1")):
+        assert quick("preference", "reflect", *wrong, "--store", store).code == 2
+    report = found(store, "preference", "reflect")
+    assert (report["runs"], report["failed"]) == (24, {})
+    assert found(store, "preference", "reflect")["runs"] == 0

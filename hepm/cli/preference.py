@@ -1,0 +1,242 @@
+"""`hepm preference`: what each user wants of the agent."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hepm.cli.lessons import read_messages_file
+from hepm.cli.model import (
+    DryRunOption,
+    MaxCallsOption,
+    MaxCostOption,
+    MaxTokensOption,
+    ModelChoice,
+    ModelOption,
+    PricesOption,
+    cost_of,
+    tell_cost,
+    tell_estimate,
+)
+from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, open_memory
+from hepm.cli.output import print_json
+from hepm.cli.progress import Bar
+from hepm.types import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.experience.lessons import Notes
+
+UserArgument = Annotated[str, typer.Argument(help="The user's id.")]
+
+app = typer.Typer(
+    name="preference",
+    help="What each user wants of the agent, refined after every session (MultiSessionCollab).",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def reflect(
+    user: Annotated[
+        str | None, typer.Option(help="Whose session it was; left out: all stored runs not seen yet.")
+    ] = None,
+    messages: Annotated[
+        Path | None, typer.Option(help="The session: a file with OpenAI chat messages; - reads stdin.")
+    ] = None,
+    run: Annotated[str, typer.Option(help="The session: a stored run.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="Look at stored runs too that were reflected on.")] = False,
+    dry_run: DryRunOption = False,
+    model: ModelOption = None,
+    max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Write down what a session told of a user's wishes, or what all stored runs did; nothing known is ever lost.
+
+    Example: `hepm preference reflect --namespace retail`
+    """
+    from hepm.experience.sessions import unseen
+
+    choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
+    one = messages is not None or bool(run)
+    if one != (user is not None):
+        raise typer.BadParameter("one session needs its user: give --user with --messages or --run, or none of them")
+    with open_memory(store) as memory, Bar("runs reflected on") as bar:
+        client = choice.client(memory, namespace, "user")
+        if dry_run:
+            waiting = sum(1 for _ in unseen(memory.library, namespace, again=again))
+            tell_estimate(waiting, client and memory.preferences.estimate(client, namespace=namespace, again=again))
+            return
+        if user is not None:
+            session = read_messages_file(messages) if messages is not None else run
+            done = memory.preferences.reflect(user, session, namespace=namespace, model=client)
+            told: dict[str, object] = {"outcome": done.outcome, "notes": _json(done.notes)}
+            line = f"{user}: {done.outcome}"
+        else:
+            report = memory.preferences.reflect_all(
+                namespace=namespace, model=client, again=again, on_progress=lambda so_far: bar.show(so_far.runs)
+            )
+            told = {
+                "runs": report.runs,
+                "written": report.written,
+                "unchanged": report.unchanged,
+                "refused": report.refused,
+                "failed": dict(report.failed),
+                "unasked": report.unasked,
+            }
+            line = f"{report.runs:,} runs reflected on: {report.written:,} new versions of notes"
+            for name, why in report.failed[:10]:
+                print(on_one_line(f"{name}: {why}"), file=sys.stderr)
+    tell_cost(client)
+    if as_json:
+        print_json({**told, "cost": cost_of(client)})
+    else:
+        print(on_one_line(line))
+
+
+@app.command("list")
+def list_(store: StoreOption = STORE, namespace: NamespaceOption = NAMESPACE, as_json: JsonOption = False) -> None:
+    """List the users that there are notes on.
+
+    Example: `hepm preference list`
+    """
+    with open_existing(store, namespace) as memory:
+        users = memory.preferences.users(namespace=namespace)
+    if as_json:
+        print_json({"users": users})
+        return
+    for user in users:
+        print(on_one_line(user))
+    if not users:
+        print("none")
+
+
+@app.command()
+def show(
+    user: UserArgument,
+    history: Annotated[bool, typer.Option("--history", help="All versions, the first one first.")] = False,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the notes on a user.
+
+    Example: `hepm preference show alice --history`
+    """
+    with open_existing(store, namespace) as memory:
+        newest = memory.preferences.notes(user, namespace=namespace)
+        found = memory.preferences.history(user, namespace=namespace) if history else [newest] if newest else []
+    if as_json:
+        print_json({"notes": [_json(one) for one in found]})
+    else:
+        for one in found:
+            session = f", after {one.session}" if one.session else ""
+            print(on_one_line(f"version {one.version}, by {one.written_by}{session}"))
+            for line in one.text.splitlines():
+                print(on_one_line(f"  {line}"))
+        if not found:
+            print(on_one_line(f"there are no notes on {user}"))
+
+
+@app.command()
+def search(
+    user: UserArgument,
+    context: Annotated[str, typer.Argument(help="What the agent knows now, or the latest message.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="At most so many lines.")] = 3,
+    floor: Annotated[float | None, typer.Option(min=-1, max=1, help="Least similarity.")] = None,
+    model: ModelOption = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the lines of a user's notes that matter now; with a model, it picks them.
+
+    Example: `hepm preference search alice "writes a summary of the report"`
+    """
+    with open_existing(store, namespace) as memory:
+        client = ModelChoice(model).client(memory, namespace, "user")
+        found = memory.preferences.recall(user, context, namespace=namespace, k=k, floor=floor, model=client)
+    tell_cost(client)
+    if as_json:
+        print_json({"lines": found, "cost": cost_of(client)})
+        return
+    for line in found:
+        print(on_one_line(line))
+    if not found:
+        print("no line matters now")
+
+
+@app.command()
+def edit(
+    user: UserArgument,
+    text: Annotated[str, typer.Argument(help="The notes, a wish a line; - reads stdin.")],
+    version: Annotated[int | None, typer.Option(min=0, help="The one edited; a newer one is not written over.")] = None,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Write the notes on a user by hand, as a new version.
+
+    Example: `hepm preference edit alice "short answers"`
+    """
+    words = sys.stdin.read() if text == "-" else text
+    with open_memory(store) as memory:
+        notes = memory.preferences.edit(user, words, namespace=namespace, version=version)
+    print(on_one_line(f"{user}: version {notes.version} written"))
+
+
+@app.command()
+def restore(
+    user: UserArgument,
+    version: Annotated[int, typer.Argument(min=1, help="Its number, as `show --history` tells it.")],
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Write an earlier version of the notes anew, as the newest one.
+
+    Example: `hepm preference restore alice 2`
+    """
+    with open_existing(store, namespace) as memory:
+        notes = memory.preferences.restore(user, version, namespace=namespace)
+    print(on_one_line(f"{user}: version {notes.version} written"))
+
+
+@app.command()
+def forget(
+    user: UserArgument,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget all notes on a user, every version; `hepm forget --user` forgets their runs too.
+
+    Example: `hepm preference forget alice`
+    """
+    with open_existing(store, namespace) as memory:
+        gone = memory.preferences.forget(user, namespace=namespace)
+    if as_json:
+        print_json({"forgotten": gone})
+    else:
+        print(f"{len(gone):,} versions forgotten")
+    if not gone:
+        raise typer.Exit(1)
+
+
+def _json(notes: Notes | None) -> dict[str, object] | None:
+    if notes is None:
+        return None
+    return {
+        "user": notes.user,
+        "version": notes.version,
+        "text": notes.text,
+        "written_by": notes.written_by,
+        "session": notes.session,
+    }
