@@ -207,6 +207,17 @@ def test_the_most_similar_is_judged_first_and_the_next_only_after_a_no(store: St
     assert judge.asked == [("far 0", "near 10"), ("far 0", "far 20")]
 
 
+def test_of_many_that_are_similar_enough_only_the_three_most_similar_are_judged(store: Store) -> None:  # noqa: F811
+    library = in_a_plane(store)
+    for run, angle in zip("abcde", (25, 5, 20, 10, 15), strict=True):
+        without_vectors(library, *runs(run))
+        distil(library, {run: f"{run} {angle}"})
+    without_vectors(library, *runs("f"))
+    judge = Heard()
+    distil(library, {"f": "new 0"}, judge)
+    assert [known for _, known in judge.asked] == ["b 5", "d 10", "e 15"]
+
+
 @pytest.mark.parametrize("task", ["", "t"])
 def test_a_guiding_and_a_cautionary_principle_are_never_merged(library: Library, task: str) -> None:
     remember(library, *runs("a", "b", task=task))
@@ -377,6 +388,17 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(library: Library, server: L
         distil(library, TOLD, ModelJudge(asked), again=True)
     assert len(server.requests) == paid
     assert stored(library) == {"look before you buy": ["a", "b"], "ask the user": ["c"]}
+
+
+def test_a_pair_has_one_answer_whichever_of_the_two_is_new(library: Library, server: Loopback) -> None:
+    remember(library, *runs("a", "b"))
+    one, other = (
+        Principle("guiding", f"look {run}", sources=(Source(run),), distilled_by="a model") for run in ("a", "b")
+    )
+    with client(library, server) as asked:
+        judge = ModelJudge(asked)
+        assert [*judge.judge([Pair(one, other)]), *judge.judge([Pair(other, one)])] == [Verdict(True)] * 2
+    assert len(server.requests) == 1
 
 
 def test_principles_are_quoted_to_the_model_and_nothing_in_them_ends_the_quotation(
