@@ -6,6 +6,7 @@ Without Chromium it is skipped with a reason; where CI=true it has to run.
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -17,9 +18,14 @@ import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.cypher.browser.favourites import favourites, rules, scripts, style
+from hepm.cypher.model import BESIDE, NODES, RELATIONSHIPS
 from hepm.cypher.questions import questions
+from hepm.experience.lessons import Experience, Principle
+from hepm.graph.lessons.rows import Parent, Source, Triple
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.login import Login
 from hepm.graph.neo4j.painting import paint
+from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
 from tests.neo4j_server import Neo4jServer, emptied
 
@@ -34,6 +40,33 @@ def run_of(number: int, tools: list[str], *, success: bool) -> Trajectory:
     turns += [Turn("assistant", calls=(ToolCall(tool, result="done"),)) for tool in tools]
     return Trajectory(f"run-{number}", turns=tuple(turns), outcome=Outcome(float(success), success), task=f"{number}")
 
+
+def learned_from(run: str, lesson: str, parent: Experience | None = None) -> Experience:
+    """What a run taught, or what evolved from that."""
+    return Experience(
+        situation="A user wants to return an order.",
+        action="Called get_order_details(order_id).",
+        outcome="It succeeded.",
+        lesson=lesson,
+        zone="warning" if parent else "golden",
+        stage="exploration",
+        reward=1.0,
+        sources=(Source(run, 1.0),),
+        tools=("find_user_id_by_email",),
+        parents=(Parent(parent.id, "mutation"),) if parent else (),
+        generation=1 if parent else 0,
+    )
+
+
+OLDER = learned_from("run-0", "Look the order up before anything is returned.")
+YOUNGER = learned_from("run-1", "Look the order up, and never cancel it.", OLDER)
+RULE = Principle(
+    "cautionary",
+    "After get_order_details, calling cancel_order ended in failure.",
+    (Triple("cancel_order", "fails_after", "get_order_details"),),
+    (Source("run-4", 0.0),),
+    ("find_user_id_by_email",),
+)
 
 RUNS = [
     *(run_of(i, ["find_user_id_by_email", "get_order_details", LONG, "return_items"], success=True) for i in range(4)),
@@ -131,7 +164,13 @@ def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
             environment.setenv("NEO4J_PASSWORD", found.password)
             with Memory.open(status.uri) as memory:
                 memory.ingest(RUNS, namespace="shop")
-        paint(Login(status.uri, status.username, found.password), namespace="shop")
+            login = Login(status.uri, status.username, found.password)
+            with contextlib.closing(Neo4jStore(login)) as store:
+                store.lessons.change(
+                    LessonChange(put=[one.row() for one in (OLDER, YOUNGER, RULE)]), {}, namespace="shop"
+                )
+                store.lessons.change(LessonChange(retire={OLDER.id: "superseded"}), {}, namespace="shop")
+        paint(login, namespace="shop")
         yield found
     finally:
         if own:
@@ -223,6 +262,30 @@ def test_painted_arrows_differ_in_width_by_weight_and_in_colour_by_failure_share
     assert browser.arrows() == {(9.0, blue), (9.0, grey), (1.0, orange)}
     start = browser.page.locator("article g.node", has_text="<START>").locator("circle.b-outline")
     assert start.get_attribute("fill") == "#1f2328"
+
+
+@pytest.mark.parametrize(
+    ("word", "rule"),
+    [("before", "node.Retired"), ("never", "node.Warning"), ("cancel_order", "node.Cautionary")],
+)
+def test_a_lesson_says_what_it_teaches_in_the_colour_of_what_it_is(word: str, rule: str, browser: Browser):
+    browser.draw("MATCH (l:Lesson) RETURN l")
+    node = browser.page.locator("article g.node", has_text=word).first
+    assert node.locator("circle.b-outline").get_attribute("fill") == rules(style())[rule]["color"]
+
+
+def test_every_label_and_type_of_the_model_has_its_rule():
+    known = set(rules(style()))
+    assert {f"node.{label}" for label in NODES} | {f"node.{one.label}" for one in BESIDE} <= known
+    assert {f"relationship.{type}" for type in RELATIONSHIPS} <= known
+
+
+def test_a_label_that_tells_more_comes_behind_the_one_that_tells_less():
+    # Of two rules that fit a node Browser takes what the later one says.
+    order = list(rules(style()))
+    for one in BESIDE:
+        assert all(order.index(f"node.{label}") < order.index(f"node.{one.label}") for label in one.of)
+    assert all(order.index(f"node.{one.label}") <= order.index("node.Retired") for one in BESIDE)
 
 
 def test_every_parameter_of_the_library_gets_a_value():

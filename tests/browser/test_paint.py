@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,12 @@ import neo4j
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.login import Login
 from hepm.graph.neo4j.painting import clear_paint, paint
+from hepm.graph.neo4j.store import Neo4jStore
 from hepm.types import START
 from tests.faults.command import Answer, one_sentence, quick
 from tests.neo4j_server import Neo4jServer
@@ -167,6 +172,19 @@ def test_forgetting_leaves_no_paint_at_tools_that_are_gone_and_nothing_else_sees
         assert memory.examine(namespace=painted.namespace) == []
     painted.forget("one")
     assert painted.ask("MATCH (t:Tool {namespace: $ns}) RETURN t.name") == []
+
+
+def test_painting_and_clearing_leave_lessons_as_they_are(painted: Painted):
+    painted.ingest(run_of("one", "find", "get"))
+    rule = Principle("guiding", "Find, then get.", (Triple("find", "followed_by", "get"),), (Source("one"),), ("find",))
+    with contextlib.closing(Neo4jStore(painted.login)) as store:
+        store.lessons.change(LessonChange(put=[rule.row()]), {}, namespace=painted.namespace)
+    around = "MATCH (n {namespace: $ns})-[r:FROM|ABOUT|MENTIONS|RELATES]->(m) RETURN type(r), labels(m) ORDER BY 1, 2"
+    before = painted.ask(around)
+    assert painted.paint() == 2
+    assert clear_paint(painted.login, namespace=painted.namespace) == 2
+    assert painted.ask(around) == before
+    assert len(before) == 5
 
 
 def test_the_start_alone_is_labelled(painted: Painted):
