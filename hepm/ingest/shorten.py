@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from hepm.ingest.records import is_list, is_object
+from hepm.ingest.transitions import without_hints
 from hepm.types import ToolCall, Trajectory, Turn
 
 CUT: Final = "…"
@@ -76,4 +77,8 @@ def _shorter_value(value: Any, limit: int) -> Any:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: max(limit - 1, 0)] + CUT
+    if len(text) <= limit:
+        return text
+    # What memory told goes first, or a long block would leave no room for what was said beside it.
+    own = without_hints(text)
+    return own if len(own) <= limit else own[: max(limit - 1, 0)] + CUT

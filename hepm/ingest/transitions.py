@@ -28,7 +28,8 @@ ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
-_BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?{re.escape(BLOCK_END)}\n?", re.DOTALL)
+# Of a text that was cut the block's end may be gone.
+_BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?(?:{re.escape(BLOCK_END)}\n?|\Z)", re.DOTALL)
 
 
 class Situation:
