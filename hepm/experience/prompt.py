@@ -6,7 +6,6 @@ tokens. What changes least comes first, so that a provider's cache of the prompt
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,9 @@ from typing import Final, NamedTuple
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.principles import FoundPrinciple
+from hepm.experience.quoting import quoted
 from hepm.llm.usage import estimate_tokens
-from hepm.types import BLOCK_END, BLOCK_START, Suggestions, on_one_line
+from hepm.types import BLOCK_END, BLOCK_START, HINT, Suggestions, on_one_line
 
 BUDGET: Final = 1_000
 ITEM_CHARS: Final = 400
@@ -34,8 +34,8 @@ _ZONES: Final[Mapping[Zone, str]] = {
 }
 _RECALLED: Final = "Of what this user prefers, now:"
 
-# What chat templates of models read as the end of a text or the beginning of a message.
-_STEERING: Final = re.compile(r"[<>\[\]|`]|\b(?:system|user|assistant|human|tool|developer)\s*:", re.IGNORECASE)
+_NAME: Final = re.compile(r"[\w./-]{1,128}")
+"""Names of tools that stand in a prompt as they are; calls may hold any text in place of a name."""
 
 Redact = Callable[[str], str]
 
@@ -105,45 +105,31 @@ class Recollection:
 def render(found: Recollection, *, budget: int = BUDGET, redact: Redact | None = None) -> Prompt:
     """Write down what was found, in a stable order, within about so many tokens.
 
-    Room is given to the suggestion first, then to the user's notes, then to experiences and principles in turn.
+    The user's notes have up to half of the room, whatever else is told: so they are cut alike in every turn. Of what is
+    left the suggestion has its part first, then what is recalled of the notes, then experiences and principles in turn.
 
     Args:
         redact: Takes secrets out of each text before it is quoted.
     """
     lines = list(_lines(found, redact or _as_it_is))
-    told = _fitting(lines, found.suggestions.prompt(), budget)
-    hint = found.suggestions.prompt()
-    if estimate_tokens(hint) > budget:
+    stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
+    left = budget - taken
+    hint = _hint(found.suggestions)
+    if estimate_tokens(hint) > left:
         hint = ""
+    present, _ = _fitting([line for line in lines if line.part == 1], left - estimate_tokens(hint))
+    told = [*stable, *present]
     lessons = tuple(dict.fromkeys(line.lesson for line in told if line.lesson))
     behind = {one.id: [source.run for source in one.experience.sources] for one in found.experiences}
     behind |= {one.id: [source.run for source in one.principle.sources] for one in found.principles}
     return Prompt(
-        stable=_block([line for line in told if line.part == 0], ""),
-        present=_block([line for line in told if line.part == 1], hint),
+        stable=_block(stable, ""),
+        present=_block(present, hint),
         lessons=lessons,
         runs=tuple(dict.fromkeys(run for lesson in lessons for run in behind.get(lesson, ())))[:100],
         left_out=tuple(dict.fromkeys(line.lesson for line in lines if line.lesson and line.lesson not in lessons)),
         suggestions=found.suggestions,
     )
-
-
-def quoted(text: str, limit: int = ITEM_CHARS) -> str:
-    """A text as a JSON string on one line: nothing in it ends the quotation, moves a cursor or opens a message."""
-    cut = text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
-    line = json.dumps(" ".join(cut.split()), ensure_ascii=False)
-    # Escapes stay JSON: who decodes the string reads the text as it was.
-    line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
-    return "".join(c if c.isprintable() else _escaped(c) for c in line)
-
-
-def _escaped(character: str) -> str:
-    return "".join(f"\\u{unit:04x}" for unit in _utf16(character))
-
-
-def _utf16(character: str) -> Iterator[int]:
-    encoded = character.encode("utf-16-be", "surrogatepass")
-    return (int.from_bytes(encoded[i : i + 2], "big") for i in range(0, len(encoded), 2))
 
 
 def _as_it_is(text: str) -> str:
@@ -154,11 +140,11 @@ def _lines(found: Recollection, redact: Redact) -> Iterator[_Line]:
     if found.notes is not None:
         for number, wish in enumerate(found.notes.text.splitlines()):
             if wish.strip():
-                told = f"- {quoted(redact(wish.strip().removeprefix('- ')))}"
+                told = f"- {quoted(redact(wish.strip().removeprefix('- ')), ITEM_CHARS)}"
                 yield _Line((1, number), 0, _NOTES, told, found.notes.id)
     for number, one in enumerate(found.principles):
         score = f"score {one.score:.2f} of {one.uses.uses} uses" if one.uses.uses else "not tried yet"
-        told = f"- [{one.id}] {one.principle.kind}, {score}: {quoted(redact(one.principle.text))}"
+        told = f"- [{one.id}] {one.principle.kind}, {score}: {quoted(redact(one.principle.text), ITEM_CHARS)}"
         yield _Line((3, 2 * number + 1), 1, _PRINCIPLES, told, one.id)
     for zone, header in _ZONES.items():
         for number, one in enumerate(found.experiences):
@@ -166,39 +152,37 @@ def _lines(found: Recollection, redact: Redact) -> Iterator[_Line]:
                 yield _Line((3, 2 * number), 1, header, _experience(one, redact), one.id)
     for number, wish in enumerate(found.recalled):
         lesson = found.notes.id if found.notes is not None else ""
-        yield _Line((2, number), 1, _RECALLED, f"- {quoted(redact(wish))}", lesson)
+        yield _Line((2, number), 1, _RECALLED, f"- {quoted(redact(wish), ITEM_CHARS)}", lesson)
 
 
 def _experience(one: FoundExperience, redact: Redact) -> str:
     made = one.experience
     parts = (("situation", made.situation), ("action", made.action), ("outcome", made.outcome), ("lesson", made.lesson))
-    told = ", ".join(f'"{name}": {quoted(redact(text))}' for name, text in parts if text)
+    told = ", ".join(f'"{name}": {quoted(redact(text), ITEM_CHARS)}' for name, text in parts if text)
     runs = ", ".join(on_one_line(source.run) for source in made.sources[:3])
-    return f"- [{one.id}] {{{told}}}" + (f" (runs: {quoted(runs)})" if runs else "")
+    return f"- [{one.id}] {{{told}}}" + (f" (runs: {quoted(runs, ITEM_CHARS)})" if runs else "")
 
 
-def _fitting(lines: Sequence[_Line], hint: str, budget: int) -> list[_Line]:
-    """The lines that there is room for, in the order they are to be told."""
-    left = budget - (estimate_tokens(hint) if hint else 0)
-    frames: set[int] = set()
-    headers: set[tuple[int, str]] = set()
+def _hint(suggestions: Suggestions) -> str:
+    """The line of `Suggestions.prompt`, names that are none quoted."""
+    names = [one.tool if _NAME.fullmatch(one.tool) else quoted(one.tool, ITEM_CHARS) for one in suggestions]
+    return HINT + ", ".join(names) if names else ""
+
+
+def _fitting(lines: Sequence[_Line], room: int) -> tuple[list[_Line], int]:
+    """The lines of a block that there is room for, in the order they are to be told, and what they take of it."""
+    left = room - estimate_tokens("\n".join((BLOCK_START, _FRAME, BLOCK_END))) - 3
+    headers: set[str] = set()
     kept: set[int] = set()
-    frame = estimate_tokens("\n".join((BLOCK_START, _FRAME, BLOCK_END))) + 3
-    if hint:
-        frames.add(1)
-        left -= frame
     for number in sorted(range(len(lines)), key=lambda at: lines[at].rank):
         line = lines[number]
         cost = estimate_tokens(line.text) + 1
-        cost += 0 if (line.part, line.header) in headers else estimate_tokens(line.header) + 1
-        cost += 0 if line.part in frames else frame
-        if cost > left:
-            continue
-        left -= cost
-        headers.add((line.part, line.header))
-        frames.add(line.part)
-        kept.add(number)
-    return [line for number, line in enumerate(lines) if number in kept]
+        cost += 0 if line.header in headers else estimate_tokens(line.header) + 1
+        if cost <= left:
+            left -= cost
+            headers.add(line.header)
+            kept.add(number)
+    return [line for number, line in enumerate(lines) if number in kept], room - left if kept else 0
 
 
 def _block(lines: Sequence[_Line], hint: str) -> str:

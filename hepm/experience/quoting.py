@@ -18,15 +18,20 @@ _LINE_CHARS: Final = 400
 _KEY_LINE_CHARS: Final = 1_000
 
 # What chat templates of models read as the end of a text or the beginning of a message.
-_STEERING: Final = re.compile(r"[<>\[\]|`]|\b(?:system|user|assistant|human|tool|developer)\s*:", re.IGNORECASE)
+_STEERING: Final = re.compile(r"[<>\[\]|`]|(?:system|user|assistant|human|tool|developer)\s*:", re.IGNORECASE)
+# Characters that nobody sees and Python calls printable: fillers, and selectors of variants, which can carry any text.
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 def quoted(text: str, limit: int) -> str:
-    """A text as a JSON string on one line: nothing in it ends the quotation, moves a cursor or opens a message."""
+    """A text as a JSON string on one line: nothing in it ends the quotation, hides, moves a cursor, opens a message."""
     cut = text if len(text) <= limit else text[: limit - 1].rstrip() + CUT
     line = json.dumps(" ".join(cut.split()), ensure_ascii=False)
     # Escapes stay JSON: who decodes the string reads the text as it was.
     line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
+    line = _UNSEEN.sub(lambda match: _escaped(match[0]), line)
     return "".join(c if c.isprintable() else _escaped(c) for c in line)
 
 
