@@ -65,7 +65,7 @@ _TOPICS: Final = (
     _topic(
         "length",
         short=rf"\b(?:be|keep {_IT}|make {_IT})(?: \w+){{0,2}} (?:short(?:er)?|brief(?:er)?|concise|succinct|terse)\b"
-        rf"|\b(?:short(?:er)?|brief(?:er)?|concise|one[- ](?:line|sentence)) {_NOUN}\b"
+        rf"|\b(?:short(?:er)?|brief(?:er)?|concise|one[- ](?:line|sentence)) (?!messages?\b){_NOUN}\b"
         rf"|{_PLEASE}(?:shorter|briefer|more (?:concise|brief)){_ENDS}"
         r"|\bless (?:verbose|wordy)\b|\b(?:too|so) (?:wordy|verbose)\b"
         rf"|\b{_NOUN} (?:is|are|was|were) (?:\w+ )?too long\b"

@@ -74,6 +74,9 @@ def test_a_sentence_that_asks_for_a_manner_is_a_wish_in_the_users_own_words(sent
         "I appreciate the offer, but there’s no explanation for the delay.",
         "The flight is too long.",
         "She told me to answer in German.",
+        "Please send him a concise message.",
+        "Always staying sharp with my investments!",
+        "I would prefer to review all the messages I've sent.",
     ],
 )
 def test_what_is_about_the_task_the_past_or_the_user_is_none(sentence: str) -> None:
