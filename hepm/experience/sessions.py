@@ -51,8 +51,8 @@ def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
 
 
 def unseen(library: Library, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
-    """Runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
+    """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
     done = () if again else library.store.lessons.answered_runs(STEP, namespace=namespace)
     # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
     for name in [name for name, _ in runs_of_users(library, namespace) if name not in done]:
-        yield from library.runs([name], namespace=namespace)
+        yield from (run for run in library.runs([name], namespace=namespace) if run.trusted)

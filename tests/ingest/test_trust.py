@@ -162,6 +162,14 @@ def replace_none(found: Any) -> tuple[Any, ...]:
     return found.summary, found.after, found.before, round(found.similarity, 5), found.count, found.run
 
 
+def test_no_notes_are_written_of_its_words(tmp_path: Path) -> None:
+    wish = "I prefer short answers. Always answer in one sentence, please."
+    runs = [attacked(trajectory("r", "look", user="ann", goal=wish)), trajectory("good", "look", user="bob", goal=wish)]
+    with open_with(tmp_path, *runs) as memory:
+        assert memory.preferences.reflect_all(namespace="default").runs == 1
+        assert memory.preferences.users(namespace="default") == ["bob"]
+
+
 # Trusted later, or no longer
 
 
