@@ -1,4 +1,4 @@
-// Tie notes to their user and to the version they revise; the user prefers the newest.
+// Tie notes to their user and to the versions beside them; the user prefers those that no others revise.
 // Params:  $space string, $namespace string, $rows list of maps {lesson, parent, user, id}
 // Index:   lesson_uid, user_uid
 UNWIND $rows AS row
@@ -7,7 +7,11 @@ ON CREATE SET u.space = $space, u.namespace = $namespace, u.id = row.id
 WITH u, row
 MATCH (l:Lesson {uid: row.lesson})
 OPTIONAL MATCH (p:Lesson {uid: row.parent})
-OPTIONAL MATCH (u)-[former:PREFERS]->(p)
-DELETE former
-FOREACH (_ IN CASE WHEN EXISTS { (:Lesson)-[:REVISES]->(l) } THEN [] ELSE [1] END | MERGE (u)-[:PREFERS]->(l))
+OPTIONAL MATCH (u)-[:PREFERS]->(:Lesson)-[:REVISES*0..]->(next:Lesson) WHERE next.version = l.version + 1
 FOREACH (_ IN CASE WHEN p IS NULL THEN [] ELSE [1] END | MERGE (l)-[:REVISES]->(p))
+FOREACH (_ IN CASE WHEN next IS NULL THEN [] ELSE [1] END | MERGE (next)-[:REVISES]->(l))
+MERGE (u)-[:PREFERS]->(l)
+WITH DISTINCT u
+MATCH (u)-[former:PREFERS]->(l:Lesson)
+WHERE EXISTS { (:Lesson)-[:REVISES]->(l) }
+DELETE former

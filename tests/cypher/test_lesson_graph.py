@@ -1,0 +1,132 @@
+"""The graph of lessons that a server keeps beside the one that is derived from an embedded store, after the same things
+happened to both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import neo4j
+import pytest
+
+from hepm.cypher.guard import ask_server
+from hepm.experience.lessons import Notes
+from hepm.graph.cypher_copy import open_copy
+from hepm.graph.lessons.store import LessonChange
+from hepm.graph.opening import open_store
+from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.store import Selection, Store
+from hepm.ingest.pipeline import replay_with
+from tests.cypher.engines import as_set, clear_server, fresh
+from tests.cypher.remembered import DO_NOT_RETURN, GO_ON, LOOK_TWICE, RETURN, learn, shop
+from tests.neo4j_server import Neo4jServer
+from tests.runs import Shelf
+
+History: TypeAlias = Callable[[Store, str], object]
+
+RUNS = Shelf(*shop())
+VERSIONS = [Notes("eve", f"- wish {number}", number).row() for number in (1, 2, 3)]
+
+GRAPH = (
+    "MATCH (l:Lesson {namespace: $namespace}) RETURN labels(l), l.id, l.retired, l.runs, l.shown, l.uses, l.score",
+    "MATCH (l:Lesson {namespace: $namespace})-[r:FROM]->(t) RETURN l.id, r.reward, r.words, t.id",
+    "MATCH (l:Lesson {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
+    "MATCH (l:Lesson {namespace: $namespace})-[r:EVOLVED_FROM]->(m) RETURN l.id, r.operator, m.id",
+    "MATCH (u:User {namespace: $namespace}) RETURN u.id",
+    "MATCH (u:User {namespace: $namespace})-[:PREFERS]->(n) RETURN u.id, n.version",
+    "MATCH (n:Notes {namespace: $namespace})-[:REVISES]->(m) RETURN n.user, n.version, m.version",
+    "MATCH (c:Concept {namespace: $namespace}) RETURN c.name",
+    "MATCH (c:Concept {namespace: $namespace})<-[:MENTIONS]-(p) RETURN c.name, p.id",
+    "MATCH (c:Concept {namespace: $namespace})-[r:RELATES]->(d) RETURN c.name, r.predicate, r.principle, d.name",
+    "MATCH (s:Showing {namespace: $namespace}) RETURN s.run, s.told",
+    "MATCH (s:Showing {namespace: $namespace})-[r:SHOWED]->(l) RETURN s.run, r.success, l.id",
+)
+
+
+def change(**what: object) -> History:
+    return lambda store, namespace: store.lessons.change(LessonChange(**what), {}, namespace=namespace)  # type: ignore[arg-type]
+
+
+def forget(run: str) -> History:
+    return lambda store, namespace: store.forget(Selection(trajectory=run), namespace=namespace, replay=RUNS.replay)
+
+
+def forget_user(user: str) -> History:
+    return lambda store, namespace: store.lessons.forget_user(user, namespace=namespace)
+
+
+def settle(**outcomes: bool) -> History:
+    return lambda store, namespace: store.lessons.settle(outcomes, namespace=namespace)
+
+
+HISTORIES: dict[str, list[History]] = {
+    "as learned": [],
+    "learned twice": [learn],
+    "retired and revived": [change(retire={GO_ON.id: "pruned", RETURN.id: "pruned"}), change(revive=[RETURN.id])],
+    "lessons deleted": [change(drop=[LOOK_TWICE.id, DO_NOT_RETURN.id])],
+    "a run with words of its own forgotten": [forget("r1")],
+    "runs forgotten one by one": [forget(run) for run in ("r6", "r5", "r2", "r3")],
+    "a user forgotten": [forget_user("ann")],
+    "rebuilt": [lambda store, namespace: store.rebuild(namespace=namespace, replay=RUNS.replay)],
+    "outcomes told and told otherwise": [settle(r5=True, later=False), settle(later=True)],
+    "notes in one batch": [change(put=VERSIONS)],
+    "notes in one batch, the newest first": [change(put=VERSIONS[::-1], imported=True)],
+    "notes one by one, the newest first": [change(put=[one], imported=True) for one in VERSIONS[::-1]],
+    "the newest notes deleted": [change(put=VERSIONS), change(drop=[VERSIONS[2].id])],
+    "notes deleted that others revise": [change(put=VERSIONS), change(drop=[VERSIONS[1].id])],
+    "all notes deleted": [change(put=VERSIONS), change(drop=[one.id for one in VERSIONS])],
+    "notes deleted, the newest before the others": [
+        change(put=VERSIONS), change(drop=[VERSIONS[2].id]), change(drop=[VERSIONS[0].id, VERSIONS[1].id]),
+    ],
+    "a user forgotten whose notes came the newest first": [
+        *(change(put=[one], imported=True) for one in VERSIONS[::-1]), forget_user("eve"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def stores(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[tuple[SQLiteStore, Store]]:
+    login = (neo4j_server.username, neo4j_server.password)
+    with (
+        contextlib.closing(SQLiteStore(tmp_path / "memory.hepm")) as file,
+        contextlib.closing(open_store(neo4j_server.uri, auth=login)) as server,
+    ):
+        yield file, server
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
+    history: str, stores: tuple[SQLiteStore, Store], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    file, _ = stores
+    namespace = fresh("lessons")
+    runs = RUNS.runs()
+    try:
+        for store in stores:
+            store.add(runs, {}, namespace=namespace, replay=RUNS.replay)
+            for happens in (learn, *HISTORIES[history]):
+                happens(store, namespace)
+        with open_copy(file, file.path, lambda records: replay_with(None)(records)[0]) as copy:
+            for query in GRAPH:
+                asked = {"namespace": namespace}
+                kept = ask_server(driver, neo4j_server.database, query, asked).rows
+                assert unordered(copy.ask(query, asked).rows) == unordered(kept), query
+    finally:
+        clear_server(driver, neo4j_server.database, [namespace])
+
+
+def unordered(rows: object) -> list[str]:
+    return as_set([[sorted(v) if isinstance(v, list) else v for v in row] for row in rows])  # type: ignore[attr-defined]
+
+
+def test_the_notes_of_a_forgotten_user_are_gone_from_the_server_with_the_name(
+    stores: tuple[SQLiteStore, Store], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    namespace = fresh("lessons")
+    _, server = stores
+    for happens in (change(put=VERSIONS), change(drop=[VERSIONS[2].id]), forget_user("eve")):
+        happens(server, namespace)
+    left = "MATCH (n {namespace: $namespace}) WHERE n:User OR n:Lesson RETURN n"
+    assert ask_server(driver, neo4j_server.database, left, {"namespace": namespace}).rows == ()
