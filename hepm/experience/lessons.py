@@ -148,8 +148,8 @@ class Principle:
 
     @property
     def id(self) -> str:
-        """A hash of its words."""
-        return _id("p", self.kind, self.text)
+        """A hash of its words and of where they hold."""
+        return _id("p", self.kind, self.text, *self.environments)
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """As stores keep it."""

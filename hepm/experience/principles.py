@@ -31,6 +31,8 @@ runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of
 runs of three 1 %, and still 95 % of those that do so in one of five.
 """
 EXAMPLES: Final = 2
+LEAST_RUNS: Final = 2
+"""Runs that must have taught a principle for it to be told unasked: on recorded runs, those of one are noise."""
 
 
 class Examples(NamedTuple):
@@ -161,7 +163,13 @@ class Principles:
         return [_found(stored, cosine) for stored, cosine in found]
 
     def at(
-        self, after: Sequence[ToolName], *, namespace: str, environment: str = "", k: int = RETRIEVED
+        self,
+        after: Sequence[ToolName],
+        *,
+        namespace: str,
+        environment: str = "",
+        k: int = RETRIEVED,
+        least_runs: int = LEAST_RUNS,
     ) -> list[FoundPrinciple]:
         """Principles about the present place in a run, the tools just called: those of most runs first, ties by text.
 
@@ -170,10 +178,15 @@ class Principles:
 
         Args:
             after: Tools of the last turn; none before the first call.
+            least_runs: How many runs must have taught one.
         """
         places = self._library.lessons(namespace).derived(_by_place)
         found = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        kept = [one for one in found.values() if not environment or _applies(one, environment)]
+        kept = [
+            one
+            for one in found.values()
+            if len(one.row.sources) >= least_runs and (not environment or _applies(one, environment))
+        ]
         kept.sort(key=lambda one: (-len(one.row.sources), one.row.text))
         return [_found(one, 1.0) for one in kept[:k]]
 
