@@ -33,12 +33,12 @@ from hepm.embed import HashingEmbedder
 from hepm.evals.domains import Domain, domains_of
 from hepm.evals.events import Run
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.experience.contrast import place as place_of
-from hepm.experience.extractive import distil
+from hepm.experience.distilling.contrast import place as place_of
+from hepm.experience.distilling.extractive import distill
+from hepm.experience.distilling.situation import situation_text
+from hepm.experience.distilling.stages import stage_of
+from hepm.experience.distilling.transcript import Move, moves_of
 from hepm.experience.lessons import Experience
-from hepm.experience.situation import situation_text
-from hepm.experience.stages import stage_of
-from hepm.experience.transcript import Move, moves_of
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shorten import shorten
@@ -56,7 +56,7 @@ def main() -> None:
     places = read_places(arguments.runs)
     read_s = time.perf_counter() - started
     lessons = sum(len(place.experiences) for place in places)
-    distil_s = time.perf_counter() - started - read_s
+    distill_s = time.perf_counter() - started - read_s
     measured, near = ask_all(places)
     if arguments.markdown:
         print("\n".join(markdown(measured, arguments.seed)))
@@ -66,7 +66,7 @@ def main() -> None:
         "runs": sum(len(place.runs) for place in places),
         "experiences": lessons,
         "read_s": round(read_s, 2),
-        "distil_s": round(distil_s, 2),
+        "distil_s": round(distill_s, 2),
         "seed": arguments.seed,
         **machine(),
         "weighted cosine of the nearest (5, 25, 50, 75, 95 %)": near,
@@ -119,7 +119,7 @@ class Place:
     @cached_property
     def experiences(self) -> list[tuple[str, Experience]]:
         """Each with the task it is from."""
-        return [(task, lesson) for task, runs in self.tasks(self.runs).items() for lesson in distil(runs)]
+        return [(task, lesson) for task, runs in self.tasks(self.runs).items() for lesson in distill(runs)]
 
 
 # How lessons are compared with a situation.
@@ -197,7 +197,7 @@ class Finder:
 
     def leave_out(self, run: Run) -> None:
         task = run.trajectory.task or run.id
-        again = distil([other for other in self._tasks[task] if other.id != run.id])
+        again = distill([other for other in self._tasks[task] if other.id != run.id])
         self._lessons = [lesson for of, lesson in self._place.experiences if of != task] + again
         self._texts_ND = self._embed([lesson.text for lesson in self._lessons])
         self._situations_ND = self._embed([lesson.situation for lesson in self._lessons])

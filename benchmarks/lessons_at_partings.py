@@ -29,11 +29,11 @@ from hepm.evals.metrics import Bootstrap
 from hepm.evals.partings import POINTINGS, Parting, find_partings
 from hepm.evals.splits import by_family
 from hepm.evals.training import Training
-from hepm.experience.contrast import place as place_of
-from hepm.experience.extractive import distil, distil_principles
+from hepm.experience.distilling.contrast import place as place_of
+from hepm.experience.distilling.extractive import distill, distill_principles
+from hepm.experience.distilling.partings import Tools
+from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.partings import Tools
-from hepm.experience.situation import situation_text
 from hepm.ingest.transitions import situation_of
 from hepm.types import START, ToolName
 
@@ -91,9 +91,9 @@ class Memory:
     @classmethod
     def of(cls, place: Place, runs: Sequence[Run], tools: Tools) -> Memory:
         tasks = place.tasks([run for run in runs if run.success is not None]).values()
-        experiences = list({one.id: one for task in tasks for one in distil(task)}.values())
+        experiences = list({one.id: one for task in tasks for one in distill(task)}.values())
         principles: dict[str, Principle] = {}
-        for one in (one for task in tasks for one in distil_principles(task)):
+        for one in (one for task in tasks for one in distill_principles(task)):
             known = principles.get(one.id)
             principles[one.id] = replace(known, sources=(*known.sources, *one.sources)) if known else one
         vectors_ND = EMBEDDER.embed([one.text for one in experiences])

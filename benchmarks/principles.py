@@ -34,7 +34,7 @@ import numpy as np
 from nearest import dense
 
 from hepm.embed import FloatArray, HashingEmbedder
-from hepm.experience.extractive import distil_principles
+from hepm.experience.distilling.extractive import distill_principles
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles
@@ -77,7 +77,7 @@ def lexical(runs: Path, count: int) -> tuple[dict[str, FloatArray], FloatArray, 
     for _, run in read_runs([runs]):
         if isinstance(run, Trajectory):
             tasks.setdefault((run.environment, run.task or run.id), []).append(run)
-    told = sorted({one.text: one for of_task in tasks.values() for one in distil_principles(of_task)}.items())
+    told = sorted({one.text: one for of_task in tasks.values() for one in distill_principles(of_task)}.items())
     tools = sorted({tool for _, one in told for tool in one.tools})
     sentences: dict[str, None] = dict.fromkeys(text for text, _ in told)
     while len(sentences) < count + QUERIES:

@@ -16,8 +16,8 @@ from hepm.experience.experiences import Experiences
 from hepm.experience.library import Library
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Principles
-from hepm.experience.prompt import BUDGET, Prompt, render
-from hepm.experience.recollection import Moment, PromptOptions, recollect
+from hepm.experience.prompt.recollection import Moment, PromptOptions, recollect
+from hepm.experience.prompt.render import BUDGET, Prompt, render
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror, NamespaceMirror

@@ -58,8 +58,8 @@ def distill(
 
     Example: `hepm experience distill --namespace retail`
     """
+    from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
     from hepm.experience.lessons import EXTRACTIVE
-    from hepm.experience.model_distiller import ModelDistiller, estimate
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory, Bar("runs distilled") as bar:
@@ -70,7 +70,7 @@ def distill(
             asked = distiller and estimate(memory.library, distiller, namespace=namespace, again=again)
             tell_estimate(waiting, asked)
             return
-        report = memory.experiences.distil(
+        report = memory.experiences.distill(
             namespace=namespace,
             distiller=distiller,
             again=again,
@@ -143,7 +143,7 @@ def search(
 
     Example: `hepm experience search "wants to return two items" --environment retail --turn 2 --horizon 30`
     """
-    from hepm.experience.choosing import ModelChooser
+    from hepm.experience.prompt.choosing import ModelChooser
 
     with open_existing(store, namespace) as memory:
         client = ModelChoice(model).client(memory, namespace, "lesson")

@@ -16,7 +16,7 @@ from hepm.ingest.records import is_list, is_object
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
-    from hepm.experience.distilling import DistilReport
+    from hepm.experience.distilling.pipeline import DistilReport
     from hepm.graph.lessons.rows import Kind, StoredLesson
     from hepm.memory import Memory
 

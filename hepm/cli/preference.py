@@ -64,7 +64,7 @@ def reflect(
 
     Example: `hepm preference reflect --namespace retail`
     """
-    from hepm.experience.sessions import unseen
+    from hepm.experience.notes.sessions import unseen
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     one = messages is not None or bool(run)

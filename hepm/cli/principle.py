@@ -65,9 +65,9 @@ def distill(
 
     Example: `hepm principle distill --namespace retail`
     """
-    from hepm.experience.judging import ModelJudge
+    from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
     from hepm.experience.lessons import EXTRACTIVE
-    from hepm.experience.model_distiller import ModelDistiller, estimate
+    from hepm.experience.matching.judging import ModelJudge
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory, Bar("runs looked at") as bar:
@@ -82,7 +82,7 @@ def distill(
                 None if judge is None else memory.principles.estimate(judge, namespace=namespace, again=again),
             )
             return
-        report = memory.principles.distil(
+        report = memory.principles.distill(
             namespace=namespace,
             distiller=distiller,
             judge=judge,

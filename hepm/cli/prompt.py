@@ -40,8 +40,8 @@ def prompt(
 
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
-    from hepm.experience.choosing import ModelChooser
-    from hepm.experience.recollection import PromptOptions
+    from hepm.experience.prompt.choosing import ModelChooser
+    from hepm.experience.prompt.recollection import PromptOptions
 
     with open_existing(store, namespace) as memory:
         client = ModelChoice(model).client(memory, namespace, "lesson")

@@ -20,7 +20,7 @@ from hepm.evals.events import Event
 from hepm.evals.methods import Ranking
 from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
 from hepm.evals.partings import POINTINGS, Parting
-from hepm.experience.partings import Tools
+from hepm.experience.distilling.partings import Tools
 from hepm.types import ToolName
 
 

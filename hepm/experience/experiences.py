@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hepm.errors import InputError
-from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
-from hepm.experience.evolution import ITERATIONS, evolve
-from hepm.experience.evolution_history import PastEvolution, Undone, evolutions, undo
-from hepm.experience.evolving import EvolutionReport, EvolutionSettings
-from hepm.experience.guard import HeldOut
+from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
+from hepm.experience.distilling.situation import situation_text
+from hepm.experience.distilling.stages import stage_of
+from hepm.experience.evolution.evolve import ITERATIONS, evolve
+from hepm.experience.evolution.guard import HeldOut
+from hepm.experience.evolution.history import PastEvolution, Undone, evolutions, undo
+from hepm.experience.evolution.plan import EvolutionReport, EvolutionSettings
 from hepm.experience.lessons import Experience, Stage
 from hepm.experience.library import Library
-from hepm.experience.situation import situation_text
-from hepm.experience.stages import stage_of
 from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.llm import Client
 from hepm.types import StateSummary
@@ -57,7 +57,7 @@ class Experiences:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def distil(
+    def distill(
         self,
         *,
         namespace: str,
@@ -65,11 +65,11 @@ class Experiences:
         again: bool = False,
         on_progress: Progress | None = None,
     ) -> DistilReport:
-        """Distil the runs that were not distilled yet (see `distil_into`); without a model where none is given."""
+        """Distil the runs that were not distilled yet (see `distill_into`); without a model where none is given."""
         chosen = distiller or ExtractiveDistiller("experience")
         if chosen.kind != "experience":
             raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not experiences.")
-        return distil_into(self._library, chosen, namespace=namespace, again=again, on_progress=on_progress)
+        return distill_into(self._library, chosen, namespace=namespace, again=again, on_progress=on_progress)
 
     def search(
         self,
@@ -125,7 +125,7 @@ class Experiences:
         held_out: HeldOut | None = None,
         dry_run: bool = False,
     ) -> EvolutionReport:
-        """Mutate, generalise, cross and prune (see `hepm.experience.evolution.evolve`)."""
+        """Mutate, generalise, cross and prune (see `hepm.experience.evolution.evolve.evolve`)."""
         return evolve(
             self._library,
             namespace=namespace,
@@ -138,7 +138,7 @@ class Experiences:
         )
 
     def undo(self, evolution: str, *, namespace: str) -> Undone:
-        """Take an evolution back (see `hepm.experience.evolution_history.undo`)."""
+        """Take an evolution back (see `hepm.experience.evolution.history.undo`)."""
         return undo(self._library, evolution, namespace=namespace)
 
     def evolutions(self, *, namespace: str) -> list[PastEvolution]:

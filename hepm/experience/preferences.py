@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.note_lines import LINE_CHARS, NOTES_CHARS, lines_of, text_of
-from hepm.experience.recalling import recalled
-from hepm.experience.reflection import (
+from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, lines_of, text_of
+from hepm.experience.notes.recalling import recalled
+from hepm.experience.notes.reflection import (
     Draft,
     extracted,
     picked,
@@ -21,8 +21,8 @@ from hepm.experience.reflection import (
     spoken,
     vetted,
 )
-from hepm.experience.sessions import STEP, Progress, ReflectReport, runs_of_users, unseen
-from hepm.experience.versions import NoteVersions, Outcome, Reflected, Session
+from hepm.experience.notes.sessions import STEP, Progress, ReflectReport, runs_of_users, unseen
+from hepm.experience.notes.versions import NoteVersions, Outcome, Reflected, Session
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
@@ -54,9 +54,9 @@ class Preferences:
     ) -> Reflected:
         """Write down what a session told of how the user wants to be served.
 
-        Without a model these are sentences in the user's own words (see `hepm.experience.wishes`). With one it is what
-        it writes, held against the old notes and the user's words (see `hepm.experience.reflection`). Where another
-        writer was faster, the session is reflected on once more, with the newer notes.
+        Without a model these are sentences in the user's own words (see `hepm.experience.notes.wishes`). With one it is
+        what it writes, held against the old notes and the user's words (see `hepm.experience.notes.reflection`). Where
+        another writer was faster, the session is reflected on once more, with the newer notes.
 
         Args:
             model: Where its ledger is a `StoreLedger(..., "user")`, answers are kept as soon as the user has notes, and
@@ -155,8 +155,8 @@ class Preferences:
     ) -> list[str]:
         """Lines of the notes that matter now, most telling first; [] where none does.
 
-        By similarity with what the context says last (see `hepm.experience.recalling`), or as a model picks them: what
-        it invents is left out.
+        By similarity with what the context says last (see `hepm.experience.notes.recalling`), or as a model picks them:
+        what it invents is left out.
 
         Args:
             context: What the agent knows now, or the latest messages.

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from hepm.errors import InputError
-from hepm.experience.contradictions import Contradiction, contradictions_among
-from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distil_into
-from hepm.experience.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
+from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
 from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle
 from hepm.experience.library import Library
-from hepm.experience.matching import NEAREST, SIMILARITY, TWINS, Matcher
+from hepm.experience.matching.contradictions import Contradiction, contradictions_among
+from hepm.experience.matching.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
+from hepm.experience.matching.matcher import NEAREST, SIMILARITY, TWINS, Matcher
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Estimate
@@ -79,7 +79,7 @@ class Principles:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def distil(
+    def distill(
         self,
         *,
         namespace: str,
@@ -89,7 +89,7 @@ class Principles:
         again: bool = False,
         on_progress: Progress | None = None,
     ) -> DistilReport:
-        """Distil the runs that were not distilled yet, and add what is new (see `distil_into` and `matching`).
+        """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
         Both steps do without a model where none is given. Each run that a verdict is missing for is looked at again the
         next time, and what was paid for is not paid again.
@@ -103,7 +103,7 @@ class Principles:
         """
         chosen = _checked(distiller)
         matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity)
-        return distil_into(
+        return distill_into(
             self._library, chosen, namespace=namespace, again=again, curate=matcher, on_progress=on_progress
         )
 
@@ -116,7 +116,7 @@ class Principles:
         similarity: float = SIMILARITY,
         again: bool = False,
     ) -> Estimate:
-        """What judging would take in `distil`, at most; nothing is asked or stored.
+        """What judging would take in `distill`, at most; nothing is asked or stored.
 
         What a model will distil is not known before it is paid for: then it is all questions that may be asked of one
         long sentence a run. What the distiller itself takes, it says.
@@ -125,7 +125,7 @@ class Principles:
         tasks = self._library.tasks(f"principle/{chosen.name}", namespace=namespace, again=again)
         if chosen.name == EXTRACTIVE:
             matcher = Matcher(self._library, LiteralJudge(), namespace=namespace, similarity=similarity)
-            return judge.estimate(list(matcher.pairs(list(chosen.distil(tasks)))))
+            return judge.estimate(list(matcher.pairs(list(chosen.distill(tasks)))))
         one = judge.estimate([Pair(_longest("a"), _longest("b"))])
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
         cost = None if one.usage.cost_usd is None else one.usage.cost_usd * questions

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hepm.experience.distilling import distil_into
+from hepm.experience.distilling.model_distiller import ModelDistiller
+from hepm.experience.distilling.pipeline import distill_into
 from hepm.experience.ledger import StoreLedger
-from hepm.experience.model_distiller import ModelDistiller
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_library
 
@@ -16,7 +16,7 @@ def main(url: str, store: str) -> None:
     library = open_library(Path(store))
     ledger = StoreLedger(library.store.lessons, NS, "run")
     with Client(Endpoint("small", url), ledger=ledger) as client:
-        report = distil_into(library, ModelDistiller(client, "experience", at_once=2), namespace=NS)
+        report = distill_into(library, ModelDistiller(client, "experience", at_once=2), namespace=NS)
     print(report.runs, report.new, client.meter.total.calls, flush=True)
     library.store.close()
 

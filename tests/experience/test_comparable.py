@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hepm.experience.comparable import named_in, same_task
-from hepm.experience.extractive import distil
+from hepm.experience.distilling.comparable import named_in, same_task
+from hepm.experience.distilling.extractive import distill
 from hepm.types import HINT, JSON, Outcome, ToolCall, Trajectory, Turn
 
 
@@ -43,7 +43,7 @@ def test_what_memory_told_in_a_prompt_names_nothing() -> None:
 
 def test_a_lesson_contrasts_runs_of_one_task_alone() -> None:
     failed = run("I am mia_li_3668", name="f", success=False)
-    (alone,) = distil([failed])
+    (alone,) = distill([failed])
     others = [run("I am bob_ek_1111", name="b", tool="x"), run("mia_li_3668 here", name="m", tool="modify")]
-    assert distil([failed, others[0]])[-1] == alone
-    assert "succeeded called modify;" in distil([failed, *others])[1].lesson
+    assert distill([failed, others[0]])[-1] == alone
+    assert "succeeded called modify;" in distill([failed, *others])[1].lesson

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.credit import CREDIT_METHODS, GAMMA, CreditMethod, credit, key_turns, method_for
+from hepm.experience.distilling.credit import CREDIT_METHODS, GAMMA, CreditMethod, credit, key_turns, method_for
 
 rewards = st.lists(st.floats(-10, 10, allow_subnormal=False), min_size=1, max_size=40)
 TURTLE, TURTLE_PRINTED = (0.6, 0.8, 0.4, 1.0), (0.15, 0.35, 0.20, 0.30)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hepm.errors import EndpointRefusedError, InputError
-from hepm.experience.evolving import EvolutionReport, EvolutionSettings, EvolutionStep
+from hepm.experience.evolution.plan import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
 from hepm.experience.ledger import StoreLedger
 from hepm.experience.lessons import Conditions, Experience

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.extractive import distil, distil_principles
+from hepm.experience.distilling.extractive import distill, distill_principles
+from hepm.experience.distilling.situation import SITUATION_CHARS
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.situation import SITUATION_CHARS
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory
@@ -32,11 +32,11 @@ def silent(run: Trajectory) -> Trajectory:
 
 
 def of(run: Trajectory, *others: Trajectory) -> Experience:
-    return next(found for found in distil([*others, run]) if run.id in [source.run for source in found.sources])
+    return next(found for found in distill([*others, run]) if run.id in [source.run for source in found.sources])
 
 
 def rule(run: Trajectory, *others: Trajectory) -> Principle | None:
-    found = [p for p in distil_principles([*others, run]) if run.id in [source.run for source in p.sources]]
+    found = [p for p in distill_principles([*others, run]) if run.id in [source.run for source in p.sources]]
     return found[0] if found else None
 
 
@@ -93,17 +93,17 @@ def test_more_at_once_is_no_other_way() -> None:
     ],
 )
 def test_without_contrast_the_lesson_is_the_way_taken(run: Trajectory, lesson: str) -> None:
-    assert [found.lesson for found in distil([run])] == [lesson]
+    assert [found.lesson for found in distill([run])] == [lesson]
 
 
 def test_runs_that_do_not_say_how_they_ended_teach_nothing() -> None:
     unknown = trajectory("u", "look", "x", success=None, task="t")
-    assert (distil([unknown]), distil_principles([unknown])) == ([], [])
-    assert distil([unknown, bad("f", "look", "y")]) == distil([bad("f", "look", "y")])
+    assert (distill([unknown]), distill_principles([unknown])) == ([], [])
+    assert distill([unknown, bad("f", "look", "y")]) == distill([bad("f", "look", "y")])
 
 
 def test_a_run_in_which_the_agent_had_no_turn_teaches_nothing() -> None:
-    assert (distil([good("g")]), distil_principles([good("g")])) == ([], [])
+    assert (distill([good("g")]), distill_principles([good("g")])) == ([], [])
 
 
 def test_the_parting_turn_is_the_first_key_turn() -> None:
@@ -155,7 +155,7 @@ def test_values_of_arguments_and_odd_names_are_left_out() -> None:
 
 
 def test_equal_words_make_one_experience_with_several_sources() -> None:
-    (found,) = distil([good("b", "look"), good("a", "look")])
+    (found,) = distill([good("b", "look"), good("a", "look")])
     assert found.sources == (Source("a", 1.0), Source("b", 1.0, words=False))
 
 
@@ -171,7 +171,7 @@ def test_the_users_own_calls_and_the_agents_summaries_are_no_moves() -> None:
 
 def test_environments_choose_how_turns_are_credited() -> None:
     run = good("g", "a", "b", "c", "d")
-    assert distil([run], methods={"shop": "equalised"}) == distil([run])  # a final reward credits all alike anyway
+    assert distill([run], methods={"shop": "equalised"}) == distill([run])  # a final reward credits all alike anyway
 
 
 # Principles
@@ -213,15 +213,15 @@ def test_without_contrast_a_failure_tells_the_error_it_ended_with_or_nothing() -
 
 
 def test_tasks_of_one_kind_give_one_sentence() -> None:
-    one = distil_principles([good("g1", "look", "modify"), bad("f1", "look", "cancel")])
-    other = distil_principles(
+    one = distill_principles([good("g1", "look", "modify"), bad("f1", "look", "cancel")])
+    other = distill_principles(
         [replace(good("g2", "look", "modify"), task="u"), replace(bad("f2", "look", "cancel"), task="u")]
     )
     assert {p.id for p in one} == {p.id for p in other}
 
 
 def test_half_a_reward_is_no_principle() -> None:
-    assert distil_principles([ended(good("g", "look"), 0.5)]) == []
+    assert distill_principles([ended(good("g", "look"), 0.5)]) == []
 
 
 # Whatever the runs are
@@ -260,20 +260,20 @@ tasks = st.lists(st.tuples(turns, outcomes), max_size=5).map(
 def test_the_order_of_runs_does_not_matter(runs: list[Trajectory], shuffle: random.Random) -> None:
     shuffled = list(runs)
     shuffle.shuffle(shuffled)
-    assert distil(shuffled) == distil(runs)
-    assert distil_principles(shuffled) == distil_principles(runs)
+    assert distill(shuffled) == distill(runs)
+    assert distill_principles(shuffled) == distill_principles(runs)
 
 
 @given(tasks)
 def test_lessons_are_short_and_plain(runs: list[Trajectory]) -> None:
-    for found in distil(runs):
+    for found in distill(runs):
         texts = [found.situation, found.action, found.outcome, found.lesson, *found.conditions.preconditions]
         assert all(text.isprintable() for text in texts)
         assert len(found.situation) <= SITUATION_CHARS
         assert max(map(len, texts)) <= 1500
         assert 0 <= found.reward <= 1
         assert 1 <= found.conditions.first_turn <= found.conditions.last_turn
-    for principle in distil_principles(runs):
+    for principle in distill_principles(runs):
         assert principle.text.isprintable()
         assert len(principle.text) <= 1500
         assert len(principle.triples) <= 6
@@ -282,8 +282,8 @@ def test_lessons_are_short_and_plain(runs: list[Trajectory]) -> None:
 @given(tasks)
 def test_each_labelled_run_is_behind_one_experience_and_at_most_one_principle(runs: list[Trajectory]) -> None:
     known = [r.id for r in runs if r.steps and r.outcome != Outcome()]
-    assert sorted(source.run for found in distil(runs) for source in found.sources) == known
-    behind = [source.run for found in distil_principles(runs) for source in found.sources]
+    assert sorted(source.run for found in distill(runs) for source in found.sources) == known
+    behind = [source.run for found in distill_principles(runs) for source in found.sources]
     assert len(behind) == len(set(behind))
     assert set(behind) <= set(known)
 
@@ -296,6 +296,6 @@ def test_what_users_and_tools_say_is_no_part_of_a_lesson(contrast: bool, success
     runs = [replace(good("g") if success else bad("f"), turns=hostile)]
     if contrast:
         runs.append(bad("f2", "look", "x") if success else good("g2", "look", "x"))
-    for found in distil(runs):
+    for found in distill(runs):
         assert "wire_money" not in found.action + found.outcome + found.lesson + repr(found.conditions)
-    assert all("wire_money" not in repr(found) for found in distil_principles(runs))
+    assert all("wire_money" not in repr(found) for found in distill_principles(runs))

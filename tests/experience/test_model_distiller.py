@@ -18,14 +18,14 @@ import pytest
 
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
-from hepm.experience.distilling import DistilReport, distil_into
-from hepm.experience.extractive import distil
+from hepm.experience.distilling.extractive import distill
+from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
+from hepm.experience.distilling.pipeline import DistilReport, distill_into
+from hepm.experience.distilling.study import study
 from hepm.experience.ledger import StoreLedger
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library
-from hepm.experience.model_distiller import ModelDistiller, estimate
-from hepm.experience.quoting import RUN_CHARS, quoted_run
-from hepm.experience.study import study
+from hepm.experience.prompt.quoting import RUN_CHARS, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember
@@ -98,7 +98,7 @@ def open_client(server: Loopback, library: Library) -> Iterator[Callable[..., Cl
 
 
 def run(library: Library, client: Client, kind: Kind = "experience", **more: Any) -> DistilReport:
-    return distil_into(library, ModelDistiller(client, kind), namespace=NS, **more)
+    return distill_into(library, ModelDistiller(client, kind), namespace=NS, **more)
 
 
 def experiences(library: Library) -> list[Experience]:
@@ -112,7 +112,7 @@ def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counte
     remember(library, *runs)
     assert run(library, open_client()) == DistilReport(runs=2, new=2)
     found = {one.sources[0].run: one for one in experiences(library)}
-    for counted in distil(runs):
+    for counted in distill(runs):
         made = found[counted.sources[0].run]
         assert (made.zone, made.stage, made.reward, made.tools) == (
             counted.zone, counted.stage, counted.reward, counted.tools,
@@ -264,7 +264,7 @@ def test_tasks_are_read_only_as_their_answers_are_wanted(
             read.append(task.name)
             yield task
 
-    found = ModelDistiller(open_client(), "experience", at_once=2).distil(tasks())
+    found = ModelDistiller(open_client(), "experience", at_once=2).distill(tasks())
     assert len(list(islice(found, 3))) == 3
     found.close()  # type: ignore[attr-defined]
     assert len(read) <= 3 + 2 + 1
@@ -277,7 +277,7 @@ def test_an_estimate_opens_no_connection_and_counts_what_would_be_asked(
     distiller = ModelDistiller(open_client(), "experience")
     before = estimate(library, distiller, namespace=NS)
     assert (before.usage.calls, before.paid_before, server.connections) == (2, 0, 0)
-    distil_into(library, distiller, namespace=NS)
+    distill_into(library, distiller, namespace=NS)
     used = sum(request.body.get("max_tokens", 0) for request in server.requests)
     assert before.usage.output_tokens == used
     assert estimate(library, distiller, namespace=NS).usage.calls == 0

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.lessons import Conditions, Experience
-from hepm.experience.operators import (
+from hepm.experience.evolution.operators import (
     FIELD_CHARS,
     Evidence,
     crossed,
@@ -16,6 +15,7 @@ from hepm.experience.operators import (
     sharpened,
     without_particulars,
 )
+from hepm.experience.lessons import Conditions, Experience
 from hepm.graph.lessons.rows import Source
 from tests.runs import trajectory
 

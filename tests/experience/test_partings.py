@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.partings import Sides, Tools, Way, part
+from hepm.experience.distilling.partings import Sides, Tools, Way, part
 
 
 def way(*turns: str) -> Way:

@@ -18,10 +18,10 @@ from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputE
 from hepm.experience.ledger import StoreLedger
 from hepm.experience.lessons import Notes
 from hepm.experience.library import Library
-from hepm.experience.note_lines import NOTES_CHARS, covers, lines_of
+from hepm.experience.notes.lines import NOTES_CHARS, covers, lines_of
+from hepm.experience.notes.reflection import CONVERSATION_CHARS, ToldLine, ToldNotes, quoted_conversation, vetted
+from hepm.experience.notes.sessions import ReflectReport
 from hepm.experience.preferences import Preferences
-from hepm.experience.reflection import CONVERSATION_CHARS, ToldLine, ToldNotes, quoted_conversation, vetted
-from hepm.experience.sessions import ReflectReport
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import Selection, Store

@@ -17,8 +17,8 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import ZONES, Experience, Notes, Principle, Zone
 from hepm.experience.principles import Examples, FoundPrinciple
-from hepm.experience.prompt import BUDGET, ITEM_CHARS, Recollection, render
-from hepm.experience.recollection import PromptOptions
+from hepm.experience.prompt.recollection import PromptOptions
+from hepm.experience.prompt.render import BUDGET, ITEM_CHARS, Recollection, render
 from hepm.graph.lessons.rows import UNUSED, Source, Uses
 from hepm.ingest.prepare import IngestOptions, prepare_here
 from hepm.ingest.records import ReadOptions
@@ -277,8 +277,8 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
             trajectory("lost", "look", "leave", goal="I want red shoes", task="t0", success=False),
         ]
         opened.ingest(runs)
-        opened.experiences.distil(namespace=NS)
-        opened.principles.distil(namespace=NS)
+        opened.experiences.distill(namespace=NS)
+        opened.principles.distill(namespace=NS)
         yield opened
 
 
@@ -357,8 +357,8 @@ def test_what_memory_told_is_not_learned_back(place: Callable[[str], list[Turn]]
     assert all(word in known for word in ("I want", "red shoes"))
     with Memory.open(tmp_path) as memory:
         memory.ingest([run])
-        memory.experiences.distil(namespace=NS)
-        memory.principles.distil(namespace=NS)
+        memory.experiences.distill(namespace=NS)
+        memory.principles.distill(namespace=NS)
         learned = [one.row for kind in ("experience", "principle") for one in memory.library.list(kind, namespace=NS)]
         assert len(learned) == 2
         assert "zebra" not in repr(learned)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hepm.experience.evolving import EvolutionSettings
+from hepm.experience.evolution.plan import EvolutionSettings
 from hepm.experience.experiences import Experiences
 from hepm.graph.store import Store
 from tests.experience.shelves import NS, library_in, remember
@@ -19,7 +19,7 @@ def test_an_evolution_is_stored_and_undone_whole(store: Store) -> None:
         *(trajectory(f"l{i}", "look", "drop", task=f"t{i}", goal=f"refund number{i}", success=False) for i in range(4)),
     )
     experiences = Experiences(library)
-    experiences.distil(namespace=NS)
+    experiences.distill(namespace=NS)
     for place, one in enumerate(store.lessons.list(namespace=NS)):
         for run in ("w0", "w1", "w2", "w3", "l0", "l1")[: 4 + 2 * (place % 2)]:
             store.lessons.show(run, [one.row.id], namespace=NS)

@@ -145,8 +145,8 @@ def test_nothing_is_suggested_or_learned_otherwise_for_them(
     mixed = [*poison, *clean] if first else [*clean, *poison]
     with open_with(folder / "without.hepm", *clean) as without, open_with(folder / "with.hepm", *mixed) as both:
         for memory in (without, both):
-            memory.experiences.distil(namespace="default")
-            memory.principles.distil(namespace="default")
+            memory.experiences.distill(namespace="default")
+            memory.principles.distill(namespace="default")
         for policy in POLICIES:
             for after in (START, *TOOLS):
                 for state in ("", "I want to buy shoes"):
@@ -190,8 +190,8 @@ def test_a_run_that_was_learned_from_is_taken_back_with_its_lessons_when_it_is_d
         open_with(tmp_path / "never.hepm", *clean, *poison) as never,
         open_with(tmp_path / "once.hepm", *clean, *poison, options=IngestOptions()) as once,
     ):
-        once.experiences.distil(namespace="default")
-        once.principles.distil(namespace="default")
+        once.experiences.distill(namespace="default")
+        once.principles.distill(namespace="default")
         assert ("look", "leave") in edges(once)
         report = once.ingest([*clean, *poison], options=BUT_ATTACKED)
         assert (report.stored, report.distrusted, report.duplicates) == (3, 3, 2)
@@ -218,9 +218,9 @@ def test_another_run_under_the_id_of_a_distrusted_one_takes_nothing_back(tmp_pat
 def test_a_run_trusted_late_is_distilled_then(tmp_path: Path) -> None:
     run = attacked(trajectory("r", "look", "buy"))
     with open_with(tmp_path, run) as memory:
-        assert memory.experiences.distil(namespace="default").new == 0
+        assert memory.experiences.distill(namespace="default").new == 0
         memory.ingest([run])
-        assert memory.experiences.distil(namespace="default").new == 1
+        assert memory.experiences.distill(namespace="default").new == 1
 
 
 # It stays so

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Final
 
-from hepm.experience.wish_topics import topics_of
+from hepm.experience.notes.topics import topics_of
 
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
@@ -88,7 +88,7 @@ def covers(line: str, old: str) -> bool:
 
 
 def wanted(line: str) -> dict[str, str]:
-    """What a line wants, by topic (see `hepm.experience.wish_topics`)."""
+    """What a line wants, by topic (see `hepm.experience.notes.topics`)."""
     return {topic: value for topic, value, _ in topics_of(line)}
 
 

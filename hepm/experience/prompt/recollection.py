@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
-from hepm.experience.prompt import Recollection, Redact
+from hepm.experience.prompt.render import Recollection, Redact
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages

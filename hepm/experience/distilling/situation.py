@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from hepm.experience.transcript import listed, plain
+from hepm.experience.distilling.transcript import listed, plain
 from hepm.types import StateSummary
 
 SITUATION_CHARS: Final = 600

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from hepm.experience.note_lines import LINE_CHARS, NOTES_CHARS, cleaned, lost, telling, text_of
-from hepm.experience.quoting import quoted
-from hepm.experience.wishes import gather, wishes_in
+from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, cleaned, lost, telling, text_of
+from hepm.experience.notes.wishes import gather, wishes_in
+from hepm.experience.prompt.quoting import quoted
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
@@ -61,7 +61,7 @@ def spoken(turns: Iterable[Turn]) -> list[str]:
 
 
 def extracted(lines: Sequence[str], said: Sequence[str]) -> Draft:
-    """The notes with what the user asked for in so many words (see `hepm.experience.wishes`)."""
+    """The notes with what the user asked for in so many words (see `hepm.experience.notes.wishes`)."""
     found = gather(lines, wishes_in(said))
     return Draft(found.lines, replaced=found.replaced, dropped=found.left_out)
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.quoting import quoted
+from hepm.experience.prompt.quoting import quoted
 from hepm.llm.usage import estimate_tokens
 from hepm.types import BLOCK_END, BLOCK_START, HINT, Suggestions, on_one_line
 

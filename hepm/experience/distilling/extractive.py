@@ -13,14 +13,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from hepm.experience.contrast import lesson_of, place, rule_of
-from hepm.experience.credit import CreditMethod
+from hepm.experience.distilling.contrast import lesson_of, place, rule_of
+from hepm.experience.distilling.credit import CreditMethod
+from hepm.experience.distilling.partings import Tools
+from hepm.experience.distilling.situation import ENVIRONMENT_CHARS, situation_text
+from hepm.experience.distilling.stages import zone_of
+from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
+from hepm.experience.distilling.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.experience.partings import Tools
-from hepm.experience.situation import ENVIRONMENT_CHARS, situation_text
-from hepm.experience.stages import zone_of
-from hepm.experience.study import BY_REWARD_TO_GO, Study, study
-from hepm.experience.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import situation_of
@@ -35,7 +35,7 @@ _PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
 """What is true of one task alone: ids, numbers, addresses."""
 
 
-def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
+def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience with several sources.
 
     A run in which the agent had no turn teaches nothing.
@@ -45,13 +45,13 @@ def distil(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = 
 
     Args:
         runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
-            of them are compared says `hepm.experience.comparable`.
+            of them are compared says `hepm.experience.distilling.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
     """
     return _merged(_experience(one) for one in study(runs, methods))
 
 
-def distil_principles(runs: Sequence[Trajectory]) -> list[Principle]:
+def distill_principles(runs: Sequence[Trajectory]) -> list[Principle]:
     """A rule from each run of one task that has one to give; equal sentences make one with several sources.
 
     A success gives a guiding one: where it left the failed runs, or the way it took. A failure gives a cautionary one:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.note_lines import telling
+from hepm.experience.notes.lines import telling
 
 LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38

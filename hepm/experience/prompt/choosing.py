@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hepm.errors import LlmError
 from hepm.experience.lessons import Zone
-from hepm.experience.quoting import quoted
+from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Client, Message, OfferedTool, Question, ToolsCalled
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.experience.evolving import Operator
+from hepm.experience.distilling.model_distiller import check_words, told_preconditions
+from hepm.experience.distilling.transcript import moves_of, sequence
+from hepm.experience.evolution.operators import Evidence, child_of, joined, named_places
+from hepm.experience.evolution.plan import Operator
+from hepm.experience.evolution.population import Member
 from hepm.experience.lessons import Conditions, Experience
-from hepm.experience.model_distiller import check_words, told_preconditions
-from hepm.experience.operators import Evidence, child_of, joined, named_places
-from hepm.experience.population import Member
-from hepm.experience.quoting import quoted
-from hepm.experience.transcript import moves_of, sequence
+from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Message, Question
 from hepm.types import Trajectory
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.distilling import Curated, Distilled
-from hepm.experience.judging import Judge, Pair
+from hepm.experience.distilling.pipeline import Curated, Distilled
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
+from hepm.experience.matching.judging import Judge, Pair
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.graph.store import FloatArray
@@ -64,7 +64,7 @@ class _Said(NamedTuple):
 
 
 class Matcher:
-    """Holds the principles of a batch against each other and what is stored (see `hepm.experience.distilling.Curate`).
+    """Holds the principles of a batch against each other and what is stored (see `Curate` in the pipeline).
 
     Args:
         similarity: Least cosine of principles from different tasks.

@@ -16,9 +16,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.experience import model_operators
-from hepm.experience.evolution_history import next_id
-from hepm.experience.evolving import (
+from hepm.experience.evolution import model_operators
+from hepm.experience.evolution.guard import Guard, HeldOut, held_out_runs
+from hepm.experience.evolution.history import next_id
+from hepm.experience.evolution.model_operators import Reworded
+from hepm.experience.evolution.operators import Evidence, crossed, generalised, sharpened
+from hepm.experience.evolution.plan import (
     OPERATORS,
     Became,
     EvolutionReport,
@@ -26,12 +29,9 @@ from hepm.experience.evolving import (
     EvolutionStep,
     Operator,
 )
-from hepm.experience.guard import Guard, HeldOut, held_out_runs
+from hepm.experience.evolution.population import Member, Population
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
-from hepm.experience.model_operators import Reworded
-from hepm.experience.operators import Evidence, crossed, generalised, sharpened
-from hepm.experience.population import Member, Population
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Answered, Client, Failed, Question, Result
 
@@ -56,9 +56,9 @@ def evolve(
     budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
 
     Args:
-        model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
+        model: Writes the children; without one they are made by counting (see `hepm.experience.evolution.operators`).
         held_out: Tasks whose runs teach no child, and must not find it worse than its parent (see
-            `hepm.experience.guard`); None for no such check.
+            `hepm.experience.evolution.guard`); None for no such check.
         dry_run: Tells what would change, and changes nothing. A model is asked all the same, within its budget; what it
             answered about one run is in its ledger, and costs nothing again.
 

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from hepm.experience.contrast import lesson_of
-from hepm.experience.credit import CreditMethod
-from hepm.experience.distilling import Distilled
+from hepm.experience.distilling.contrast import lesson_of
+from hepm.experience.distilling.credit import CreditMethod
+from hepm.experience.distilling.pipeline import Distilled
+from hepm.experience.distilling.situation import situation_text
+from hepm.experience.distilling.stages import zone_of
+from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
+from hepm.experience.distilling.transcript import plain
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.experience.quoting import quoted, quoted_run
-from hepm.experience.situation import situation_text
-from hepm.experience.stages import zone_of
-from hepm.experience.study import BY_REWARD_TO_GO, Study, study
-from hepm.experience.transcript import plain
+from hepm.experience.prompt.quoting import quoted, quoted_run
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.transitions import situation_of
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
@@ -118,7 +118,7 @@ class ModelDistiller:
         """The model's name."""
         return self._client.endpoint.model
 
-    def distil(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, task by task, as their last answers come.
 
         Raises:
@@ -156,7 +156,7 @@ class ModelDistiller:
 
 
 def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, again: bool = False) -> Estimate:
-    """What `distil_into` would ask a model, at most: for a dry run. Opens no connection and stores nothing."""
+    """What `distill_into` would ask a model, at most: for a dry run. Opens no connection and stores nothing."""
     return distiller.estimate(library.tasks(f"{distiller.kind}/{distiller.name}", namespace=namespace, again=again))
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.experience.comparable import named_in, same_task
-from hepm.experience.contrast import Contrast, contrast_of, place
-from hepm.experience.credit import CreditMethod, credit, key_turns, method_for
+from hepm.experience.distilling.comparable import named_in, same_task
+from hepm.experience.distilling.contrast import Contrast, contrast_of, place
+from hepm.experience.distilling.credit import CreditMethod, credit, key_turns, method_for
+from hepm.experience.distilling.partings import Tools
+from hepm.experience.distilling.stages import ended_well, reward_of, stage_of
+from hepm.experience.distilling.transcript import Move, listed, moves_of
 from hepm.experience.lessons import Conditions, Stage
-from hepm.experience.partings import Tools
-from hepm.experience.stages import ended_well, reward_of, stage_of
-from hepm.experience.transcript import Move, listed, moves_of
 from hepm.types import ToolName, Trajectory
 
 _TOOLS: Final = 12
@@ -79,7 +79,7 @@ def study(runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_R
 
     Args:
         runs: All runs under one task's id in one environment, in any order. Which of them are compared says
-            `hepm.experience.comparable`.
+            `hepm.experience.distilling.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
     """
     by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hepm.experience.evolving import Operator
+from hepm.experience.distilling.transcript import listed, moves_of, plain
+from hepm.experience.evolution.plan import Operator
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
-from hepm.experience.transcript import listed, moves_of, plain
 from hepm.graph.lessons.rows import Parent, Source
 from hepm.ingest.shorten import CUT
 from hepm.types import Trajectory

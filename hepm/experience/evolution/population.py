@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hepm.experience.evolving import EvolutionSettings
+from hepm.experience.distilling.transcript import listed
+from hepm.experience.evolution.plan import EvolutionSettings
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
-from hepm.experience.transcript import listed
 from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.lessons.rows import UNUSED, Showing, StoredLesson, Uses
 from hepm.graph.store import FloatArray

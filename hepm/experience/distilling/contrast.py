@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hepm.experience.distilling.partings import Sides, Way, part
+from hepm.experience.distilling.transcript import listed
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
-from hepm.experience.partings import Sides, Way, part
-from hepm.experience.transcript import listed
 from hepm.graph.lessons.rows import Triple
 from hepm.types import START, ToolName
 

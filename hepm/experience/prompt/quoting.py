@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from hepm.experience.study import Study
+from hepm.experience.distilling.study import Study
 from hepm.ingest.records import is_list, is_object
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from hepm.experience.partings import Tools
+from hepm.experience.distilling.partings import Tools
 from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import SUMMARY_TOOL, Situation
 from hepm.types import StateSummary, ToolCall, ToolName, Trajectory, on_one_line

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import InputError
+from hepm.experience.distilling.situation import situation_text
+from hepm.experience.distilling.transcript import moves_of
+from hepm.experience.evolution.population import Member, Population, RunPlace
 from hepm.experience.library import Library
-from hepm.experience.population import Member, Population, RunPlace
-from hepm.experience.situation import situation_text
-from hepm.experience.transcript import moves_of
 from hepm.graph.store import FloatArray
 
 HeldOut: TypeAlias = float | Collection[str]

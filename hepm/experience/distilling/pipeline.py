@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from hepm.experience.extractive import distil, distil_principles
+from hepm.experience.distilling.extractive import distill, distill_principles
+from hepm.experience.distilling.stages import reward_of
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.experience.stages import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.store import Changed, LessonChange
 
@@ -44,22 +44,22 @@ class Distiller(Protocol):
         """What it makes."""
         ...
 
-    def distil(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, as it comes."""
         ...
 
 
 class ExtractiveDistiller:
-    """Needs no model (see `hepm.experience.extractive`)."""
+    """Needs no model (see `hepm.experience.distilling.extractive`)."""
 
     name = EXTRACTIVE
 
     def __init__(self, kind: Kind) -> None:
         self.kind: Kind = kind
 
-    def distil(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
+    def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of each task taught."""
-        make = distil if self.kind == "experience" else distil_principles
+        make = distill if self.kind == "experience" else distill_principles
         for task in tasks:
             kept = [lesson for lesson in make(task.runs) if any(s.run in task.wanted for s in lesson.sources)]
             # A run without a label waits for it.
@@ -116,7 +116,7 @@ Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
 Progress: TypeAlias = Callable[[DistilReport], object]
 
 
-def distil_into(
+def distill_into(
     library: Library,
     distiller: Distiller,
     *,
@@ -140,7 +140,7 @@ def distil_into(
     former = _distilled_by(library, distiller, namespace) if again else {}
     seen: set[str] = set()
     told: set[str] = set()
-    for batch in _batches(distiller.distil(library.tasks(step, namespace=namespace, again=again))):
+    for batch in _batches(distiller.distill(library.tasks(step, namespace=namespace, again=again))):
         curated = _as_they_are(batch) if curate is None else curate(batch)
         failed = {run for run, _ in curated.failed}
         done = [run for found in batch for run in found.runs if run not in failed]

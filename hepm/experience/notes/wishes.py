@@ -2,7 +2,7 @@
 
 A sentence is a wish where it asks, and what it asks for is how the agent behaves:
 
-- a topic that is known (`hepm.experience.wish_topics`): the language and length of answers, emojis, bullet points,
+- a topic that is known (`hepm.experience.notes.topics`): the language and length of answers, emojis, bullet points,
   steps, tone, plain words, excuses, questions back, units, headings, tables, a name to be called by, and the like;
 - an order for good ("always ...", "never ...", "from now on ...", "please don't ever ..."), whatever it is about;
 - a preference ("I prefer ...", "I'd rather ...", "I like it when you ...") about answers, or one that is said to hold
@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from hepm.experience.note_lines import NOTES_CHARS, beside_topics, cleaned, conditional, covers, text_of, wanted
-from hepm.experience.wish_topics import topics_of
+from hepm.experience.notes.lines import NOTES_CHARS, beside_topics, cleaned, conditional, covers, text_of, wanted
+from hepm.experience.notes.topics import topics_of
 
 _LONGEST: Final = 200  # characters; what is longer tells a story
 _READ: Final = 20_000  # characters of one message

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.experience.quoting import quoted
+from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question
 
 STEP: Final = "judge"

@@ -1,0 +1,1 @@
+"""Experiences that change with what came of them (PRIME, appendix A)."""

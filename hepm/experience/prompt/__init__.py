@@ -1,0 +1,1 @@
+"""What memory has to say, put into a prompt."""
