@@ -26,13 +26,10 @@ from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import situation_of
 from hepm.types import ToolCall, ToolName, Trajectory
 
-_ERROR_CHARS: Final = 120
 _NAMED_ARGUMENTS: Final = 8
 _TRIPLES: Final = 6
 
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
-_PARTICULAR: Final = re.compile(r"\S*[\d@#]\S*")
-"""What is true of one task alone: ids, numbers, addresses."""
 
 
 def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
@@ -105,14 +102,15 @@ def _outcome(it: Study) -> str:
 
 
 def _errors(moves: Sequence[Move]) -> str:
-    """Which calls failed, and what the last of them said but for what is true of this task alone."""
+    """Which calls failed.
+
+    Not what they said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly every
+    prompt (benchmarks/LOG.md, "Poisoned memory").
+    """
     wrong = [call for move in moves for call in move.calls if went_wrong(call)]
     if not wrong:
         return "No call failed." if moves else "No tool was called."
-    tools = listed(dict.fromkeys(call.name for call in wrong))
-    said = plain(_PARTICULAR.sub(CUT, (wrong[-1].result or "")[: 2 * _ERROR_CHARS]), _ERROR_CHARS).replace('"', "'")
-    last = f', last with "{said}"' if said else ""
-    return f"Calls of {tools} failed{last}."
+    return f"Calls of {listed(dict.fromkeys(call.name for call in wrong))} failed."
 
 
 def _lesson(it: Study) -> str:
