@@ -41,6 +41,10 @@ app = typer.Typer(
 @app.command()
 def distill(
     again: Annotated[bool, typer.Option("--again", help="Look at runs too that were distilled before.")] = False,
+    equalised: Annotated[
+        list[str] | None,
+        typer.Option("--equalised", help="An environment whose turns all count alike (PRIME, appendix D); repeatable."),
+    ] = None,
     dry_run: DryRunOption = False,
     model: ModelOption = None,
     max_calls: MaxCallsOption = None,
@@ -58,17 +62,25 @@ def distill(
 
     Example: `hepm experience distill --namespace retail`
     """
+    from hepm.experience.distilling.credit import CreditMethod
     from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
+    from hepm.experience.distilling.pipeline import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory, Bar("runs distilled") as bar:
         client = choice.client(memory, namespace, "run")
-        distiller = None if client is None else ModelDistiller(client, "experience", at_once=at_once)
+        methods: dict[str, CreditMethod] = dict.fromkeys(equalised or (), "equalised")
+        if client is None:
+            distiller = ExtractiveDistiller("experience", methods=methods)
+        else:
+            distiller = ModelDistiller(client, "experience", at_once=at_once, methods=methods)
         if dry_run:
             waiting = memory.library.waiting("experience/" + (model or EXTRACTIVE), namespace=namespace, again=again)
-            asked = distiller and estimate(memory.library, distiller, namespace=namespace, again=again)
-            tell_estimate(waiting, asked)
+            asked = isinstance(distiller, ModelDistiller)
+            tell_estimate(
+                waiting, estimate(memory.library, distiller, namespace=namespace, again=again) if asked else None
+            )
             return
         report = memory.experiences.distill(
             namespace=namespace,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from hepm.experience.distilling.credit import CreditMethod
 from hepm.experience.distilling.extractive import distill, distill_principles
 from hepm.experience.distilling.stages import reward_of
+from hepm.experience.distilling.study import BY_REWARD_TO_GO
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
 from hepm.graph.lessons.rows import Kind, LessonRow
@@ -50,18 +52,24 @@ class Distiller(Protocol):
 
 
 class ExtractiveDistiller:
-    """Needs no model (see `hepm.experience.distilling.extractive`)."""
+    """Needs no model (see `hepm.experience.distilling.extractive`).
+
+    Args:
+        methods: How turns are credited in which environment; by reward-to-go where it is not named.
+    """
 
     name = EXTRACTIVE
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> None:
         self.kind: Kind = kind
+        self._methods = methods
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of each task taught."""
-        make = distill if self.kind == "experience" else distill_principles
         for task in tasks:
-            kept = [lesson for lesson in make(task.runs) if any(s.run in task.wanted for s in lesson.sources)]
+            experiences = self.kind == "experience"
+            made = distill(task.runs, methods=self._methods) if experiences else distill_principles(task.runs)
+            kept = [lesson for lesson in made if any(s.run in task.wanted for s in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
             yield Distilled(tuple(kept), tuple(seen))
