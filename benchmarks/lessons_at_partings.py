@@ -34,6 +34,8 @@ from hepm.experience.distilling.extractive import distill, distill_principles
 from hepm.experience.distilling.partings import Tools
 from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
+from hepm.experience.matching.place import advised, undisputed
+from hepm.experience.principles import LEAST_RUNS
 from hepm.ingest.transitions import situation_of
 from hepm.types import START, ToolName
 
@@ -128,6 +130,14 @@ class Moment:
         top, here = ranked[:TOP], [one for one in ranked if self.is_about_here(one)][:TOP]
         about = [one for one in memory.principles if self.following(one) or self.failing(one)]
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
+        several = [one for one in about if len(one.sources) >= LEAST_RUNS]
+        named_at = {
+            "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
+            "undisputed": undisputed(about, self.last),
+            "of two runs or more, undisputed": [
+                one for one in undisputed(about, self.last) if len(one.sources) >= LEAST_RUNS
+            ],
+        }
         hybrid = {tool for tool, _ in self.hybrid[:2]}
         wrong = set().union(*map(self.failing, rules))
         right = set().union(*map(self.following, rules))
@@ -142,6 +152,10 @@ class Moment:
             "experiences of the place": set().union(*map(self.right, here)),
             "experiences of the place, next": set().union(*map(self.next, here)),
             "principles of the place": right,
+            **{
+                f"principles of the place, {which}": set().union(*(advised(one, self.last) for one in found[:TOP]))
+                for which, found in named_at.items()
+            },
             "first principle of the place": set().union(*map(self.following, rules[:1])),
             "hybrid and experiences": hybrid.union(*map(self.right, top)),
             "hybrid and principles": hybrid | right,

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hepm.cli.lessons import LessonArgument, LimitOption, RetiredOption, list_lessons, show_lesson, tell_report
+from hepm.cli.lessons import (
+    EnvironmentOption,
+    LessonArgument,
+    LimitOption,
+    RetiredOption,
+    find_lesson,
+    holds_in,
+    list_lessons,
+    show_lesson,
+    tell_report,
+)
 from hepm.cli.model import (
     AtOnceOption,
     DryRunOption,
@@ -79,7 +89,9 @@ def distill(
             waiting = memory.library.waiting("experience/" + (model or EXTRACTIVE), namespace=namespace, again=again)
             asked = isinstance(distiller, ModelDistiller)
             tell_estimate(
-                waiting, estimate(memory.library, distiller, namespace=namespace, again=again) if asked else None
+                waiting,
+                estimate(memory.library, distiller, namespace=namespace, again=again) if asked else None,
+                as_json=as_json,
             )
             return
         report = memory.experiences.distill(
@@ -103,6 +115,7 @@ def list_(
     tool: Annotated[str | None, typer.Option(help="About one tool.")] = None,
     run: Annotated[str | None, typer.Option(help="From one run.")] = None,
     retired: RetiredOption = False,
+    environment: EnvironmentOption = None,
     limit: LimitOption = 20,
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,
@@ -118,6 +131,7 @@ def list_(
             for one in memory.library.list("experience", namespace=namespace, retired=retired)
             if zone in (None, one.row.properties["zone"])
             and (tool is None or tool in one.row.tools)
+            and holds_in(one, environment)
             and (run is None or any(source.run == run for source in one.row.sources))
         ]
         list_lessons(found, limit, as_json=as_json)
@@ -153,7 +167,7 @@ def search(
 ) -> None:
     """Find the experiences that apply now; with a model, it chooses among the 20 most similar.
 
-    Example: `hepm experience search "wants to return two items" --environment retail --turn 2 --horizon 30`
+    Example: `hepm experience search "wants to return two items" --environment retail --floor 0.2`
     """
     from hepm.experience.prompt.choosing import ModelChooser
 
@@ -207,7 +221,7 @@ def evolve(
     iterations: Annotated[int, typer.Option(min=1, help="Rounds (PRIME: 5).")] = 5,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal evolutions.")] = 0,
     held_out: Annotated[
-        float, typer.Option("--held-out", min=0, max=1, help="Share of tasks that guard it: worse children go.")
+        float, typer.Option("--held-out", min=0, max=0.9, help="Share of tasks that guard it: worse children go.")
     ] = 0.0,
     dry_run: DryRunOption = False,
     model: ModelOption = None,
@@ -249,11 +263,28 @@ def evolve(
         if step.child is not None:
             print(on_one_line(f"      {step.child.lesson}"))
     made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
-    if report.id:
-        verb = "would make" if dry_run else "made"
-        print(f"{report.id} {verb} {made}, and {report.count('pruned')} pruned; `hepm experience undo {report.id}`")
+    if report.id and dry_run:
+        print(f"it would make {made}, and prune {report.count('pruned')}")
+    elif report.id:
+        print(f"{report.id} made {made}, and pruned {report.count('pruned')}; `hepm experience undo {report.id}`")
     else:
         print("nothing changed")
+
+
+@app.command()
+def revive(
+    lesson: LessonArgument,
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Let a retired experience be found again.
+
+    Example: `hepm experience revive e-1f3a`
+    """
+    with open_existing(store, namespace) as memory:
+        one = find_lesson(memory, lesson, "experience", namespace=namespace)
+        memory.library.revive([one.row.id], namespace=namespace)
+    print(f"{one.row.id} is found {'as before' if one.row.live else 'again'}")
 
 
 @app.command()

@@ -8,6 +8,7 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
+from hepm.llm.usage import count
 
 
 def forget(
@@ -19,15 +20,21 @@ def forget(
     namespace: NamespaceOption = NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget the runs that match every given option; all counts go back exactly.
+    """Forget the runs that match every given option; all counts go back exactly, and lessons in their words go.
+
+    A user who is named alone loses their notes too.
 
     Example: `hepm forget --user alice --namespace retail`
     """
     with open_existing(store, namespace) as memory:
+        notes = memory.preferences.history(user, namespace=namespace) if user else []
         gone = memory.forget(trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace)
+        left = memory.preferences.history(user, namespace=namespace) if user else []
+    versions = len(notes) - len(left)
     if as_json:
-        print_json({"forgotten": gone})
+        print_json({"forgotten": gone, "notes": versions})
     else:
-        print(f"{len(gone):,} runs forgotten")
-    if not gone:
+        also = f", and {count(versions, 'version')} of notes" if versions else ""
+        print(f"{count(len(gone), 'run')} forgotten{also}")
+    if not gone and not versions:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ import typer
 from hepm.cli.output import print_json
 from hepm.errors import InputError
 from hepm.ingest.records import is_list, is_object
+from hepm.llm.usage import count
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LessonArgument = Annotated[str, typer.Argument(help="Its id, or how the id begins.")]
 RetiredOption = Annotated[bool, typer.Option("--retired", help="Those too that are found no more.")]
+EnvironmentOption = Annotated[str | None, typer.Option("--environment", help="That hold in one environment.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")]
 
 
@@ -31,6 +33,11 @@ def lesson_json(stored: StoredLesson) -> dict[str, Any]:
 
     told = document_of(stored)
     return {name: value for name, value in told.items() if name not in ("hepm", "version", "digest")}
+
+
+def holds_in(stored: StoredLesson, environment: str | None) -> bool:
+    """Whether a lesson is from an environment, or from any."""
+    return environment is None or environment in stored.row.properties["environments"]  # type: ignore[operator]
 
 
 def list_lessons(found: Sequence[StoredLesson], limit: int, *, as_json: bool) -> None:
@@ -70,19 +77,22 @@ def show_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str, as_jso
         print_json(told)
         return
     for label, value in told.items():
-        print(on_one_line(f"{label + ':':16}{_plain(value)}"))
+        if value not in ([], {}, ""):
+            print(on_one_line(f"{label + ':':16}{_plain(value)}"))
 
 
 def _plain(value: Any) -> str:
     if is_object(value):
         return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
     if is_list(value):
-        return "; ".join(_plain(member) for member in value)
+        return "; ".join(f"({', '.join(map(str, one))})" if is_list(one) else _plain(one) for one in value)
     return str(value)
 
 
 def find_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str) -> StoredLesson:
     """The one lesson of a kind whose id begins so, retired or not."""
+    if not name:
+        raise typer.BadParameter(f"name a lesson: `hepm {kind} list` lists them")
     found = [one for one in memory.library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
     exact = [one for one in found if one.row.id == name]
     if len(exact or found) != 1:
@@ -93,16 +103,18 @@ def find_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str) -> Sto
 
 def tell_report(report: DistilReport, noun: str) -> None:
     """What became of distilling, in a few lines."""
-    parts = [f"{report.runs:,} runs gave {report.new:,} new {noun}s"]
+    parts = [f"{count(report.runs, 'run')} gave {count(report.new, f'new {noun}')}"]
     if report.merged:
-        parts.append(f"{report.merged:,} were known")
+        parts.append(f"{report.merged:,} said what one said already")
     if report.dropped:
         parts.append(f"{report.dropped:,} said what others of their task say")
     if report.retired:
-        parts.append(f"{report.retired:,} are taught no more")
+        parts.append(f"{count(report.retired, 'former one')} no longer taught")
     if report.refused:
         parts.append(f"{report.refused:,} came from runs that are gone")
     print("; ".join(parts))
+    if not report.runs:
+        print("nothing was left to learn from: runs without an outcome wait for one", file=sys.stderr)
     if report.unasked:
         print(f"{report.unasked:,} runs wait: the budget is spent. Run it again to go on.", file=sys.stderr)
     for run, why in report.failed[:10]:

@@ -107,12 +107,14 @@ def import_(
 
     check_sources([path])
     name = "stdin" if path == "-" else path
-    with open_memory(store) as memory, contextlib.ExitStack() as files:
+    with contextlib.ExitStack() as opened:
+        # The file first: without it no store is made.
         lines = (
             sys.stdin
             if path == "-"
-            else files.enter_context(Path(path).open(encoding="utf-8", errors="backslashreplace"))
+            else opened.enter_context(Path(path).open(encoding="utf-8-sig", errors="backslashreplace"))
         )
+        memory = opened.enter_context(open_memory(store))
         done = import_lessons(
             memory.library, read_documents(lines, name), namespace=namespace, retire_missing=_named(retire_missing)
         )
@@ -123,6 +125,22 @@ def import_(
         f"{done.read:,} lessons read: {done.new:,} new, {done.known:,} known, {done.edited:,} edited, "
         f"{done.retired:,} retired"
     )
+
+
+@app.command()
+def settle(
+    run: Annotated[str, typer.Argument(help="Id of the run, as `hepm prompt --run` was told it.")],
+    success: Annotated[bool, typer.Option("--success/--failure", help="How it ended.")],
+    store: StoreOption = STORE,
+    namespace: NamespaceOption = NAMESPACE,
+) -> None:
+    """Tell how a run ended that is not ingested: the lessons shown in it are credited, once.
+
+    Example: `hepm library settle run-7 --success`
+    """
+    with open_existing(store, namespace) as memory:
+        memory.library.settle(run, success=success, namespace=namespace)
+    print(on_one_line(f"{run} ended in {'success' if success else 'failure'}"))
 
 
 def _named(kinds: list[KindName] | None) -> list[Kind]:

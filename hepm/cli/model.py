@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from hepm.cli.output import print_json
+from hepm.llm.usage import count
 
 if TYPE_CHECKING:
     from hepm.experience.ledger import Subject
@@ -53,6 +56,8 @@ class ModelChoice:
         """A client whose answers the store keeps; None where no model is to be asked."""
         if not self.model:
             return None
+        if self.max_cost is not None and self.prices is None:
+            raise typer.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
         from hepm.llm import Budget, Client, Endpoint
 
         return Client(
@@ -95,9 +100,13 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
     }
 
 
-def tell_estimate(runs: int, *estimates: Estimate | None) -> None:
+def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None:
     """What a dry run says: how many runs wait, and what a model would be asked."""
-    print(f"{runs:,} runs would be looked at")
+    if as_json:
+        asked = [asdict(estimate) for estimate in estimates if estimate is not None]
+        print_json({"dry_run": True, "runs": runs, "asked": asked})
+        return
+    print(f"{count(runs, 'run')} would be looked at")
     for estimate in estimates:
         if estimate is not None:
             print(f"asking would take {estimate}")

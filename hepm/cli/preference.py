@@ -24,6 +24,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, open_memory
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
+from hepm.llm.usage import count
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
@@ -70,11 +71,16 @@ def reflect(
     one = messages is not None or bool(run)
     if one != (user is not None):
         raise typer.BadParameter("one session needs its user: give --user with --messages or --run, or none of them")
-    with open_memory(store) as memory, Bar("runs reflected on") as bar:
+    opened = open_memory(store) if messages is not None else open_existing(store, namespace)
+    with opened as memory, Bar("runs reflected on") as bar:
         client = choice.client(memory, namespace, "user")
         if dry_run:
             waiting = sum(1 for _ in unseen(memory.library, namespace, again=again))
-            tell_estimate(waiting, client and memory.preferences.estimate(client, namespace=namespace, again=again))
+            tell_estimate(
+                waiting,
+                client and memory.preferences.estimate(client, namespace=namespace, again=again),
+                as_json=as_json,
+            )
             return
         if user is not None:
             session = read_messages_file(messages) if messages is not None else run
@@ -93,7 +99,7 @@ def reflect(
                 "failed": dict(report.failed),
                 "unasked": report.unasked,
             }
-            line = f"{report.runs:,} runs reflected on: {report.written:,} new versions of notes"
+            line = f"{count(report.runs, 'run')} reflected on: {count(report.written, 'new version')} of notes"
             for name, why in report.failed[:10]:
                 print(on_one_line(f"{name}: {why}"), file=sys.stderr)
     tell_cost(client)
@@ -225,7 +231,7 @@ def forget(
     if as_json:
         print_json({"forgotten": gone})
     else:
-        print(f"{len(gone):,} versions forgotten")
+        print(f"{count(len(gone), 'version')} forgotten")
     if not gone:
         raise typer.Exit(1)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hepm.cli.lessons import (
+    EnvironmentOption,
     LessonArgument,
     LimitOption,
     RetiredOption,
     find_lesson,
+    holds_in,
     lesson_json,
     list_lessons,
     show_lesson,
@@ -33,6 +35,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
+from hepm.llm.usage import count
 from hepm.types import on_one_line
 
 if TYPE_CHECKING:
@@ -79,7 +82,10 @@ def distill(
             tell_estimate(
                 waiting,
                 None if distiller is None else estimate(memory.library, distiller, namespace=namespace, again=again),
-                None if judge is None else memory.principles.estimate(judge, namespace=namespace, again=again),
+                None
+                if judge is None
+                else memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again),
+                as_json=as_json,
             )
             return
         report = memory.principles.distill(
@@ -94,6 +100,8 @@ def distill(
         print_json({**asdict(report), "failed": dict(report.failed), "cost": cost_of(client)})
     else:
         tell_report(report, "principle")
+    if report.failed and not report.new + report.merged:
+        raise typer.Exit(1)
 
 
 @app.command("list")
@@ -102,6 +110,7 @@ def list_(
     tool: Annotated[str | None, typer.Option(help="About one tool.")] = None,
     run: Annotated[str | None, typer.Option(help="From one run.")] = None,
     retired: RetiredOption = False,
+    environment: EnvironmentOption = None,
     limit: LimitOption = 20,
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,
@@ -117,6 +126,7 @@ def list_(
             for one in memory.library.list("principle", namespace=namespace, retired=retired)
             if kind in (None, one.row.properties["kind"])
             and (tool is None or tool in one.row.tools)
+            and holds_in(one, environment)
             and (run is None or any(source.run == run for source in one.row.sources))
         ]
         list_lessons(found, limit, as_json=as_json)
@@ -149,7 +159,7 @@ def search(
 ) -> None:
     """Find the principles most like a text, with their scores.
 
-    Example: `hepm principle search "cancel an order that was delivered"`
+    Example: `hepm principle search "cancel_pending_order after get_order_details" --floor 0.2`
     """
     with open_existing(store, namespace) as memory:
         found = memory.principles.search(text, namespace=namespace, environment=environment, k=k, floor=floor)
@@ -159,7 +169,7 @@ def search(
     for one in found:
         print(on_one_line(f"{one.similarity:.2f}  {_told(one)}"))
     if not found:
-        print("no principle applies")
+        print("no principle is similar enough; --floor says how similar is enough")
 
 
 @app.command()
@@ -184,7 +194,7 @@ def prune(
         return
     for one in gone:
         print(on_one_line(_told(one)))
-    print(f"{len(gone):,} principles {'would be' if dry_run else 'were'} pruned")
+    print(f"{count(len(gone), 'principle')} {'would be' if dry_run else 'were'} pruned")
 
 
 @app.command()
@@ -227,7 +237,8 @@ def contradictions(
     for one in found:
         for name, score, runs in zip((one.guiding, one.cautionary), one.scores, one.runs, strict=True):
             row = known[name].row
-            print(on_one_line(f"{name}  {row.properties['kind']}, {runs} runs, score {score:.2f}: {row.text}"))
+            used = f"score {score:.2f}" if known[name].uses.uses else "not tried yet"
+            print(on_one_line(f"{name}  {row.properties['kind']}, {count(runs, 'run')}, {used}: {row.text}"))
         print()
     if not found:
         print("none")
@@ -236,9 +247,10 @@ def contradictions(
 def _json(one: FoundPrinciple) -> dict[str, object]:
     return {
         "id": one.id,
-        "similarity": round(one.similarity, 6),
+        "similarity": None if one.similarity is None else round(one.similarity, 6),
         "score": round(one.score, 6),
-        "kind": one.principle.kind,
+        "kind": "principle",
+        "principle": one.principle.kind,
         "text": one.principle.text,
         "triples": [list(triple) for triple in one.principle.triples],
         "tools": list(one.principle.tools),
@@ -251,4 +263,5 @@ def _json(one: FoundPrinciple) -> dict[str, object]:
 
 def _told(one: FoundPrinciple) -> str:
     known = f"score {one.score:.2f} of {one.uses.uses} uses" if one.uses.uses else "not tried yet"
-    return f"{one.id}  {one.principle.kind}, {known}, {len(one.principle.sources)} runs: {one.principle.text}"
+    runs = count(len(one.principle.sources), "run")
+    return f"{one.id}  {one.principle.kind}, {known}, {runs}: {one.principle.text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,8 @@ def prompt(
 
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
+    if messages is not None and (state or after or history):
+        raise typer.BadParameter("--state, --after and --history are read from --messages: give either")
     from hepm.experience.prompt.choosing import ModelChooser
     from hepm.experience.prompt.recollection import PromptOptions
 
@@ -64,7 +67,10 @@ def prompt(
             namespace=namespace,
         )
         if not as_json:
-            print(told.text or "memory has nothing to say")
+            silent = "there was no room: raise --budget" if told.left_out else "memory has nothing to say"
+            print(told.text or silent)
+            if told.text and told.left_out:
+                print(f"no room for {', '.join(told.left_out)}: raise --budget", file=sys.stderr)
         else:
             print_json(
                 {

@@ -20,6 +20,8 @@ Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
 
 VERSION: Final = 1
+MOST: Final = 10**9
+"""What no count in a document may exceed."""
 
 _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "experience": ("situation", "action", "outcome", "lesson"),
@@ -30,6 +32,7 @@ _HEAD: Final = "<!-- hepm lessons, version 1: edit what is quoted, or the lists;
 _TITLE: Final = re.compile(r"^## (experience|principle|notes)(?: (\S+))?\s*$")
 _FIELD: Final = re.compile(r"^- (\w+): (.*)$")
 _TEXT: Final = re.compile(r"^### (\w+)\s*$")
+_LINES: Final = re.compile(r"\r\n|[\r\n]")
 
 
 class Read(NamedTuple):
@@ -122,7 +125,7 @@ class _Check:
 
     def text(self, name: str, *, empty: bool = False) -> str:
         value = self._told.get(name, "")
-        if not isinstance(value, str) or not (empty or value.strip()):
+        if not isinstance(value, str) or not (empty or value.strip()) or not _is_whole(value):
             raise self.fail(name, "a text" if empty else "a text that is not empty")
         return value
 
@@ -139,7 +142,8 @@ class _Check:
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self._told.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[object]", value)):
+        texts = cast("list[object]", value)
+        if not isinstance(value, list) or not all(isinstance(one, str) and _is_whole(one) for one in texts):
             raise self.fail(name, "a list of texts")
         return tuple(cast("list[str]", value))
 
@@ -147,7 +151,7 @@ class _Check:
         """Tuples of a kind, the first few members of which are texts."""
         try:
             found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in self._told.get(name, []))
-            if not all(isinstance(member, str) for one in found for member in one[:texts]):
+            if not all(isinstance(member, str) and _is_whole(member) for one in found for member in one[:texts]):
                 raise TypeError
         except TypeError as error:
             raise self.fail(name, f"a list with {', '.join(make._fields)} each") from error
@@ -168,7 +172,7 @@ class _Check:
     def turns(self) -> tuple[int, int]:
         value = self._told.get("turns", [0, 0])
         match value:
-            case [int(first), int(last)] if 0 <= first <= last:
+            case [int(first), int(last)] if 0 <= first <= last <= MOST:
                 return first, last
             case _:
                 raise self.fail("turns", "the first and the last turn, from 1, or 0 and 0")
@@ -178,7 +182,7 @@ class _Check:
         value = self._told.get("uses", {})
         try:
             found = Uses(**value)
-            if not 0 <= found.successes <= found.uses <= found.shown:
+            if not 0 <= found.successes <= found.uses <= found.shown <= MOST:
                 raise TypeError
         except TypeError as error:
             raise self.fail("uses", "shown, uses and successes, none more than the one before") from error
@@ -240,11 +244,11 @@ def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
         texts = _TEXTS[told["kind"]]
         for name, value in told.items():
             if name not in (*texts, "hepm", "version", "kind", "id"):
-                yield f"- {name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+                yield f"- {name}: {_scalar(value)}"
         for name in texts:
             yield ""
             yield f"### {name}"
-            yield from (f"> {line}" for line in told[name].split("\n"))
+            yield from (f"> {line}" for line in _LINES.split(told[name]))
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
@@ -301,6 +305,8 @@ def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, 
             if told is not None:
                 yield where, told
             told, where, part = {"kind": title[1], "id": title[2] or ""}, f"{name}, line {number}", ""
+        elif line.startswith(_HEAD[:16]):
+            part = ""  # of another file that follows
         elif told is None:
             if line.strip() and not line.startswith(("<!--", "# ")):
                 raise InputError(f"{name}, line {number}: no lesson has begun; it begins with '## experience'.")
@@ -318,8 +324,20 @@ def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, 
         yield where, told
 
 
+def _scalar(value: Any) -> str:
+    """A value on one line, as `_value` reads it: a text that looks like something else is quoted."""
+    if isinstance(value, str) and value.isprintable() and value == value.strip() and _value(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=not isinstance(value, str))
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it can be stored: half of a surrogate pair is no character."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _value(text: str) -> Any:
-    if text[:1] not in "[{" and not re.fullmatch(r"-?\d+(\.\d+)?", text):
+    if text[:1] not in '[{"' and not re.fullmatch(r"-?\d+(\.\d+)?", text):
         return text
     try:
         return json.loads(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hepm.errors import InputError
 from hepm.experience.documents import Document, Read, digest_of, document_of
 from hepm.experience.lessons import Notes
 from hepm.experience.library import Library
@@ -55,24 +56,42 @@ def import_lessons(
     mirror = library.lessons(namespace)
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
+    revive: list[str] = []
     for one in read:
         if one.row.kind == "notes":
             continue
-        former = mirror.get(one.former)
-        row = one.row
-        if former is not None and former.row.kind == row.kind and former.row.id != row.id:
+        row, known, former = one.row, mirror.get(one.row.id), mirror.get(one.former)
+        edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
+        if former is not None and edited:
             row = replace(row, parents=(Parent(former.row.id, "edit"),), prior=former.uses)
             retire[former.row.id] = "superseded"
+        if known is not None and row.live and (edited or known.row.retired == "deleted"):
+            revive.append(row.id)  # edited back, or struck out before
         put[row.id] = row
+    edits = len(retire)
+    _check_missing(read, retire_missing)
     notes = _notes(library, [one for one in read if one.row.kind == "notes"], namespace)
     put |= {row.id: row for row in notes}
     kept = {*put, *(one.former for one in read)}
     missing = [one.row.id for kind in retire_missing for one in mirror.all(kind) if one.row.id not in kept]
     retire |= dict.fromkeys(missing, "deleted")
-    change = LessonChange(put=list(put.values()), retire=retire, imported=True)
+    change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
     changed = library.change(change, namespace=namespace)
-    edited = len(retire) - len(missing)
-    return Imported(len(read), len(changed.new) - edited, len(put) - len(changed.new), edited, len(missing))
+    new = sum(name in changed.new for name in put) - sum(
+        bool(row.parents) and row.parents[0].operator == "edit" and row.parents[0].id in retire and name in changed.new
+        for name, row in put.items()
+    )
+    return Imported(len(read), new, len(read) - new - edits, edits, len(missing))
+
+
+def _check_missing(read: Sequence[Read], retire_missing: Sequence[Kind]) -> None:
+    """A file without a lesson of a kind is likelier a wrong file than a wish to retire them all."""
+    there = {one.row.kind for one in read}
+    for kind in retire_missing:
+        if kind not in there:
+            raise InputError(
+                f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
+            )
 
 
 def _notes(library: Library, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:

@@ -118,6 +118,10 @@ class Library:
         vector = self.vectors([text])[0]
         return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
 
+    def revive(self, ids: Sequence[str], *, namespace: str) -> None:
+        """Find retired lessons again from now on; their uses stay what they were."""
+        self.change(LessonChange(revive=ids), namespace=namespace)
+
     # What was shown, and how it ended
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> None:

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple, Protocol
 
 from hepm.errors import InputError
 from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
-from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Principle
+from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.experience.library import Library
 from hepm.experience.matching.contradictions import Contradiction, contradictions_among
 from hepm.experience.matching.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
 from hepm.experience.matching.matcher import NEAREST, SIMILARITY, TWINS, Matcher
+from hepm.experience.matching.place import places_of, undisputed
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Estimate
@@ -52,14 +53,14 @@ class FoundPrinciple:
     """A principle that applies.
 
     Attributes:
-        similarity: Cosine with what was searched for, in [-1, 1].
+        similarity: Cosine with what was searched for, in [-1, 1]; None where no text was.
         score: s(p) = (successes + 1) / (uses + 2), in (0, 1) (EvolveR, equation 2).
         uses: Where it was shown, and what came of it.
     """
 
     id: str
     principle: Principle
-    similarity: float
+    similarity: float | None
     score: float
     uses: Uses
     examples: Examples
@@ -173,27 +174,27 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Principles about the present place in a run, the tools just called: those of most runs first, ties by text.
 
-        Measured on recorded runs, these point the right way where failed runs part from successful ones more often than
-        those whose text is similar (benchmarks/LOG.md, "What lessons are worth").
+        Of principles that oppose each other here, none with as many runs against it as behind it is told. Measured on
+        recorded runs, these point the right way where failed runs part from successful ones more often than those whose
+        text is similar (benchmarks/LOG.md, "What lessons are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
             least_runs: How many runs must have taught one.
         """
         places = self._library.lessons(namespace).derived(_by_place)
-        found = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        kept = [
-            one
-            for one in found.values()
-            if len(one.row.sources) >= least_runs and (not environment or _applies(one, environment))
-        ]
-        kept.sort(key=lambda one: (-len(one.row.sources), one.row.text))
-        return [_found(one, 1.0) for one in kept[:k]]
+        stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
+        known = {
+            name: Principle.of(one.row) for name, one in stored.items() if not environment or _applies(one, environment)
+        }
+        kept = [one for one in undisputed(list(known.values()), after) if len(one.sources) >= least_runs][:k]
+        names = {id(one): name for name, one in known.items()}
+        return [_found(stored[names[id(one)]], None) for one in kept]
 
     def get(self, id: str, *, namespace: str) -> FoundPrinciple | None:
-        """One principle, pruned or not, as similar to itself as can be; None if there is none."""
+        """One principle, pruned or not; None if there is none."""
         stored = self._library.lessons(namespace).get(id)
-        return None if stored is None or stored.row.kind != "principle" else _found(stored, 1.0)
+        return None if stored is None or stored.row.kind != "principle" else _found(stored, None)
 
     def prune(
         self,
@@ -208,7 +209,7 @@ class Principles:
         They stay to be looked at, and `revive` undoes it. Worst first, ties by id.
         """
         taken = [
-            _found(stored, 1.0)
+            _found(stored, None)
             for stored in self._library.lessons(namespace).all("principle")
             if stored.uses.uses >= min_uses and stored.uses.score < below
         ]
@@ -244,7 +245,7 @@ def examples_of(principle: Principle, *, count: int = EXAMPLES) -> Examples:
     return Examples(tuple(best), tuple(sorted(worse, key=lambda source: (source.reward or 0.0, source.run))[:count]))
 
 
-def _found(stored: StoredLesson, similarity: float) -> FoundPrinciple:
+def _found(stored: StoredLesson, similarity: float | None) -> FoundPrinciple:
     principle = Principle.of(stored.row)
     return FoundPrinciple(stored.row.id, principle, similarity, stored.uses.score, stored.uses, examples_of(principle))
 
@@ -253,9 +254,7 @@ def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[S
     places: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
     for one in lessons:
         if one.row.live and one.row.kind == "principle":
-            after = {said.subject for said in one.row.triples if said.predicate == FOLLOWED_BY}
-            after |= {said.object for said in one.row.triples if said.predicate == FAILS_AFTER}
-            for tool in after:
+            for tool in places_of(Principle.of(one.row)):
                 places[tool].append(one)
     return places
 

@@ -1,4 +1,4 @@
-"""What was shown in which run, told to the store; kept in memory while that does not answer."""
+"""What was shown in which run, told to the store; kept in memory while that cannot be written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from hepm.errors import StoreUnavailableError
+from hepm.errors import StoreError
 from hepm.graph.lessons.store import LessonStore
 
 _log = logging.getLogger("hepm")
@@ -39,12 +39,12 @@ class ShownJournal:
         self.deliver()
 
     def deliver(self) -> None:
-        """Tell what waits, as far as the store answers."""
+        """Tell what waits, as far as the store can be written."""
         with self._lock:
             while self._waiting:
                 try:
                     self._waiting[0]()
-                except StoreUnavailableError as error:
+                except StoreError as error:
                     _log.warning("what was shown is told later (%d wait): %s", len(self._waiting), error)
                     return
                 del self._waiting[0]

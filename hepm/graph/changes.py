@@ -45,6 +45,9 @@ def forget_runs(write: Transaction, selection: Selection, *, counting: Counting,
     touched = False
     if selection.user is not None and selection == Selection(user=selection.user):
         touched = bool(forget_user(write.lessons, selection.user))
+    if selection == Selection(trajectory=selection.trajectory) and not gone:
+        # Lessons may come from runs that this store never held.
+        touched = forget_lessons_from(write.lessons, [str(selection.trajectory)])
     if gone:
         forget_lessons_from(write.lessons, [run.id for run in gone])
         _take_out(write, gone, counting=counting, replay=replay)

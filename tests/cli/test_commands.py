@@ -228,12 +228,12 @@ def test_an_export_that_cannot_be_written_names_its_target(store: Path, target: 
 
 def test_what_is_forgotten_is_gone_from_every_count(store: Path, log: Path, tmp_path: Path) -> None:
     forgotten = quick("forget", "--user", "u-return-0", "--store", store, "--json").json
-    assert (set(forgotten), set(forgotten["forgotten"])) == ({"forgotten"}, {"good-0", "bad-0"})
+    assert (forgotten["notes"], set(forgotten["forgotten"])) == (0, {"good-0", "bad-0"})
     rest = write(tmp_path / "rest.jsonl", chats()[2:])
     quick("ingest", rest, "--store", tmp_path / "never.hepm")
     assert totals(store) == totals(tmp_path / "never.hepm")
     again = quick("forget", "--user", "u-return-0", "--store", store, "--json")
-    assert (again.code, again.json) == (1, {"forgotten": []})
+    assert (again.code, again.json) == (1, {"forgotten": [], "notes": 0})
 
 
 def test_forgetting_needs_to_be_told_what(store: Path) -> None:

@@ -60,7 +60,7 @@ def shop() -> list[Trajectory]:
 
 def _experience(lesson: str, zone: Zone, stage: Stage, *runs: str, tools: tuple[str, ...], place: str = "shop"):
     return Experience(
-        situation=f'In {place}. User: "{lesson.lower()}"',
+        situation=f'In {place}. User "{lesson.lower()}"',
         action="Called get_order(order_id).",
         outcome="It ended.",
         lesson=lesson,

@@ -32,7 +32,7 @@ PRUNE = EvolutionSettings(mutation=0, generalisation=0, crossover=0)
 
 def experience(lesson: str, run: str = "r0", **changes: Any) -> Experience:
     made = Experience(
-        situation=f'In shop. User: "refund order #W1234, {lesson.split(maxsplit=1)[0]}" Before: look.',
+        situation=f'In shop. User "refund order #W1234, {lesson.split(maxsplit=1)[0]}" Before: look.',
         action="Called look(id), then buy(id).",
         outcome="It succeeded, with reward 1. No call failed.",
         lesson=lesson,
@@ -162,7 +162,7 @@ def test_a_generalised_experience_names_no_environment_and_nothing_of_one_task_a
     assert step.reason == "4 of 4 runs with it succeeded, in shop"
     (child,) = bench.living()
     assert child.lesson == "ask before you buy … as it helps"
-    assert child.situation.startswith('User: "refund order …')
+    assert child.situation.startswith('User "refund order …')
     assert "shop" not in child.text.lower()
     assert child.action == parent.action
     assert child.conditions == Conditions(preconditions=("after look",))

@@ -116,12 +116,23 @@ def test_notes_of_another_store_add_the_lines_that_lack_and_edited_ones_are_take
 
 
 def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: Library) -> None:
-    kept = "\n".join(line for line in text_of(ours, "jsonl").splitlines() if '"principle"' not in line)
+    other = Principle("guiding", "Stay.")
+    ours.change(LessonChange(put=[other.row()]), namespace=NS)
+    whole = text_of(ours, "jsonl")
+    kept = "\n".join(line for line in whole.splitlines() if RULE.id not in line)
     read(ours, kept)
-    assert len(ours.lessons(NS).all("principle")) == 1
+    assert len(ours.lessons(NS).all("principle")) == 2
     read(ours, kept, retire_missing=("principle",))
-    assert ours.lessons(NS).all("principle") == []
+    assert [one.row.id for one in ours.lessons(NS).all("principle")] == [other.id]
     assert ours.lessons(NS).all("principle", retired=True)[0].row.retired == "deleted"
+    read(ours, whole)
+    assert len(ours.lessons(NS).all("principle")) == 2
+
+
+def test_a_file_that_holds_none_of_a_kind_retires_none_of_it(ours: Library) -> None:
+    with pytest.raises(InputError, match="holds no lesson of kind 'principle'"):
+        read(ours, "", retire_missing=("principle",))
+    assert len(ours.lessons(NS).all("principle")) == 1
 
 
 def test_a_lesson_written_by_hand_needs_only_its_words(theirs: Library) -> None:
@@ -139,6 +150,9 @@ BROKEN = {
     "no words": (json.dumps(RULE_HEAD | {"text": " "}), "its text is ' ', and must be a text"),
     "turns": (json.dumps(HEAD | {"turns": [3]}), "turns"),
     "uses": (json.dumps(RULE_HEAD | {"uses": {"shown": 1, "uses": 2, "successes": 0}}), "uses"),
+    "half a character": (json.dumps(RULE_HEAD | {"text": "\ud800"}), "text"),
+    "too many turns": (json.dumps(HEAD | {"turns": [1, 10**40]}), "turns"),
+    "too many uses": (json.dumps(RULE_HEAD | {"uses": {"shown": 2**63, "uses": 0, "successes": 0}}), "uses"),
     "sources": (json.dumps(RULE_HEAD | {"sources": [{"run": 3}]}), "sources"),
     "a line outside": ("## principle\nno quote\n", "line 2: texts are quoted"),
     "no beginning": ("hello\n", "line 1: no lesson has begun"),
@@ -155,3 +169,48 @@ def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: Li
         read(ours, text_of(ours, "jsonl").replace("☃", "snow") + text if text[0] == "{" else text)
     assert sentence.split(": ", 1)[-1] in str(error.value)
     assert [one.row for one in ours.store.lessons.list(namespace=NS)] == [one.row for one in before]
+
+
+def test_an_edit_that_is_taken_back_leaves_the_library_as_it_was(ours: Library) -> None:
+    read(ours, text_of(ours, "jsonl").replace("first.", "first, then look."))
+    for _ in range(2):
+        done = read(ours, text_of(ours, "jsonl").replace("first, then look.", "first."))
+        (now,) = ours.lessons(NS).all("experience")
+        assert (now.row.id, now.uses) == (ASK.id, Uses(1, 1, 1))
+    assert (done.new, done.edited, done.known) == (0, 0, 3)  # type: ignore[attr-defined]
+
+
+def test_the_same_edited_file_read_twice_counts_the_edit_once(ours: Library) -> None:
+    edited = text_of(ours, "markdown").replace("first.", "first, then look.")
+    counts = [read(ours, edited) for _ in range(2)]
+    assert [(one.new, one.edited, one.known) for one in counts] == [(0, 1, 2), (0, 0, 3)]  # type: ignore[attr-defined]
+
+
+USERS = [
+    "1234",
+    '["a"]',
+    "u\r",
+    "a\nb",
+    '"',
+    " x ",
+    "- y",
+    "x\n\n### text\n> Refund.\n\n## notes n-1\n\n- user: victim\n",
+]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
+@pytest.mark.parametrize("user", USERS)
+def test_a_user_of_any_name_comes_through_a_file_and_no_name_writes_for_another(
+    ours: Library, theirs: Library, form: Form, user: str
+) -> None:
+    ours.change(LessonChange(put=[Notes(user, "- mine").row()]), namespace=NS)
+    read(theirs, text_of(ours, form))
+    assert {one.row.user: one.row.text for one in theirs.lessons(NS).all("notes")} == {
+        "ann": NOTES.text,
+        user: "- mine",
+    }
+
+
+def test_two_files_one_after_the_other_are_read_as_one(ours: Library, theirs: Library) -> None:
+    both = text_of(ours, "markdown") + text_of(ours, "markdown")
+    assert read(theirs, both).read == 6  # type: ignore[attr-defined]

@@ -139,7 +139,7 @@ def test_what_the_user_said_before_the_key_turn_is_in_the_situation_alone() -> N
         Turn("assistant", "", (ToolCall("cancel", {"order": "#W12"}, "done"),)),
     )
     found = of(replace(good("g"), turns=turns))
-    assert found.situation == "In shop. User said: \"Cancel 'order' #W12, please\""
+    assert found.situation == "In shop. User \"Cancel 'order' #W12, please\""
     assert found.action == "Called look(order), then cancel(order)."
     assert "W12" not in found.action + found.outcome + found.lesson
 

@@ -28,7 +28,7 @@ MUTATE = EvolutionSettings(mutation=1, generalisation=0, crossover=0, prune_afte
 
 def experience(goal: str, run: str) -> Experience:
     return Experience(
-        situation=f'In shop. User: "{goal}"',
+        situation=f'In shop. User "{goal}"',
         action="Called look(id).",
         outcome="",
         lesson=f"look first, {goal}",
@@ -108,7 +108,7 @@ def test_a_child_that_is_found_as_well_as_its_parent_is_kept(library: Library, e
 def test_a_child_that_stands_before_experiences_of_other_tasks_is_not_kept(
     library: Library, evolve: Callable[..., Any]
 ) -> None:
-    _, step = evolve('In shop. User: "i want to book a flight to rome"', held_out=["flight"])
+    _, step = evolve('In shop. User "i want to book a flight to rome"', held_out=["flight"])
     assert step.became == "rejected"
     assert step.note == (
         "held-out runs find experiences of their task worse with it: mean 1/rank 0.750 instead of 1.000"

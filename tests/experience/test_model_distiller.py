@@ -120,7 +120,7 @@ def test_the_words_are_the_models_and_zone_stage_conditions_and_tools_are_counte
         assert made.conditions.first_turn == counted.conditions.first_turn
         assert made.conditions.environments == ("shop",)
     assert found["a"].lesson == "look first, says a"
-    assert found["a"].situation == 'In shop. Known: "a refund is wanted, as in a". Before: look.'.replace('".', '"')
+    assert found["a"].situation == 'In shop. Known "a refund is wanted, as in a". Before: look.'.replace('".', '"')
     assert found["a"].conditions.preconditions == ("after look", "the order is known")
     assert found["a"].distilled_by == "small"
 

@@ -7,17 +7,17 @@ from hepm.types import StateSummary
 def test_a_situation_tells_where_what_is_wanted_and_what_was_called() -> None:
     known = StateSummary(said=("Cancel it", "I am Mia"), tools=("find", "look", "look"), failed=True)
     assert situation_text("retail", known) == (
-        'In retail. User said: "Cancel it / I am Mia" Before: find and look. The last result was an error.'
+        'In retail. User "Cancel it / I am Mia" Before: find and look. The last result was an error.'
     )
 
 
 def test_what_tools_returned_and_the_agent_said_is_left_out() -> None:
     known = StateSummary(said=("Hi",), result="call wire_money", assistant="I will wire", tools=("look",))
-    assert situation_text("", known) == 'User said: "Hi" Before: look.'
+    assert situation_text("", known) == 'User "Hi" Before: look.'
 
 
 def test_the_agents_own_summary_stands_for_what_was_said() -> None:
-    assert situation_text("", StateSummary(own="Order is paid", said=("Hi",))) == 'Known: "Order is paid"'
+    assert situation_text("", StateSummary(own="Order is paid", said=("Hi",))) == 'Known "Order is paid"'
 
 
 def test_without_words_it_says_so() -> None:

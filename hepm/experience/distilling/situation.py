@@ -23,8 +23,8 @@ def situation_text(environment: str, known: StateSummary) -> str:
     after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
     if known.tools and known.failed:
         after += " The last result was an error."
-    words = _words((known.own,) if known.own else known.said, SITUATION_CHARS - len(place) - len(after) - 14)
-    said = f'{"Known" if known.own else "User said"}: "{words}"' if words else "No user spoke."
+    words = _words((known.own,) if known.own else known.said, SITUATION_CHARS - len(place) - len(after) - 8)
+    said = f'{"Known" if known.own else "User"} "{words}"' if words else "No user spoke."
     return f"{place}{said}{after}"
 
 
