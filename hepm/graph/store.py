@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hepm.graph.delta import Run
+from hepm.graph.stored_vectors import FloatArray
 from hepm.types import Tool, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.lessons.store import LessonStore
 
-FloatArray: TypeAlias = NDArray[np.float32]
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs the shortest alone (H-EPM, appendix D)."""
 

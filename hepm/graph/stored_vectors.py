@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TypeAlias
 
-from hepm.graph.store import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float32]
 
 
 def to_bytes(vector: FloatArray) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hepm.graph.lessons.rows import UNUSED, LessonRow, Showing, Uses
 from hepm.graph.lessons.store import Changed, LessonChange, LessonTransaction
-from hepm.graph.store import FloatArray
+from hepm.graph.stored_vectors import FloatArray
 
 
 def change_lessons(write: LessonTransaction, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:

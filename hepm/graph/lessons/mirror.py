@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import FloatArray, Header, Store
+from hepm.graph.store import Header, Store
+from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from hepm.graph.store import FloatArray
+from hepm.graph.stored_vectors import FloatArray
 from hepm.types import ToolName
 
 Kind: TypeAlias = Literal["experience", "principle", "notes"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from hepm.graph.lessons.rows import Answer, LessonRow, Showing, StoredLesson, Uses
-from hepm.graph.store import FloatArray
+from hepm.graph.stored_vectors import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
