@@ -404,3 +404,10 @@ def spoil(store: Store) -> None:
     else:
         assert isinstance(store, Neo4jStore)
         store._connection.write(lambda tx: tx.run("MATCH (l:Lesson) SET l.uses = 99").consume())
+
+
+def test_lessons_from_a_run_that_the_store_never_held_are_forgotten_by_its_name(filled: Store) -> None:
+    own, other = experience("ask", "elsewhere").row(), experience("wait", "won").row()
+    filled.lessons.change(LessonChange(put=[own, other], imported=True), {}, namespace=NS)
+    assert filled.forget(Selection(trajectory="elsewhere"), namespace=NS, replay=RUNS.replay) == []
+    assert names(filled) == [other.id]

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from hepm.errors import StoreError
+from hepm.experience.lessons import Principle
+from hepm.experience.shown import ShownJournal
+from hepm.graph.lessons.rows import Uses
+from hepm.graph.lessons.store import LessonChange
+from hepm.graph.sqlite import SQLiteStore
+
+NS = "team"
+
+
+def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    store = SQLiteStore(tmp_path / "store.hepm")
+    row = Principle("guiding", "Look.").row()
+    store.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
+    journal = ShownJournal(store.lessons)
+    begin = store.lessons._begin
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreError("no room left to write")
+
+    store.lessons._begin = refuse  # type: ignore[assignment, method-assign]
+    journal.show("run", [row.id], namespace=NS)
+    journal.settle("run", success=True, namespace=NS)
+    assert "told later" in caplog.text
+    store.lessons._begin = begin  # type: ignore[method-assign]
+    journal.deliver()
+    (stored,) = store.lessons.list(namespace=NS)
+    assert stored.uses == Uses(1, 1, 1)
+    store.close()
