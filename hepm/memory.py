@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -12,12 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import CachedEmbedder, Embedder, open_embedder
 from hepm.errors import EmbedderMismatchError, InputError, StoreUnavailableError
-from hepm.experience.experiences import Experiences
-from hepm.experience.library import Library
-from hepm.experience.preferences import Preferences
-from hepm.experience.principles import Principles
-from hepm.experience.prompt.recollection import Moment, PromptOptions, recollect
-from hepm.experience.prompt.render import BUDGET, Prompt, render
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror, NamespaceMirror
@@ -38,6 +33,13 @@ from hepm.types import START, Recalled, StateSummary, Suggestions, Tool, ToolNam
 if TYPE_CHECKING:
     import networkx as nx
 
+    from hepm.experience.experiences import Experiences
+    from hepm.experience.library import Library
+    from hepm.experience.preferences import Preferences
+    from hepm.experience.principles import Principles
+    from hepm.experience.prompt.recollection import PromptOptions
+    from hepm.experience.prompt.render import Prompt
+
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
@@ -45,14 +47,7 @@ POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": A
 
 
 class Memory:
-    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads.
-
-    Attributes:
-        library: All lessons: to list, to export and import, to credit.
-        experiences: What each run taught (PRIME).
-        principles: Rules drawn from many (EvolveR).
-        preferences: What each user wants of the agent (MultiSessionCollab).
-    """
+    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads."""
 
     def __init__(
         self,
@@ -70,10 +65,6 @@ class Memory:
         self._embedder_opened: Embedder | None = None
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
         self._policies: dict[tuple[str, float], Policy] = {}
-        self.library = Library(store, self._mirror, self._current_embedder, self._agreed_embedder)
-        self.experiences = Experiences(self.library)
-        self.principles = Principles(self.library)
-        self.preferences = Preferences(self.library)
 
     @classmethod
     def open(
@@ -172,6 +163,36 @@ class Memory:
         finally:
             self._mirror.catch_up()
 
+    # What runs taught. Loaded when first asked for: a suggestion needs none of it.
+
+    @cached_property
+    def library(self) -> Library:
+        """All lessons: to list, to export and import, to credit."""
+        from hepm.experience.library import Library
+
+        return Library(self._store, self._mirror, self._current_embedder, self._agreed_embedder)
+
+    @cached_property
+    def experiences(self) -> Experiences:
+        """What each run taught (PRIME)."""
+        from hepm.experience.experiences import Experiences
+
+        return Experiences(self.library)
+
+    @cached_property
+    def principles(self) -> Principles:
+        """Rules drawn from many runs (EvolveR)."""
+        from hepm.experience.principles import Principles
+
+        return Principles(self.library)
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """What each user wants of the agent (MultiSessionCollab)."""
+        from hepm.experience.preferences import Preferences
+
+        return Preferences(self.library)
+
     # Asking
 
     def suggest(
@@ -255,8 +276,8 @@ class Memory:
         turn: int = 0,
         horizon: int = 0,
         run: str = "",
-        budget: int = BUDGET,
-        options: PromptOptions = PromptOptions(),  # frozen
+        budget: int = 1_000,
+        options: PromptOptions | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
         """What memory has to say now, for a prompt: notes, principles, experiences by zone, the next tools.
@@ -270,7 +291,12 @@ class Memory:
             turn, horizon: The agent's present turn, from 1, and the most it may take; the turn is read from messages.
             run: Id that the run will be stored under: what is told is remembered, and credited with its outcome.
             budget: At most about so many tokens.
+            options: What goes into it; None for the defaults.
         """
+        from hepm.experience.prompt.recollection import Moment, PromptOptions, recollect
+        from hepm.experience.prompt.render import render
+
+        options = options or PromptOptions()
         now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
         found = recollect(
             self.experiences,
@@ -438,7 +464,8 @@ class Memory:
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
-        self.library.deliver()
+        if "library" in self.__dict__:
+            self.library.deliver()
         self._mirror.close()
         self._store.close()
 

@@ -271,3 +271,14 @@ def test_the_weight_of_an_edge_is_the_papers() -> None:
         weights = {s.tool: s.score for s in memory.suggest("a", policy="procedural")}
     assert weights["b"] == pytest.approx(2.75 / 4.25)
     assert weights["c"] == pytest.approx(1.5 / 4.25)
+
+
+def test_a_suggestion_loads_nothing_of_what_runs_teach(tmp_path: Path) -> None:
+    code = (
+        "import sys; from hepm import Memory; memory = Memory.open(sys.argv[1]); memory.suggest('a'); memory.close();"
+        "print([name for name in sys.modules if name.startswith(('hepm.experience', 'hepm.llm'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.hepm")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
