@@ -68,6 +68,5 @@ def _description(one: FoundExperience) -> str:
     it = one.experience
     when = "; ".join(text for text in (it.situation, *it.conditions.preconditions) if text)
     said = f"{_ZONES[it.zone]}, in the {it.stage} of a run. Applies when: {quoted(when, _PART_CHARS)}"
-    return f"{said} What was done: {quoted(it.action, _PART_CHARS // 2)} Lesson: {quoted(it.lesson, _PART_CHARS)}"[
-        :1024
-    ]
+    told = f"{said} What was done: {quoted(it.action, _PART_CHARS // 2)} Lesson: {quoted(it.lesson, _PART_CHARS)}"
+    return told[:_TOOL_CHARS]
