@@ -18,12 +18,9 @@ from hepm.evals.report import Difference, DomainReport, EvalReport, Failures, Me
 from hepm.evals.rescue import Hints, RescueAndHarm
 from hepm.evals.splits import Split, across, as_given, by_family, by_model
 from hepm.evals.training import Training
-from hepm.evals.verdict import Findings, verdict
+from hepm.evals.verdict import Findings, judged, verdict
 
 Progress: TypeAlias = Callable[[str], None]
-
-JUDGED = ("hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order")
-"""Whose hints the verdict is about: the first of these that was measured. Fixed: the best is known only afterwards."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +245,7 @@ def _pooled_rescue(
 
 
 def _findings(report: EvalReport, draws: Sequence[_Draws]) -> Findings:
-    method = next((name for name in JUDGED if name in report.macro), next(iter(report.macro)))
+    method = judged(report.macro)
     plain = "global" if "global" in report.macro else report.settings.reference
     metric = f"hit@{min(report.settings.k, 3)}"
     counted = report.domains.values()

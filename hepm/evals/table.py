@@ -12,9 +12,10 @@ from hepm.evals.domains import TEN_DOMAINS
 from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
+from hepm.evals.verdict import judged
 from hepm.types import on_one_line
 
-_TOOLS = 2
+_TOOLS = 3
 
 
 def tables(report: EvalReport) -> RenderableType:
@@ -34,6 +35,7 @@ def _parts(report: EvalReport) -> Iterator[RenderableType]:
     for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
         if next(iter(by_method.values())).partings:
             yield _rescue(by_method)
+            yield Text(_rescued(by_method))
     for name, reason in report.skipped.items():
         yield Text(on_one_line(f"{name} was left out: {reason}."))
     if report.settings.unlabelled:
@@ -68,7 +70,6 @@ def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
     )
     for heading in ("rescue", "misled", "gain", "95 %", "harm"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("rescued by")
     for name, method in found.items():
         table.add_row(
             name,
@@ -77,9 +78,19 @@ def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
             f"{method.gain:+.3f}",
             _range(method.interval["gain"], sign="+"),
             f"{method.harm:.3f}",
-            Text(on_one_line(", ".join([*method.rescued_by][:_TOOLS]))),
         )
     return table
+
+
+def _rescued(found: Mapping[str, RescueAndHarm]) -> str:
+    """At which tools the method of the verdict rescued and misled."""
+    name = judged(found)
+    said = [
+        f"{what} at {on_one_line(', '.join(f'{tool} ({times:g})' for tool, times in [*by_tool.items()][:_TOOLS]))}"
+        for what, by_tool in (("rescued", found[name].rescued_by), ("misled", found[name].misled_by))
+        if by_tool
+    ]
+    return f"{name} {', '.join(said) or 'neither rescued nor misled'}"
 
 
 def _failures(domain: DomainReport) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hepm.evals.report import Difference
@@ -13,6 +13,14 @@ FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5
 FEWEST_PARTINGS = 10
 _NAMED_TOOLS = 3
+# Fixed: the best is known only afterwards.
+_JUDGED = ("hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order")
+
+
+def judged(measured: Iterable[str]) -> str:
+    """Whose hints the verdict is about, of the methods that were measured: the first, unless one of ours is there."""
+    names = list(measured)
+    return next((name for name in _JUDGED if name in names), names[0])
 
 
 @dataclass(frozen=True)
