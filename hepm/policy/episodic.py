@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from hepm.graph.mirror import NamespaceMirror
@@ -31,17 +32,14 @@ class Episodic:
         }
         if not candidates:
             return nothing_known(mirror, query, self._floors)
-        similarity = best_similarities(mirror, query)
-        ranked = sorted(
-            ((score, tool) for tool, score in similarity.items() if tool in candidates),
-            key=lambda pair: (-pair[0], -candidates[pair[1]].weight, pair[1]),
-        )
-        if not ranked or ranked[0][0] < self._floors.similarity:
-            best = f"best {ranked[0][0]:.2f}" if ranked else "there is none"
+        similarity = _best_similarities(mirror, query, candidates)
+        ranked = sorted(similarity.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
+        if not ranked or ranked[0][1] < self._floors.similarity:
+            best = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
             floor = f"floor {self._floors.similarity:g}"
             return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough ({best}, {floor})")
         found: list[Suggestion] = []
-        for score, tool in ranked[: query.k]:
+        for tool, score in ranked[: query.k]:
             if score < self._floors.similarity:
                 break
             candidate = candidates[tool]
@@ -60,14 +58,14 @@ class Episodic:
         return Suggestions(tuple(found))
 
 
-def best_similarities(mirror: NamespaceMirror, query: Query) -> dict[ToolName, float]:
-    """Per tool that followed: cosine with the most similar state remembered after any of the last tools."""
+def _best_similarities(mirror: NamespaceMirror, query: Query, tools: Iterable[ToolName]) -> dict[ToolName, float]:
+    """Of the k most similar tools the cosine with the most similar state remembered after any of the last tools."""
     best: dict[ToolName, float] = {}
     if query.vector is None:
         return best
-    names = mirror.tool_names
+    names, among = mirror.tool_names, [mirror.tool_id(tool) for tool in tools]
     for source in set(query.after):
-        for target, score, _ in mirror.block(source).best(query.vector):
+        for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
             tool = names[target]
             if score > best.get(tool, -2.0):
                 best[tool] = score

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from itertools import pairwise
 
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import ImplausibleVectorError
-from hepm.graph import nearest
-from hepm.graph.nearest import StateBlock
+from hepm.graph.nearest import Nearest, StateBlock, sketch
+from hepm.graph.nearest import block as blocks
+from hepm.graph.nearest.chunk import Pairs
 
 Targets = list[list[int]]
 
@@ -81,7 +84,7 @@ def test_states_added_in_any_pieces_give_the_same_answers(targets: Targets, cuts
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 8)
+    monkeypatch.setattr(blocks, "_CHUNK_ROWS", 8)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -164,7 +167,9 @@ def test_memory_stays_within_a_third_more_than_the_vectors(piece: int):
         assert block.nbytes <= 1.3 * len(block) * 512 * 4
 
 
-def test_readers_beside_a_writer_see_whole_moments_only():
+@pytest.mark.parametrize("sketched_from", [20_000, 1000])
+def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.MonkeyPatch, sketched_from: int):
+    monkeypatch.setattr(blocks, "_SKETCHED_ROWS", sketched_from)
     vectors = sparse(3000)
     targets = [[i % 5] for i in range(3000)]
     query = sparse(1, seed=9)[0]
@@ -192,10 +197,14 @@ def test_readers_beside_a_writer_see_whole_moments_only():
 
 
 @pytest.fixture
-def clustered(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, Targets, np.ndarray]:
-    """Dense vectors, enough for projections, their targets, and queries near them."""
-    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 500)
-    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 300)
+def small_sketches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_SKETCHED_ROWS", 500)
+    monkeypatch.setattr(blocks, "_CHUNK_ROWS", 300)
+
+
+@pytest.fixture
+def clustered() -> tuple[np.ndarray, Targets, np.ndarray]:
+    """Dense vectors as of a sentence model, their targets, and queries near them."""
     rng = np.random.default_rng(3)
     fading = np.arange(1, 97) ** -0.5
     centres = unit(rng.normal(size=(60, 96)) * fading)
@@ -205,6 +214,7 @@ def clustered(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, Targets, np.
     return vectors, [[int(i) % 12, int(i) % 5] for i in of_state], queries
 
 
+@pytest.mark.usefixtures("small_sketches")
 @pytest.mark.parametrize("piece", [2000, 130])
 def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_cosine(clustered, piece: int):
     vectors, targets, queries = clustered
@@ -224,24 +234,117 @@ def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_c
     assert np.allclose(block.similarities(queries[0]), vectors @ queries[0], atol=1e-5)
 
 
+@pytest.mark.usefixtures("small_sketches")
 @pytest.mark.parametrize("piece", [2000, 130])
-def test_projections_of_dense_vectors_stay_within_the_same_memory(monkeypatch: pytest.MonkeyPatch, piece: int):
-    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 500)
-    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 300)
+@pytest.mark.parametrize("lexical", [True, False])
+def test_sketches_stay_within_the_same_memory(piece: int, lexical: bool):
     block = StateBlock()
     for start in range(0, 2000, piece):
-        count = min(piece, 2000 - start)
-        block.extend(
-            dense(count, 384, start), [[i % 9] for i in range(count)], [*range(start, start + count)], [1] * count
+        ids = range(start, min(start + piece, 2000))
+        vectors = (
+            HashingEmbedder().embed([f"order {i} of {i % 97}" for i in ids]) if lexical else dense(len(ids), 384, start)
         )
-    assert block.nbytes <= 1.3 * 2000 * 384 * 4
+        block.extend(vectors, [[i % 9] for i in ids], ids, [1] * len(ids))
+    assert block._now.sketch is not None
+    assert block.nbytes <= 1.3 * vectors[0].nbytes * 2000
 
 
-def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nearest, "_PROJECTED_ROWS", 100)
+@pytest.mark.usefixtures("small_sketches")
+@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("piece", [1000, 70])
+def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch, piece: int, kernel: bool):
+    monkeypatch.setattr(sketch, "has_kernel", lambda: kernel)
     vectors = sparse(1000, 64)
-    targets = [[i % 9] for i in range(1000)]
-    block = block_of(vectors, targets)
-    for query in (sparse(1, 64, seed=4)[0], dense(1, 64, seed=4)[0]):
+    targets = [[i % 9, i % 4] for i in range(1000)]
+    block = StateBlock()
+    for start in range(0, 1000, piece):
+        part = slice(start, start + piece)
+        block.extend(vectors[part], targets[part], range(1000)[part], [1] * len(vectors[part]))
+    assert (block._now.sketch is not None) == kernel
+    for query in (*sparse(30, 64, seed=4), dense(1, 64, seed=4)[0], vectors[500]):
         expected = by_hand(vectors, targets, list(range(1000)), query)
         assert {one.target: one.state for one in block.best(query)} == {t: s for t, (_, s) in expected.items()}
+        assert np.allclose(block.similarities(query), vectors @ query, atol=1e-6)
+
+
+def best_by_hand(found: list[Nearest], most: int, among: set[int] | None) -> list[Nearest]:
+    allowed = [one for one in found if among is None or one.target in among]
+    last = sorted((one.cosine for one in allowed), reverse=True)[:most][-1:]
+    return [one for one in allowed if one.cosine >= last[0] - 1e-6]
+
+
+@pytest.mark.usefixtures("small_sketches")
+@pytest.mark.parametrize("count", [60, 900])
+@given(
+    most=st.integers(1, 12),
+    among=st.none() | st.sets(st.integers(0, 12), max_size=6),
+    seed=st.integers(0, 30),
+)
+def test_the_best_few_tools_are_those_that_all_answers_hold(count: int, most: int, among: set[int] | None, seed: int):
+    block = block_of(sparse(count, 64, seed), [[(i * 7) % 10, i % 4] if i % 3 else [] for i in range(count)])
+    query = sparse(1, 64, seed=seed + 1)[0]
+    found, expected = block.best(query, most=most, among=among), best_by_hand(block.best(query), most, among)
+    assert [one.target for one in found] == [one.target for one in expected]
+    assert [one.cosine for one in found] == pytest.approx([one.cosine for one in expected], abs=1e-6)
+
+
+@pytest.mark.usefixtures("small_sketches")
+def test_tools_as_similar_as_the_last_of_the_best_are_named_too():
+    vectors = np.concatenate([np.repeat(sparse(1, 64, seed=1), 3, axis=0), sparse(700, 64, seed=2)])
+    targets = [[4], [2], [7], *([9] for _ in range(700))]
+    for count in (60, 703):
+        block = block_of(vectors[:count], targets[:count])
+        assert [one.target for one in block.best(vectors[0], most=1)] == [2, 4, 7]
+
+
+@pytest.mark.usefixtures("small_sketches")
+def test_among_tools_that_no_state_votes_for_there_is_no_best():
+    for count in (60, 900):
+        block = block_of(sparse(count, 64), [[i % 3] for i in range(count)])
+        assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[3, 77]) == []
+        assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[]) == []
+
+
+@given(seed=st.integers(0, 1000), dimensions=st.integers(1, 80), count=st.integers(1, 40))
+def test_no_estimate_is_further_from_the_cosine_than_the_sketch_says(seed: int, dimensions: int, count: int):
+    rng = np.random.default_rng(seed)
+    vectors = unit(rng.normal(size=(count, dimensions)) * rng.random((count, dimensions)) ** 6 + 1e-9)
+    made = sketch.Sketch.empty(lambda: vectors, sparse=True, dimensions=dimensions, rows=count)
+    assert made is not None
+    for part in np.array_split(vectors, 3):
+        if len(part):
+            made = made.with_states(part, Pairs.made([[0]] * len(part)))
+    query = unit(rng.normal(size=dimensions))
+    assert np.abs(made.estimates(query) - vectors @ query).max() <= made.error + 1e-6
+    assert made.margin >= 2 * made.error
+
+
+@pytest.mark.usefixtures("small_sketches")
+def test_states_that_vote_for_nothing_are_not_sketched():
+    block = block_of(sparse(900, 64), [[] for _ in range(900)])
+    assert block._now.sketch is None
+    assert block.best(sparse(1, 64)[0]) == []
+    block.extend(sparse(1, 64), [[3]], [900], [1])
+    assert [one.target for one in block.best(sparse(1, 64)[0])] == [3]
+
+
+def test_many_states_are_searched_without_numba_too_and_few_never_load_it():
+    script = """
+import sys
+if sys.argv[1] == "absent":
+    sys.modules["numba"] = None  # as if it were not installed
+import numpy as np
+from hepm.graph.nearest import StateBlock, block as blocks
+blocks._SKETCHED_ROWS = 50
+rng = np.random.default_rng(0)
+vectors = rng.normal(size=(60, 64)) * (rng.random((60, 64)) < 0.2)
+vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+block = StateBlock()
+for part in (slice(0, 40), slice(40, 60)):
+    block.extend(vectors[part], [[i % 5] for i in range(60)[part]], range(60)[part], [1] * len(vectors[part]))
+    print([one.state for one in block.best(vectors[7], most=1)], sys.modules.get("numba") is not None)
+"""
+    for how, loaded in (("absent", "False"), ("present", "True")):
+        done = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True)
+        assert done.stdout.split("\n")[:2] == ["[7] False", f"[7] {loaded}"], done.stderr
+        assert done.stderr == ""
