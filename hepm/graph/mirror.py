@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import HepmError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
-from hepm.graph.delta import INVERSE_STEPS_UNIT
+from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import Change, EdgeRow, StateBatch, Store
@@ -31,6 +31,8 @@ _log = logging.getLogger("hepm")
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
 """How many runs and summaries are shown behind one suggestion."""
+
+_EDGES_AT_ONCE = 1_000
 
 
 class NextTool(NamedTuple):
@@ -160,27 +162,28 @@ class NamespaceMirror:
 
         None while the store does not answer.
         """
+        found = self._evidence([(source, target) for source in sources])
+        runs = dict.fromkeys(run for one in found for run in one.runs)
+        summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
+        return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(summaries)[:EVIDENCE_SUMMARIES])
+
+    def _evidence(self, edges: Sequence[Edge]) -> list[Evidence]:
+        found: list[Evidence] = []
         try:
-            return self._evidence(sources, target)
+            for start in range(0, len(edges), _EDGES_AT_ONCE):
+                part = edges[start : start + _EDGES_AT_ONCE]
+                found += self._store.evidence(
+                    part, namespace=self.name, runs=EVIDENCE_RUNS, summaries=EVIDENCE_SUMMARIES
+                )
         except StoreUnavailableError as error:
             _log.warning("nothing is known of the runs behind a suggestion for now: %s", error)
-            return Evidence()
-
-    def _evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
-        runs: dict[str, None] = {}
-        summaries: dict[str, None] = {}
-        for source in sources:
-            runs.update(dict.fromkeys(self._store.runs_of(source, target, namespace=self.name, limit=EVIDENCE_RUNS)))
-            summaries.update(
-                dict.fromkeys(self._store.summaries_of(source, target, namespace=self.name, limit=EVIDENCE_SUMMARIES))
-            )
-        return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(summaries)[:EVIDENCE_SUMMARIES])
+        return found + [Evidence()] * (len(edges) - len(found))
 
     def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
         """A NetworkX graph of its own that the caller may keep and change.
 
         Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
-        failure_share, and with `evidence` also runs and summaries (two look-ups in the store an edge).
+        failure_share, and with `evidence` also runs and summaries, which are read from the store.
         """
         import networkx as nx
 
@@ -205,9 +208,10 @@ class NamespaceMirror:
                     unlabelled=unlabelled,
                     failure_share=following.failure_share,
                 )
-                if evidence:
-                    behind = self.evidence((source,), target)
-                    graph.edges[source, target].update(runs=list(behind.runs), summaries=list(behind.summaries))
+        if evidence:
+            edges: list[Edge] = list(graph.edges)
+            for edge, behind in zip(edges, self._evidence(edges), strict=True):
+                graph.edges[edge].update(runs=list(behind.runs), summaries=list(behind.summaries))
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:

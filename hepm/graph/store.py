@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from hepm.graph.delta import Run
+from hepm.graph.delta import Edge, Run
 from hepm.graph.stored_vectors import FloatArray
-from hepm.types import Tool, ToolName
+from hepm.types import Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.lessons.store import LessonStore
@@ -298,12 +298,12 @@ class Store(Protocol):
         """Attach vectors to runs by row number; numbers that are gone are passed over."""
         ...
 
-    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """Ids of successful runs that took an edge, the latest stored first."""
-        ...
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """At most so many runs and summaries behind each edge, in order of the edges.
 
-    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """What agents knew on an edge: most often seen first, then latest, ties by text."""
+        Runs: successful ones that took it, the latest stored first. Summaries: what agents knew then, each
+        wording once, most often seen first, then latest, ties by text.
+        """
         ...
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:

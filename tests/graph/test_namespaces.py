@@ -47,8 +47,11 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     ],
     "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
     "runs_without_vector": lambda store, ns: store.runs_without_vector(namespace=ns),
-    "runs_of": lambda store, ns: store.runs_of(START, "a", namespace=ns, limit=9),
-    "summaries_of": lambda store, ns: store.summaries_of(START, "a", namespace=ns, limit=9),
+    "evidence": lambda store, ns: [
+        told
+        for behind in store.evidence([(START, "a")], namespace=ns, runs=9, summaries=9)
+        for told in (*behind.runs, *behind.summaries)
+    ],
     "runs_after": lambda store, ns: [
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],

@@ -17,6 +17,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.store import Selection, Store
 from hepm.ingest.trust import set_label_aside
+from hepm.types import Evidence
 from tests.runs import Shelf, trajectory
 
 MakeStore = Callable[..., Store]
@@ -122,6 +123,15 @@ def test_a_move_keeps_no_more_states_than_its_bound_and_the_latest_stay(make_sto
     assert [row.trajectory for row in store.iter_states(namespace=NS)] == ["gamma", "delta"]
 
 
+def test_evidence_tells_each_wording_once_and_none_of_states_over_the_bound(make_store: MakeStore) -> None:
+    store = make_store(states_per_move=2)
+    goals = ["alpha", "alpha", "alpha", "beta", "gamma"]
+    add(store, Shelf(*(trajectory(f"r{i}", "a", goal=g, ended_at=float(i)) for i, g in enumerate(goals))))
+    add(store, Shelf(trajectory("beside", "a+b", goal="gamma", ended_at=9.0)))
+    (found,) = store.evidence([(START, "a")], namespace=NS, runs=9, summaries=9)
+    assert [text.splitlines()[0] for text in found.summaries] == ["U: gamma", "U: beta"]
+
+
 @pytest.mark.parametrize("what", [Selection(trajectory="r1"), Selection(task="t1"), Selection(user="ann")])
 def test_forgetting_leaves_what_a_store_that_never_saw_the_runs_holds(make_store: MakeStore, what: Selection) -> None:
     runs = (
@@ -185,10 +195,18 @@ def test_a_namespace_never_sees_another(store: Store) -> None:
     assert store.totals(namespace="ours").trajectories == 0
     assert store.forget(Selection(task="t"), namespace="ours", replay=shelf.replay) == []
     assert store.find_known(["r"], namespace="ours") == {}
-    assert store.runs_of(START, "a", namespace="ours", limit=9) == []
-    assert store.summaries_of(START, "a", namespace="ours", limit=9) == []
+    assert store.evidence([(START, "a")], namespace="ours", runs=9, summaries=9) == [Evidence()]
     assert store.runs_after(0, namespace="ours") == []
     assert store.namespaces() == ["theirs"]
+
+
+def test_evidence_comes_edge_by_edge_in_the_order_asked(store: Store) -> None:
+    add(store, Shelf(*(trajectory(f"r{i}", "a", "b", "c" if i else "d", task=f"t{i}") for i in range(4))))
+    edges = [("b", "c"), ("a", "b"), ("b", "x"), ("b", "d"), ("a", "b")]
+    found = store.evidence(edges, namespace=NS, runs=2, summaries=1)
+    assert [one.runs for one in found] == [("r3", "r2"), ("r3", "r2"), (), ("r0",), ("r3", "r2")]
+    assert [len(one.summaries) for one in found] == [1, 1, 0, 1, 1]
+    assert store.evidence([], namespace=NS, runs=2, summaries=1) == []
 
 
 def test_the_journal_names_what_each_revision_touched(store: Store) -> None:
@@ -211,7 +229,7 @@ def test_a_description_given_by_hand_replaces_the_records_own(store: Store) -> N
 def test_hostile_names_are_stored_as_they_are(store: Store, name: str) -> None:
     add(store, Shelf(trajectory(name, name, task=name, user=name, goal=name)), namespace=name)
     assert [row.name for row in store.tools(namespace=name)] == [name]
-    assert store.runs_of(START, name, namespace=name, limit=1) == [name]
+    assert [one.runs for one in store.evidence([(START, name)], namespace=name, runs=1, summaries=0)] == [(name,)]
     assert store.forget(
         Selection(user=name), namespace=name, replay=Shelf(trajectory(name, name, goal=name)).replay
     ) == [name]

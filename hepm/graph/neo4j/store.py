@@ -11,7 +11,7 @@ import numpy as np
 from hepm.cypher.statements import migrations, schema_statement, statement
 from hepm.errors import EmbedderMismatchError, InputError, StoreVersionError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
-from hepm.graph.delta import Run
+from hepm.graph.delta import Edge, Run
 from hepm.graph.login import Login
 from hepm.graph.neo4j.connection import Connection
 from hepm.graph.neo4j.lessons import Neo4jLessons
@@ -33,7 +33,7 @@ from hepm.graph.store import (
     Totals,
 )
 from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes, to_floats
-from hepm.types import START, Tool, ToolName
+from hepm.types import START, Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -301,15 +301,20 @@ class Neo4jStore:
         """Row number and user's words of runs that have words and no vector."""
         return [(seq, said) for seq, said in self._read("runs_without_vector", namespace)]
 
-    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """Ids of successful runs that took an edge, the latest stored first."""
-        edge = edge_uid(uid(namespace), (source, target))
-        return [row[0] for row in self._connection.read("runs_of", edge=edge, limit=limit)]
-
-    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """What agents knew on an edge."""
-        ends = {"source": tool_uid(uid(namespace), source), "target": tool_uid(uid(namespace), target)}
-        return [row[0] for row in self._connection.read("summaries_of", **ends, limit=limit)]
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """At most so many runs and summaries behind each edge."""
+        space = uid(namespace)
+        asked = [
+            {
+                "at": at,
+                "edge": edge_uid(space, edge),
+                "source": tool_uid(space, edge[0]),
+                "target": tool_uid(space, edge[1]),
+            }
+            for at, edge in enumerate(edges)
+        ]
+        rows = self._connection.read("evidence", rows=asked, most_runs=runs, most_summaries=summaries)
+        return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Counted runs stored after a row, in order of arrival."""

@@ -156,7 +156,7 @@ INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, 
 -- name: delete_passages
 DELETE FROM passage WHERE trajectory = :seq;
 
--- name: runs_of
+-- name: runs_of_edge
 SELECT t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success = 1
 ORDER BY p.trajectory DESC LIMIT :limit;
@@ -241,11 +241,11 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
--- name: summaries_of
+-- name: summaries_of_edge
 SELECT s.summary FROM state_after a JOIN state s ON s.id = a.state
-WHERE a.namespace = :namespace AND a.tool = :source AND s.success = 1
+WHERE a.namespace = :namespace AND a.tool = :source AND s.success = 1 AND s.summary IS NOT NULL
   AND EXISTS (SELECT 1 FROM json_each(s.targets) WHERE value = :target)
-ORDER BY s.count DESC, s.seen DESC, s.summary LIMIT :limit;
+GROUP BY s.summary ORDER BY sum(s.count) DESC, max(s.seen) DESC, s.summary LIMIT :limit;
 
 -- name: drop_all_vectors
 DELETE FROM vector;

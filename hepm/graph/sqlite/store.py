@@ -13,7 +13,7 @@ import numpy as np
 
 from hepm.errors import EmbedderMismatchError, InputError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
-from hepm.graph.delta import Run
+from hepm.graph.delta import Edge, Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessons
 from hepm.graph.sqlite.writing import SQLiteTransaction
@@ -33,7 +33,7 @@ from hepm.graph.store import (
     Totals,
 )
 from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes
-from hepm.types import Tool, ToolName
+from hepm.types import Evidence, Tool, ToolName
 
 FILE_NAME: Final = "memory.hepm"
 
@@ -252,14 +252,15 @@ class SQLiteStore:
                 if not (without_vector and row[-1]):
                     yield _state(row)
 
-    def runs_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """Ids of successful runs that took an edge, the latest stored first."""
-        return [row[0] for row in self._rows("runs_of", namespace=namespace, source=source, target=target, limit=limit)]
-
-    def summaries_of(self, source: ToolName, target: ToolName, *, namespace: str, limit: int) -> list[str]:
-        """What agents knew on an edge."""
-        rows = self._rows("summaries_of", namespace=namespace, source=source, target=target, limit=limit)
-        return [row[0] for row in rows]
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """At most so many runs and summaries behind each edge."""
+        found: list[Evidence] = []
+        for source, target in edges:
+            edge = {"namespace": namespace, "source": source, "target": target}
+            ids = self._rows("runs_of_edge", **edge, limit=runs)
+            texts = self._rows("summaries_of_edge", **edge, limit=summaries)
+            found.append(Evidence(tuple(row[0] for row in ids), tuple(row[0] for row in texts)))
+        return found
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Counted runs stored after a row, in order of arrival."""
