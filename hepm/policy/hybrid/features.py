@@ -40,6 +40,7 @@ MOST_CALLS: Final = 4096
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _NONE: Final = np.zeros(0, dtype=np.intp)
+_MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
 _TINY: Final = 1e-9
 _VOTE_FLOOR: Final = 0.003
 _RUN_FLOOR: Final = 0.01
@@ -56,12 +57,13 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
     first = now.before[0] == reading.start
     alike = np.bincount(following[calls.flags_N[after] & _MOMENT == now.flags], minlength=reading.tools)
+    times_C = np.array([now.called[tool] for tool in tools.tolist()], dtype=np.float32)
     columns = (
         reading.log_often_T[tools],
         np.log(p1[tools] + _TINY),
         np.log(_witten_bell(alike, p1)[tools] + _TINY),
-        *_own_run(now, tools),
-        np.log(_remaining(reading, now, tools) + _RUN_FLOOR),
+        *_own_run(now, tools, times_C),
+        np.log(_remaining(reading, now, tools, times_C) + _RUN_FLOOR),
         reading.nearest(now.state_D, first=first)[tools],
         np.log(_vote(reading, now, after, following, p1)[tools] + _VOTE_FLOOR),
         p1[tools] if first else _read(reading, now, p1, tools),
@@ -96,19 +98,19 @@ def _read(reading: Reading, now: Now, p1: FloatArray, tools: Tools) -> FloatArra
     return reading.ridge.scores(now.state_D, now.before, now.called, now.flags, tools)
 
 
-def _own_run(now: Now, tools: Tools) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _own_run(now: Now, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Whether this run called the tool, log(1 + how often), and 1 / how many calls ago."""
-    listed = tools.tolist()
-    times = np.array([now.called[tool] for tool in listed], dtype=np.float32)
-    distance = np.array([now.distance.get(tool, 0) for tool in listed], dtype=np.float32)
-    return (times > 0).astype(np.float32), np.log1p(times), np.divide(1.0, distance, where=distance > 0, out=distance)
+    distance = np.array([now.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
+    return (
+        (times_C > 0).astype(np.float32),
+        np.log1p(times_C),
+        np.divide(1.0, distance, where=distance > 0, out=distance),
+    )
 
 
-def _remaining(reading: Reading, now: Now, tools: Tools) -> FloatArray:
+def _remaining(reading: Reading, now: Now, tools: Tools, times_C: FloatArray) -> FloatArray:
     """Share of runs whose users said something similar that called the tool oftener than this run has so far."""
-    weights_R, rows = reading.similar_runs(now.said_D)
-    called = np.array([now.called[tool] for tool in tools.tolist()])
-    return weights_R @ (reading.calls.calls_RT[rows][:, tools] > called)
+    return reading.oftener(now.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
 
 
 def _named(reading: Reading, now: Now, tools: Tools) -> tuple[FloatArray, FloatArray]:

@@ -62,7 +62,7 @@ class Hybrid:
             return Suggestions(
                 abstained=f"no tool is likely enough (best {chances.max():.2f}, floor {self._floors.chance:g})"
             )
-        order = sorted(range(len(tools)), key=lambda at: (-chances[at], reading.calls.names[tools[at]]))[: query.k]
+        order = np.lexsort((reading.place_T[tools], -chances))[: query.k].tolist()
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * self._weights

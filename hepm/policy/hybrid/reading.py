@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import Calls
+from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.ridge import Ridge
 from hepm.policy.hybrid.words import NameWords
@@ -32,6 +33,7 @@ class Reading:
     Attributes:
         tools: Number of tools, T.
         number: Number of each tool by name.
+        place_T: Place of each tool in the order of names.
         start: The number of START.
         candidates: Tools that successful runs called.
         successes_T: How many successful runs called each tool.
@@ -43,6 +45,7 @@ class Reading:
         self.calls = calls
         self.tools = len(calls.names)
         self.number = {name: tool for tool, name in enumerate(calls.names)}
+        self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
         self.start = self.number.get(START, -1)
         won_N = calls.success_R[calls.run_N]
         self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
@@ -55,8 +58,8 @@ class Reading:
         self.words = NameWords(calls.names)
         self.ridge = Ridge(calls, np.flatnonzero(later_N & (calls.state_N >= 0)))
         self._later, self._first = (_latest(calls, chosen) for chosen in (later_N, ~later_N))
-        self._runs = np.arange(max(0, len(calls.run_ids) - MOST_RUNS), len(calls.run_ids))
-        self._said_RD = np.ascontiguousarray(calls.said_RD[self._runs])
+        self._said = _comparable(calls.said_RD[-MOST_RUNS:])
+        self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
@@ -79,29 +82,37 @@ class Reading:
         how they want it.
         """
         best = np.zeros(self.tools, dtype=np.float32)
-        states_SD, next_S = self._first if first else self._later
+        states, next_S = self._first if first else self._later
         if state_D is not None and len(next_S):
-            np.maximum.at(best, next_S, states_SD @ state_D)
+            np.maximum.at(best, next_S, states.similarities(state_D))
         return best
 
-    def similar_runs(self, said_D: FloatArray | None) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Runs whose users said something similar: softmax weights over cosines, and their rows.
+    def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
+        """Share of the runs whose users said something similar that called each tool oftener than so often, shape (C,).
 
-        Runs below exp(-10) of the best weight are left out. All are equal where the user said nothing.
+        Runs weigh as in a softmax over cosines; all are equal where the user said nothing.
         """
-        if said_D is None or not len(self._runs):
-            count = len(self._runs)
-            return np.full(count, 1 / max(count, 1), dtype=np.float32), self._runs
-        logits = (self._said_RD @ said_D) / TEMPERATURE
-        logits -= logits.max()
-        near = np.flatnonzero(logits > -_CLEAR)
-        weights = np.exp(logits[near])
-        return weights / weights.sum(), self._runs[near]
+        if not self._called_TR.size:
+            return np.zeros(len(tools), dtype=np.float32)
+        oftener_CR = self._called_TR[tools] > called_C[:, None]
+        if said_D is None:
+            return oftener_CR.mean(axis=1, dtype=np.float32)
+        logits_R = self._said.similarities(said_D) / TEMPERATURE
+        logits_R -= logits_R.max()
+        weights_R = np.exp(logits_R) * (logits_R > -_CLEAR)
+        return oftener_CR @ (weights_R / weights_R.sum())
 
 
-def _latest(calls: Calls, chosen_N: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.int32]]:
+def _latest(calls: Calls, chosen_N: NDArray[np.bool_]) -> tuple[StateBlock, NDArray[np.int32]]:
     rows = np.flatnonzero(chosen_N & (calls.state_N >= 0))[-MOST_STATES:]
-    return np.ascontiguousarray(calls.states_SD[calls.state_N[rows]]), calls.next_N[rows]
+    return _comparable(calls.states_SD[calls.state_N[rows]]), calls.next_N[rows]
+
+
+def _comparable(vectors_ND: FloatArray) -> StateBlock:
+    """Vectors as they are compared fastest: of lexical ones the coordinates that a query has are read."""
+    block = StateBlock()
+    block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)), [1] * len(vectors_ND))
+    return block
 
 
 def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:

@@ -46,7 +46,7 @@ class NameWords:
 
     def _sums(self, said: set[str], size: int) -> FloatArray:
         sums = np.zeros(size, dtype=np.float32)
-        for word in said & self._holders.keys():
+        for word in sorted(said & self._holders.keys()):  # sums of floats depend on the order
             sums[self._holders[word]] += self._weight[word]
         return sums
 
