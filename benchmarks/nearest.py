@@ -117,7 +117,7 @@ def plain(vectors_ND: FloatArray, targets: Sequence[Sequence[int]]) -> Callable[
 def filled(vectors_ND: FloatArray, targets: list[list[int]]) -> tuple[StateBlock, float]:
     """A block, and the seconds that it took."""
     block, started = StateBlock(), time.perf_counter()
-    block.extend(vectors_ND, targets, range(len(vectors_ND)), [1] * len(vectors_ND))
+    block.extend(vectors_ND, targets, range(len(vectors_ND)))
     return block, time.perf_counter() - started
 
 

@@ -257,7 +257,7 @@ class NamespaceMirror:
             return block, newest
         targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
         ids = [row.id for row in batch.rows]
-        block.extend(batch.vectors_ND, targets, ids, [row.count for row in batch.rows])
+        block.extend(batch.vectors_ND, targets, ids)
         return block, ids[-1]
 
     def _load_rows(self, rows: Sequence[tuple[object, ...]]) -> None:

@@ -34,7 +34,7 @@ def sparse(count: int, dimensions: int = 24, seed: int = 0) -> np.ndarray:
 
 def block_of(vectors: np.ndarray, targets: Targets, ids: list[int] | None = None) -> StateBlock:
     block = StateBlock()
-    block.extend(vectors, targets, list(range(len(vectors))) if ids is None else ids, [1] * len(vectors))
+    block.extend(vectors, targets, list(range(len(vectors))) if ids is None else ids)
     return block
 
 
@@ -74,7 +74,7 @@ def test_states_added_in_any_pieces_give_the_same_answers(targets: Targets, cuts
     pieces = StateBlock()
     edges = sorted({0, len(targets), *(min(cut, len(targets)) for cut in cuts)})
     for start, stop in pairwise(edges):
-        pieces.extend(vectors[start:stop], targets[start:stop], list(range(start, stop)), [1] * (stop - start))
+        pieces.extend(vectors[start:stop], targets[start:stop], list(range(start, stop)))
     query = sparse(1, seed=query_seed)[0]
     assert np.allclose(pieces.similarities(query), whole.similarities(query), atol=1e-6)
     found, expected = pieces.best(query), whole.best(query)
@@ -95,7 +95,7 @@ def test_answers_do_not_depend_on_where_chunks_end(piece: int):
     block = StateBlock()
     for start in range(0, 50, piece):
         part = slice(start, start + piece)
-        block.extend(vectors[part], targets[part], list(range(50))[part], [1] * len(vectors[part]))
+        block.extend(vectors[part], targets[part], list(range(50))[part])
     query = dense(1, seed=5)[0]
     assert np.allclose(block.similarities(query), vectors @ query, atol=1e-6)
     expected = by_hand(vectors, targets, list(range(50)), query)
@@ -108,7 +108,7 @@ def test_of_equally_similar_states_the_lowest_id_is_named(ids: list[int]):
     vector = dense(1)
     block = StateBlock()
     for state in ids:
-        block.extend(np.repeat(vector, 5, axis=0), [[0]] * 5, [state * 10 + i for i in range(5)], [1] * 5)
+        block.extend(np.repeat(vector, 5, axis=0), [[0]] * 5, [state * 10 + i for i in range(5)])
     assert block.best(vector[0])[0].state == 20
 
 
@@ -122,7 +122,7 @@ def test_an_empty_block_has_no_opinion():
     block = StateBlock()
     assert block.best(dense(1)[0]) == []
     assert (len(block), block.nbytes, block.similarities(dense(1)[0]).shape) == (0, 0, (0,))
-    block.extend(np.empty((0, 24), dtype=np.float32), [], [], [])
+    block.extend(np.empty((0, 24), dtype=np.float32), [], [])
     assert block.best(dense(1)[0]) == []
 
 
@@ -136,17 +136,18 @@ def test_a_query_of_zeros_is_equally_far_from_all():
     assert block_of(dense(3), [[0], [1], [0]]).best(np.zeros(24, dtype=np.float32)) == [(0, 0, 0), (1, 0, 1)]
 
 
-def test_ids_and_counts_come_back_in_the_order_they_were_added():
+def test_similarities_come_in_the_order_the_states_were_added():
+    vectors, query = dense(3), dense(1, seed=1)[0]
     block = StateBlock()
-    block.extend(dense(2), [[0], [0]], [7, 3], [2, 5])
-    block.extend(dense(1), [[0]], [1], [4])
-    assert (block.ids.tolist(), block.counts.tolist()) == ([7, 3, 1], [2, 5, 4])
+    block.extend(vectors[:2], [[0], [0]], [7, 3])
+    block.extend(vectors[2:], [[0]], [1])
+    assert block.similarities(query) == pytest.approx(vectors @ query, abs=1e-6)
 
 
 def test_vectors_of_another_size_are_refused_and_change_nothing():
     block = block_of(dense(3), [[0], [1], [2]])
     with pytest.raises(ImplausibleVectorError, match="7 dimensions came to states of 24"):
-        block.extend(dense(1, 7), [[0]], [9], [1])
+        block.extend(dense(1, 7), [[0]], [9])
     with pytest.raises(ImplausibleVectorError, match="7 dimensions came to states of 24"):
         block.best(dense(1, 7)[0])
     assert len(block) == 3
@@ -154,7 +155,7 @@ def test_vectors_of_another_size_are_refused_and_change_nothing():
 
 def test_a_vector_without_its_targets_is_refused():
     with pytest.raises(ValueError, match="2 vectors, 1 targets"):
-        StateBlock().extend(dense(2), [[0]], [1, 2], [1, 1])
+        StateBlock().extend(dense(2), [[0]], [1, 2])
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1000])
@@ -163,7 +164,7 @@ def test_memory_stays_within_a_third_more_than_the_vectors(piece: int):
     block = StateBlock()
     for start in range(0, 1000, piece):
         ids = list(range(start, min(start + piece, 1000)))
-        block.extend(vectors[ids], [[i % 9] for i in ids], ids, [1] * len(ids))
+        block.extend(vectors[ids], [[i % 9] for i in ids], ids)
         assert block.nbytes <= 1.3 * len(block) * 512 * 4
 
 
@@ -189,7 +190,7 @@ def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.Monk
         reader.start()
     for start in range(0, 3000, 25):
         part = slice(start, start + 25)
-        block.extend(vectors[part], targets[part], list(range(start, start + 25)), [1] * 25)
+        block.extend(vectors[part], targets[part], list(range(start, start + 25)))
     done.set()
     for reader in readers:
         reader.join()
@@ -221,7 +222,7 @@ def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_c
     block = StateBlock()
     for start in range(0, 2000, piece):
         ids = list(range(start, min(start + piece, 2000)))
-        block.extend(vectors[ids], targets[start : start + piece], ids, [1] * len(ids))
+        block.extend(vectors[ids], targets[start : start + piece], ids)
     hits: list[bool] = []
     for query in queries:
         expected = by_hand(vectors, targets, list(range(2000)), query)
@@ -244,7 +245,7 @@ def test_sketches_stay_within_the_same_memory(piece: int, lexical: bool):
         vectors = (
             HashingEmbedder().embed([f"order {i} of {i % 97}" for i in ids]) if lexical else dense(len(ids), 384, start)
         )
-        block.extend(vectors, [[i % 9] for i in ids], ids, [1] * len(ids))
+        block.extend(vectors, [[i % 9] for i in ids], ids)
     assert block._now.sketch is not None
     assert block.nbytes <= 1.3 * vectors[0].nbytes * 2000
 
@@ -259,7 +260,7 @@ def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch,
     block = StateBlock()
     for start in range(0, 1000, piece):
         part = slice(start, start + piece)
-        block.extend(vectors[part], targets[part], range(1000)[part], [1] * len(vectors[part]))
+        block.extend(vectors[part], targets[part], range(1000)[part])
     assert (block._now.sketch is not None) == kernel
     for query in (*sparse(30, 64, seed=4), dense(1, 64, seed=4)[0], vectors[500]):
         expected = by_hand(vectors, targets, list(range(1000)), query)
@@ -324,7 +325,7 @@ def test_states_that_vote_for_nothing_are_not_sketched():
     block = block_of(sparse(900, 64), [[] for _ in range(900)])
     assert block._now.sketch is None
     assert block.best(sparse(1, 64)[0]) == []
-    block.extend(sparse(1, 64), [[3]], [900], [1])
+    block.extend(sparse(1, 64), [[3]], [900])
     assert [one.target for one in block.best(sparse(1, 64)[0])] == [3]
 
 
@@ -341,7 +342,7 @@ vectors = rng.normal(size=(60, 64)) * (rng.random((60, 64)) < 0.2)
 vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 block = StateBlock()
 for part in (slice(0, 40), slice(40, 60)):
-    block.extend(vectors[part], [[i % 5] for i in range(60)[part]], range(60)[part], [1] * len(vectors[part]))
+    block.extend(vectors[part], [[i % 5] for i in range(60)[part]], range(60)[part])
     print([one.state for one in block.best(vectors[7], most=1)], sys.modules.get("numba") is not None)
 """
     for how, loaded in (("absent", "False"), ("present", "True")):

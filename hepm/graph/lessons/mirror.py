@@ -49,7 +49,7 @@ class _Shelf:
         for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
             part_ND = weighted(raw_ND[start : start + _WEIGHTED_AT_ONCE].astype(np.float32), weights_D)
             numbers = range(start, start + len(part_ND))
-            block.extend(part_ND, [()] * len(part_ND), numbers, [1] * len(part_ND))
+            block.extend(part_ND, [()] * len(part_ND), numbers)
         return cls(raw_ND, weights_D, block, ids, _live(ids, lessons))
 
     def similarities(self, vector: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from threading import Lock
 import numpy as np
 
 from hepm.errors import ImplausibleVectorError
-from hepm.graph.nearest.chunk import Chunk, IntArray, Pairs, cosines_with, is_sparse
+from hepm.graph.nearest.chunk import Chunk, Pairs, cosines_with, is_sparse
 from hepm.graph.nearest.search import Nearest, Wanted, best_of_all, best_of_near, side_by_side
 from hepm.graph.nearest.sketch import Sketch
 from hepm.graph.stored_vectors import FloatArray
@@ -21,15 +21,13 @@ _CHUNK_ROWS = 16_384
 _SKETCHED_ROWS = 20_000
 _SAMPLED_ROWS = 8_192
 
-_NONE: IntArray = np.empty(0, dtype=np.int64)
-
 
 class StateBlock:
     """Vectors of the states after one tool, and which tools followed each.
 
     Any number of threads may read, without a lock and while one writes: a reader sees the block as it was when it
     began. Writers wait for each other.
-    Memory is the vectors, an eighth of a chunk at most of room to grow, about 50 bytes a state, and where there is a
+    Memory is the vectors, an eighth of a chunk at most of room to grow, about 30 bytes a state, and where there is a
     sketch a quarter more at most.
     """
 
@@ -46,33 +44,20 @@ class StateBlock:
         now = self._now
         return sum(chunk.nbytes for chunk in now.chunks) + (0 if now.sketch is None else now.sketch.nbytes)
 
-    @property
-    def ids(self) -> IntArray:
-        """Ids of the states, shape (N,), in the order they were added."""
-        return np.concatenate([_NONE, *(chunk.ids_N for chunk in self._now.chunks)])
-
-    @property
-    def counts(self) -> IntArray:
-        """How many near-identical states were merged into each, shape (N,)."""
-        return np.concatenate([_NONE, *(chunk.counts_N for chunk in self._now.chunks)])
-
-    def extend(
-        self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int], counts: Sequence[int]
-    ) -> None:
+    def extend(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
         """Add states; O(1) per state, amortised.
 
         Args:
             vectors_ND: Of unit length, shape (N, D).
             targets: Numbers of the tools that followed each state, from 0; several where they were called together.
             ids: Of the states; need not be ordered.
-            counts: How many near-identical states were merged into each.
 
         Raises:
             ImplausibleVectorError: the vectors have not the dimensions of those already here.
-            ValueError: not one target list, id and count per vector.
+            ValueError: not one target list and id per vector.
         """
-        if not len(vectors_ND) == len(targets) == len(ids) == len(counts):
-            raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids, {len(counts)} counts")
+        if not len(vectors_ND) == len(targets) == len(ids):
+            raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids")
         if not len(vectors_ND):
             return
         with self._writing:
@@ -87,16 +72,14 @@ class StateBlock:
                     chunks.append(Chunk.empty(vectors_ND.shape[1], sparse=chunks[0].sparse))
                 stop = start + _CHUNK_ROWS - chunks[-1].rows
                 part = slice(start, stop)
-                chunks[-1] = chunks[-1].with_rows(
-                    vectors_ND[part], targets[part], ids[part], counts[part], most_rows=_CHUNK_ROWS
-                )
+                chunks[-1] = chunks[-1].with_rows(vectors_ND[part], targets[part], ids[part], most_rows=_CHUNK_ROWS)
                 start = stop
             if sketch is not None:
                 sketch = sketch.with_states(vectors_ND, Pairs.made(targets))
             self._now = _Snapshot(tuple(chunks), sketch).sketched()
 
     def similarities(self, query_D: FloatArray) -> FloatArray:
-        """Cosine of the query, of unit length, with each state: shape (N,), in the order of `ids`. Always exact."""
+        """Cosine of the query, of unit length, with each state: shape (N,), in the order they were added. Exact."""
         chunks = self._now.chunks
         if chunks:
             _check_size(query_D, chunks[0].dimensions)

@@ -99,7 +99,6 @@ class Chunk:
     sparse: bool
     rows: int
     ids_N: IntArray
-    counts_N: IntArray
     pairs: Pairs
     groups: Groups
 
@@ -107,7 +106,7 @@ class Chunk:
     def empty(cls, dimensions: int, *, sparse: bool) -> Chunk:
         """A chunk without states or room."""
         nothing = np.empty((0, dimensions), dtype=np.float32)
-        return cls(nothing, sparse, 0, _NONE, _NONE, Pairs.made([]), Groups.of(Pairs.made([])))
+        return cls(nothing, sparse, 0, _NONE, Pairs.made([]), Groups.of(Pairs.made([])))
 
     @property
     def dimensions(self) -> int:
@@ -117,7 +116,7 @@ class Chunk:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, room to grow included."""
-        own = (self.vectors_CD, self.ids_N, self.counts_N, self.pairs, self.groups)
+        own = (self.vectors_CD, self.ids_N, self.pairs, self.groups)
         return sum(part.nbytes for part in own)
 
     def with_rows(
@@ -125,7 +124,6 @@ class Chunk:
         vectors_ND: FloatArray,
         targets: Sequence[Sequence[int]],
         ids: Sequence[int],
-        counts: Sequence[int],
         *,
         most_rows: int,
     ) -> Chunk:
@@ -143,7 +141,6 @@ class Chunk:
             self.sparse,
             rows,
             np.concatenate([self.ids_N, np.asarray(ids, dtype=np.int64)]),
-            np.concatenate([self.counts_N, np.asarray(counts, dtype=np.int64)]),
             pairs,
             Groups.of(pairs),
         )

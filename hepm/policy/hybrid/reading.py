@@ -111,7 +111,7 @@ def _latest(calls: Calls, chosen_N: NDArray[np.bool_]) -> tuple[StateBlock, NDAr
 def _comparable(vectors_ND: FloatArray) -> StateBlock:
     """Vectors as they are compared fastest: of lexical ones the coordinates that a query has are read."""
     block = StateBlock()
-    block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)), [1] * len(vectors_ND))
+    block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)))
     return block
 
 
