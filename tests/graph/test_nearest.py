@@ -35,6 +35,7 @@ def sparse(count: int, dimensions: int = 24, seed: int = 0) -> np.ndarray:
 def block_of(vectors: np.ndarray, targets: Targets, ids: list[int] | None = None) -> StateBlock:
     block = StateBlock()
     block.extend(vectors, targets, list(range(len(vectors))) if ids is None else ids)
+    block.make_sketch()
     return block
 
 
@@ -191,6 +192,7 @@ def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.Monk
     for start in range(0, 3000, 25):
         part = slice(start, start + 25)
         block.extend(vectors[part], targets[part], list(range(start, start + 25)))
+        block.make_sketch()
     done.set()
     for reader in readers:
         reader.join()
@@ -223,6 +225,8 @@ def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_c
     for start in range(0, 2000, piece):
         ids = list(range(start, min(start + piece, 2000)))
         block.extend(vectors[ids], targets[start : start + piece], ids)
+        block.make_sketch()
+    assert block._now.sketch is not None
     hits: list[bool] = []
     for query in queries:
         expected = by_hand(vectors, targets, list(range(2000)), query)
@@ -246,6 +250,7 @@ def test_sketches_stay_within_the_same_memory(piece: int, lexical: bool):
             HashingEmbedder().embed([f"order {i} of {i % 97}" for i in ids]) if lexical else dense(len(ids), 384, start)
         )
         block.extend(vectors, [[i % 9] for i in ids], ids)
+        block.make_sketch()
     assert block._now.sketch is not None
     assert block.nbytes <= 1.3 * vectors[0].nbytes * 2000
 
@@ -254,13 +259,14 @@ def test_sketches_stay_within_the_same_memory(piece: int, lexical: bool):
 @pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("piece", [1000, 70])
 def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch, piece: int, kernel: bool):
-    monkeypatch.setattr(sketch, "has_kernel", lambda: kernel)
+    monkeypatch.setattr(blocks, "has_kernel", lambda: kernel)
     vectors = sparse(1000, 64)
     targets = [[i % 9, i % 4] for i in range(1000)]
     block = StateBlock()
     for start in range(0, 1000, piece):
         part = slice(start, start + piece)
         block.extend(vectors[part], targets[part], range(1000)[part])
+        block.make_sketch()
     assert (block._now.sketch is not None) == kernel
     for query in (*sparse(30, 64, seed=4), dense(1, 64, seed=4)[0], vectors[500]):
         expected = by_hand(vectors, targets, list(range(1000)), query)
@@ -321,15 +327,29 @@ def test_no_estimate_is_further_from_the_cosine_than_the_sketch_says(seed: int, 
 
 
 @pytest.mark.usefixtures("small_sketches")
-def test_states_that_vote_for_nothing_are_not_sketched():
+def test_states_that_vote_for_nothing_may_be_sketched():
     block = block_of(sparse(900, 64), [[] for _ in range(900)])
-    assert block._now.sketch is None
     assert block.best(sparse(1, 64)[0]) == []
     block.extend(sparse(1, 64), [[3]], [900])
     assert [one.target for one in block.best(sparse(1, 64)[0])] == [3]
 
 
-def test_many_states_are_searched_without_numba_too_and_few_never_load_it():
+@pytest.mark.usefixtures("small_sketches")
+def test_a_block_that_is_asked_often_makes_its_sketch_by_itself_and_answers_as_before():
+    vectors, targets = sparse(900, 64), [[i % 9] for i in range(900)]
+    block = StateBlock()
+    block.extend(vectors, targets, range(900))
+    queries = sparse(blocks._SEARCHES_BEFORE_SKETCH, 64, seed=1)
+    before = [block.best(query, most=2) for query in queries[:-1]]
+    assert block._now.sketch is None
+    block.best(queries[-1], most=2)
+    blocks._sketching_thread().submit(lambda: None).result()
+    assert block._now.sketch is not None
+    after = [block.best(query, most=2) for query in queries[:-1]]
+    assert [[one.target for one in found] for found in after] == [[one.target for one in found] for found in before]
+
+
+def test_many_states_are_searched_without_numba_too_and_few_searches_never_load_it():
     script = """
 import sys
 if sys.argv[1] == "absent":
@@ -341,9 +361,14 @@ rng = np.random.default_rng(0)
 vectors = rng.normal(size=(60, 64)) * (rng.random((60, 64)) < 0.2)
 vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 block = StateBlock()
-for part in (slice(0, 40), slice(40, 60)):
-    block.extend(vectors[part], [[i % 5] for i in range(60)[part]], range(60)[part])
-    print([one.state for one in block.best(vectors[7], most=1)], sys.modules.get("numba") is not None)
+block.extend(vectors, [[i % 5] for i in range(60)], range(60))
+for searches in (blocks._SEARCHES_BEFORE_SKETCH - 1, 1):
+    for _ in range(searches):
+        found = block.best(vectors[7], most=1)
+    if searches == 1:
+        blocks._sketching_thread().submit(lambda: None).result()
+        found = block.best(vectors[7], most=1)
+    print([one.state for one in found], sys.modules.get("numba") is not None)
 """
     for how, loaded in (("absent", "False"), ("present", "True")):
         done = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from hepm.errors import ImplausibleVectorError
 from hepm.graph.nearest.chunk import Chunk, Pairs, cosines_with, is_sparse
 from hepm.graph.nearest.search import Nearest, Wanted, best_of_all, best_of_near, side_by_side
-from hepm.graph.nearest.sketch import Sketch
+from hepm.graph.nearest.sketch import Sketch, has_kernel
 from hepm.graph.stored_vectors import FloatArray
 
 # 512 coordinates of a chunk are 32 MB: runs of memory long enough to be read at full speed, and the most that is copied
@@ -19,6 +21,8 @@ from hepm.graph.stored_vectors import FloatArray
 _CHUNK_ROWS = 16_384
 # Below, reading all vectors takes a millisecond at most, and a sketch would cost more than it saves.
 _SKETCHED_ROWS = 20_000
+# A sketch saves a millisecond a search, and its kernel takes a second or two to load: not for a program that asks once.
+_SEARCHES_BEFORE_SKETCH = 50
 _SAMPLED_ROWS = 8_192
 
 
@@ -34,6 +38,7 @@ class StateBlock:
     def __init__(self) -> None:
         self._now = _Snapshot()
         self._writing = Lock()
+        self._searches = 0
 
     def __len__(self) -> int:
         return self._now.rows
@@ -76,7 +81,19 @@ class StateBlock:
                 start = stop
             if sketch is not None:
                 sketch = sketch.with_states(vectors_ND, Pairs.made(targets))
-            self._now = _Snapshot(tuple(chunks), sketch).sketched()
+            self._now = _Snapshot(tuple(chunks), sketch)
+            if sketch is not None and not sketch.fits(self._now.rows):
+                self._now = self._now.sketched()
+
+    def make_sketch(self) -> None:
+        """Search by a sketch from now on, where states are many and the kernel is there.
+
+        The search does so by itself, on a thread of its own, when it has been asked some fifty times.
+        """
+        if len(self) >= _SKETCHED_ROWS and has_kernel():
+            with self._writing:
+                if self._now.sketch is None:
+                    self._now = self._now.sketched()
 
     def similarities(self, query_D: FloatArray) -> FloatArray:
         """Cosine of the query, of unit length, with each state: shape (N,), in the order they were added. Exact."""
@@ -91,8 +108,8 @@ class StateBlock:
     ) -> list[Nearest]:
         """Per tool that followed any state the most similar such state, by tool number; [] where nothing is remembered.
 
-        Exact, but for dense vectors from 20,000 states on. There, each cosine is still the true one of the state named,
-        and about one tool in a hundred is answered with a state that is not quite its best.
+        Exact, but for dense vectors that have a sketch: each cosine is still the true one of the state named, and about
+        one tool in a hundred is answered with a state that is not quite its best.
 
         O(states · coordinates of the query that are not zero).
 
@@ -109,9 +126,13 @@ class StateBlock:
         if now.chunks:
             _check_size(query_D, now.chunks[0].dimensions)
         wanted = Wanted(most, None if among is None else np.array(sorted(among), dtype=np.int64))
-        if now.sketch is None:
-            return best_of_all(now.chunks, query_D, wanted)
-        return best_of_near(now.chunks, now.sketch, query_D, wanted)
+        if now.sketch is not None:
+            return best_of_near(now.chunks, now.sketch, query_D, wanted)
+        if now.rows >= _SKETCHED_ROWS:
+            self._searches = searches = self._searches + 1
+            if searches == _SEARCHES_BEFORE_SKETCH:
+                _sketching_thread().submit(self.make_sketch)
+        return best_of_all(now.chunks, query_D, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +147,9 @@ class _Snapshot:
         object.__setattr__(self, "rows", sum(chunk.rows for chunk in self.chunks))
 
     def sketched(self) -> _Snapshot:
-        """With a sketch where states are many and vote for tools; made anew when it no longer fits."""
-        if self.rows < _SKETCHED_ROWS or not any(chunk.groups.members_P.size for chunk in self.chunks):
-            return self
-        if self.sketch is not None and self.sketch.fits(self.rows):
-            return self
+        """With a sketch of all states."""
         first = self.chunks[0]
         sketch = Sketch.empty(self.sample, sparse=first.sparse, dimensions=first.dimensions, rows=self.rows)
-        if sketch is None:
-            return self
         for chunk in self.chunks:
             sketch = sketch.with_states(chunk.vectors_CD[: chunk.rows], chunk.pairs)
         return _Snapshot(self.chunks, sketch)
@@ -143,6 +158,11 @@ class _Snapshot:
         """Some thousand of the vectors."""
         step = max(1, self.rows // _SAMPLED_ROWS)
         return np.concatenate([chunk.vectors_CD[: chunk.rows : step] for chunk in self.chunks])
+
+
+@cache
+def _sketching_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="hepm-sketch")
 
 
 def _check_size(vectors: FloatArray, dimensions: int) -> None:
