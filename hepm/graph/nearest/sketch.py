@@ -27,8 +27,8 @@ _log = logging.getLogger("hepm")
 
 _AXES = 64
 _AXES_SHARE = 6  # at most a sixth of the dimensions, for the sake of memory
-# By how much a projection may fall short of a tool's nearest and still be compared exactly. Among 24,098 recorded states
-# in all-MiniLM-L6-v2 this found the best two tools' best states for each of 400 others, and of 43,800 best states of all
+# By how much a projection may fall short of a tool's nearest and still be compared. Among 24,098 recorded states in
+# all-MiniLM-L6-v2 this found the best two tools' best states for each of 400 others, and of 43,800 best states of all
 # tools all but one; for texts less like those remembered about one in a hundred was missed.
 _MARGIN = 0.11
 _LARGEST = 127  # of a byte
