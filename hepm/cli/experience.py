@@ -15,6 +15,7 @@ from hepm.cli.lessons import (
     find_lesson,
     holds_in,
     list_lessons,
+    nothing_similar,
     show_lesson,
     tell_report,
 )
@@ -183,6 +184,10 @@ def search(
             floor=floor,
             choose=None if client is None else ModelChooser(client),
         )
+        least = memory.library.floor if floor is None else floor
+        nearest = found or memory.experiences.search(
+            state, namespace=namespace, environment=environment, k=1, floor=-1.0
+        )
     tell_cost(client)
     if as_json:
         print_json({"found": [_found_json(one) for one in found], "cost": cost_of(client)})
@@ -195,7 +200,7 @@ def search(
         print(on_one_line(f"      outcome:   {made.outcome}"))
         print(on_one_line(f"      runs:      {', '.join(source.run for source in made.sources[:5])}"))
     if not found:
-        print("no experience is similar enough; --floor says how similar is enough")
+        print(nothing_similar("experience", nearest[0].similarity if nearest else None, least))
 
 
 def _found_json(one: FoundExperience) -> dict[str, object]:

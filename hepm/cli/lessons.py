@@ -54,6 +54,19 @@ def list_lessons(found: Sequence[StoredLesson], limit: int, *, as_json: bool) ->
         print("none")
 
 
+def nothing_similar(what: str, nearest: float | None, floor: float) -> str:
+    """Why a search found nothing: how similar the nearest one is, below the floor; None where there is none at all."""
+    if nearest is None:
+        return f"there is no {what} here to compare with"
+    if nearest >= floor:
+        return f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}"
+    below = f"{nearest - 0.005:.2f}"  # so that what is printed in two digits is not above it
+    return (
+        f"no {what} is similar enough: the nearest one's similarity is {nearest:.2f}, the floor {floor:g}; "
+        f"--floor {below} finds it"
+    )
+
+
 def _line(one: StoredLesson) -> str:
     row = one.row
     label = {

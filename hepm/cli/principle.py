@@ -16,6 +16,7 @@ from hepm.cli.lessons import (
     holds_in,
     lesson_json,
     list_lessons,
+    nothing_similar,
     show_lesson,
     tell_report,
 )
@@ -163,13 +164,15 @@ def search(
     """
     with open_existing(store, namespace) as memory:
         found = memory.principles.search(text, namespace=namespace, environment=environment, k=k, floor=floor)
+        least = memory.library.floor if floor is None else floor
+        nearest = found or memory.principles.search(text, namespace=namespace, environment=environment, k=1, floor=-1.0)
     if as_json:
         print_json({"found": [_json(one) for one in found]})
         return
     for one in found:
         print(on_one_line(f"{one.similarity:.2f}  {_told(one)}"))
     if not found:
-        print("no principle is similar enough; --floor says how similar is enough")
+        print(nothing_similar("principle", nearest[0].similarity if nearest else None, least))
 
 
 @app.command()

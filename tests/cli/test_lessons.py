@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,16 @@ def test_a_search_finds_the_lesson_of_a_like_wish_and_says_when_there_is_none(ta
     first = found(taught, "experience", "search", wish, "--environment", "shop", "--turn", "1", "--horizon", "4")
     assert "cancel" in first["found"][0]["situation"]
     assert found(taught, "experience", "search", wish, "--environment", "elsewhere")["found"] == []
-    assert "no experience" in quick("experience", "search", "zebra", "--store", taught).out
+    told = quick("experience", "search", "zebra", "--store", taught).out
+    said = re.search(
+        r"no experience is similar enough: .* is ([\d.-]+), the floor 0\.4; --floor ([\d.-]+) finds it", told
+    )
+    assert said is not None
+    assert float(said[1]) < 0.4
+    assert found(taught, "experience", "search", "zebra", "--floor", said[2])["found"]
+    assert (
+        "no experience here" in quick("experience", "search", "x", "--environment", "elsewhere", "--store", taught).out
+    )
 
 
 def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None:
