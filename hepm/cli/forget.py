@@ -12,7 +12,7 @@ from hepm.llm.usage import count
 
 
 def forget(
-    trajectory: Annotated[str | None, typer.Option(help="Id of a run.")] = None,
+    trajectory: Annotated[str | None, typer.Option("--trajectory", "--run", help="Id of a run.")] = None,
     task: Annotated[str | None, typer.Option(help="All runs of a task.")] = None,
     user: Annotated[str | None, typer.Option(help="All runs of a user.")] = None,
     environment: Annotated[str | None, typer.Option(help="All runs of an environment.")] = None,

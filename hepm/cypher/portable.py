@@ -99,6 +99,7 @@ class _Query:
         self.columns: tuple[str, ...] | None = None
 
     def write(self, tokens: Sequence[Token]) -> str:
+        """The query in the embedded engine's words; `columns` says afterwards what it returns, None where all."""
         clauses = clauses_of(tokens)
         if not clauses or clauses[-1][0] in {"MATCH", "OPTIONAL MATCH", "UNWIND", "WITH"}:
             raise QueryError("the query returns nothing: end it with RETURN.")
