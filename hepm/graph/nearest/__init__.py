@@ -7,8 +7,8 @@ Two kinds of vectors come here:
 - *Dense* ones, of a sentence model, lie state by state.
 
 All states of a tool are compared, and exactly, while they are few. Of 20,000 and more a sketch is read first, and only
-what may be among the best is compared: see `sketch`. That takes a compiled kernel (numba, of the extra `hepm[fast]`), and
-begins when a program has asked some fifty times: one that asks once need not load it.
+what may be among the best is compared: see `sketch`. That takes a compiled kernel (numba, of the extra `hepm[fast]`),
+and begins when a program has asked some fifty times: one that asks once need not load it.
 
 A graph index (usearch, HNSW) was tried and left out: at 100,000 lexical states it found .98 of the ten nearest in a
 millisecond, took a minute to build and half as much memory again.
