@@ -1,7 +1,9 @@
+import os
 import subprocess
 import sys
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -374,3 +376,24 @@ for searches in (blocks._SEARCHES_BEFORE_SKETCH - 1, 1):
         done = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True)
         assert done.stdout.split("\n")[:2] == ["[7] False", f"[7] {loaded}"], done.stderr
         assert done.stderr == ""
+
+
+def test_a_kernel_that_finds_no_room_for_its_cache_is_gone_without_and_said(tmp_path: Path):
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as on a full disk: what is longer cannot be written
+import logging
+logging.basicConfig(format="%(levelname)s %(message)s")
+from hepm.graph.nearest import block as blocks
+import numpy as np
+blocks._SKETCHED_ROWS = 10
+block = blocks.StateBlock()
+block.extend(np.eye(20, dtype=np.float32), [[i] for i in range(20)], range(20))
+block.make_sketch()
+print([one.state for one in block.best(np.eye(20, dtype=np.float32)[7], most=1)], block._now.sketch)
+"""
+    room = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=room)
+    assert done.stdout == "[7] None\n"
+    assert done.stderr.startswith("WARNING large sets of states are searched without a compiled kernel: ")
+    assert done.stderr.count("\n") == 1

@@ -133,7 +133,7 @@ def has_kernel() -> bool:
         from hepm.graph.nearest import kernel  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError:
         return False
-    except RuntimeError as error:  # numba's: no folder for its cache, for example
+    except (RuntimeError, OSError) as error:  # numba's: no folder for its cache, or no room in it
         _log.warning("large sets of states are searched without a compiled kernel: %s", error)
         return False
     return True
