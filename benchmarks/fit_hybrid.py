@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +54,7 @@ class Sample:
     hits: np.ndarray
     names: list[str]
     families: list[str]
-    plain: dict[str, list[int]]
+    plain: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
 
 def collect(domain: Domain, columns: Sequence[int]) -> Sample:
@@ -92,30 +92,32 @@ def collect(domain: Domain, columns: Sequence[int]) -> Sample:
     )
 
 
-def fit(samples: Sequence[Sample]) -> np.ndarray:
+def fit(samples: Sequence[Sample], beside: Sequence[tuple[float, Sample]] = ()) -> np.ndarray:
+    """Weights of the features. `beside` holds further samples, each with the share that its loss is added with."""
     # Features have scales of their own: the penalty falls on weights of features of unit deviation.
     scale = np.concatenate([sample.rows_MF for sample in samples]).std(0)
-    samples = [replace(sample, rows_MF=sample.rows_MF / scale) for sample in samples]
+    parts = [(1 / len(samples), sample) for sample in samples] + list(beside)  # every domain weighs the same
+    parts = [(share, replace(sample, rows_MF=sample.rows_MF / scale)) for share, sample in parts]
     weights = np.zeros(len(scale))
-    loss, gradient, hessian = objective(samples, weights)
+    loss, gradient, hessian = objective(parts, weights)
     for _ in range(ITERATIONS):
         step = np.linalg.solve(hessian, gradient)
         # Halved until it helps: far from the optimum a full Newton step overshoots.
         for halving in range(30):
-            tried = objective(samples, weights - step / 2**halving)
+            tried = objective(parts, weights - step / 2**halving)
             if tried[0] < loss:
                 weights, (loss, gradient, hessian) = weights - step / 2**halving, tried
                 break
     return weights / scale
 
 
-def objective(samples: Sequence[Sample], weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Penalised loss, gradient and Hessian, every domain weighing the same."""
+def objective(parts: Sequence[tuple[float, Sample]], weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Penalised loss, gradient and Hessian."""
     loss, gradient, hessian = L2 * weights @ weights, 2 * L2 * weights, 2 * L2 * np.eye(len(weights))
-    for sample in samples:
+    for share, sample in parts:
         of_sample = derivatives(sample, weights)
         loss, gradient, hessian = (
-            total + part / len(samples) for total, part in zip((loss, gradient, hessian), of_sample, strict=True)
+            total + share * part for total, part in zip((loss, gradient, hessian), of_sample, strict=True)
         )
     return loss, gradient, hessian
 
