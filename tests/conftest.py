@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.neo4j_server import neo4j_server  # noqa: F401
 
 ROOT = Path(__file__).parent.parent
+
+# A machine that is busy with something else is no failure: examples have no time limit of their own.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -574,7 +574,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
     make_store: Callable[..., Store],  # noqa: F811

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
@@ -198,7 +198,6 @@ def test_secrets_are_taken_out_by_default_and_by_ones_own_hook() -> None:
 # Room
 
 
-@settings(deadline=None)
 @given(texts=st.lists(a_text, min_size=16, max_size=16), budget=st.integers(0, 1_500))
 def test_a_prompt_never_takes_more_than_its_room(texts: list[str], budget: int) -> None:
     told = render(everything(iter(texts).__next__), budget=budget)

@@ -347,7 +347,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
     make_store: Callable[..., Store], steps: Sequence[tuple[str, str, bool]]

@@ -155,7 +155,7 @@ def test_hostile_texts_come_back_unchanged_from_the_embedded_json():
     page.encode("utf-8")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))
 def test_any_text_stays_inside_its_json_string(name: str, text: str):
     graph = nx.DiGraph()

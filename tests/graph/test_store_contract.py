@@ -271,7 +271,7 @@ def shelf_of(drawn: Sequence[tuple[list[str], bool | None, str, str, float | Non
 
 
 @pytest.mark.parametrize("counting", ["all", "shortest"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(drawn=runs, data=st.data())
 def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
     make_store: MakeStore,

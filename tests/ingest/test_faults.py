@@ -81,7 +81,7 @@ def check(path: Path, options: ReadOptions | None = None) -> int:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest.TempPathFactory, name: str, seed: int):
     folder = tmp_path_factory.mktemp("mutated")
     path = write_bfcl(folder) if name == "bfcl" else folder / "run.json"
@@ -92,7 +92,7 @@ def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=st.integers(0, 2**32), indent=st.sampled_from([None, 1]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_damaged_bytes_are_read_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, indent: int | None
 ):
@@ -106,7 +106,7 @@ def test_damaged_bytes_are_read_or_rejected(
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_bytes_are_rejected_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, content: bytes):
     path = tmp_path_factory.mktemp("bytes") / "run.json"
     path.write_bytes(content)
