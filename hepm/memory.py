@@ -112,7 +112,7 @@ class Memory:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         reading: ReadOptions = ReadOptions(),  # frozen
-        options: IngestOptions = IngestOptions(),  # frozen
+        options: IngestOptions | None = None,
         tools: Iterable[Tool] = (),
         vectors: bool = True,
         on_batch: Progress | None = None,
@@ -122,12 +122,15 @@ class Memory:
         Args:
             source: Files, folders, globs, archives or "-" for standard input; or trajectories.
             namespace: The partition they go into.
+            options: How they are prepared; None for the defaults.
             tools: Descriptions and parameters that the records lack.
             vectors: False stores state summaries without vectors, for `reembed` to catch up.
             on_batch: Called with the report so far after each batch.
         """
         if not namespace:
             raise InputError("a namespace needs a name")
+        # Made here, not once for all calls: its redactor remembers texts of users.
+        options = IngestOptions() if options is None else options
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:

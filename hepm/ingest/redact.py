@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
@@ -97,13 +98,33 @@ _RARE_FIRST: Final = "_jxqz-:kwvbypgfmcudlhrsinotae/ "
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
+_REMEMBERED_KEYS: Final = 10_000
+
+
+class _Looked:
+    """What was found in texts, and what names of arguments say of their values.
+
+    It only grows, so a thread that has put a text in finds it there; to forget is to take a new one.
+    """
+
+    __slots__ = ("characters", "clean", "cleaned", "keys")
+
+    def __init__(self) -> None:
+        self.clean: set[str] = set()
+        self.cleaned: dict[str, str] = {}
+        self.keys: dict[str, str | None] = {}
+        self.characters = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.characters > _REMEMBERED or len(self.keys) > _REMEMBERED_KEYS
 
 
 class Redactor:
-    """Takes secrets out of the texts of a trajectory; names of tools and of arguments stay.
+    """Takes secrets out of the texts of a trajectory; names of tools and of arguments stay. Threads may share it.
 
     The texts of runs repeat: what one environment says, it says to every agent. So what was found in a text is
-    remembered for a while, and most texts are only looked up. Not safe to share between threads.
+    remembered for as long as the Redactor is kept, and most texts are only looked up.
 
     Args:
         rules: `Rule`s, or pairs of a kind and a regular expression. They replace the default ones: give
@@ -118,10 +139,7 @@ class Redactor:
         self._always = any(not rule.literals for rule in self._rules)
         self._any_literal = _any_of(literal for rule in self._rules for literal in rule.literals)
         self._hook = hook
-        self._secret_keys: dict[str, str | None] = {}
-        self._clean: set[str] = set()
-        self._cleaned: dict[str, str] = {}
-        self._remembered = 0
+        self._looked = _Looked()
 
     @property
     def has_hook(self) -> bool:
@@ -130,15 +148,15 @@ class Redactor:
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory without secrets; itself where there were none."""
-        texts, found = self._texts(trajectory)
-        if self._remembered > _REMEMBERED:
-            self._clean.clear()
-            self._cleaned.clear()
-            self._remembered = 0
-        new = [text for text in texts if text not in self._clean]
-        if new and self._look_at(new):
+        looked = self._looked
+        if looked.is_full:
+            # Not emptied: another thread may be between looking at a run's texts and writing them again.
+            looked = self._looked = _Looked()
+        texts, found = self._texts(trajectory, looked)
+        new = [text for text in texts if text not in looked.clean]
+        if new and self._look_at(new, looked):
             found = True
-        return self._rebuilt(trajectory) if found else trajectory
+        return self._rebuilt(trajectory, looked) if found else trajectory
 
     def text(self, text: str) -> str:
         """One text without secrets."""
@@ -146,26 +164,27 @@ class Redactor:
             text = rule.pattern.sub(lambda match, kind=rule.kind: _replaced(match, kind), text)
         return text if self._hook is None else self._hook(text)
 
-    def _look_at(self, texts: list[str]) -> bool:
+    def _look_at(self, texts: list[str], looked: _Looked) -> bool:
         """Remember which of these texts hold secrets, and what they are without; True where one does."""
-        new = [text for text in texts if text not in self._cleaned]
-        self._remembered += sum(map(len, new))
+        new = [text for text in texts if text not in looked.cleaned]
+        looked.characters += sum(map(len, new))
         # One look at all of them is enough for nearly every run.
         if self._hook is None and not self._suspected("\n".join(new)):
-            self._clean.update(new)
+            looked.clean.update(new)
             return len(new) < len(texts)
         for text in new:
             cleaned = self.text(text)
             if cleaned == text:
-                self._clean.add(text)
+                looked.clean.add(text)
             else:
-                self._cleaned[text] = cleaned
-        return any(text in self._cleaned for text in texts)
+                looked.cleaned[text] = cleaned
+        return any(text in looked.cleaned for text in texts)
 
-    def _texts(self, trajectory: Trajectory) -> tuple[list[str], bool]:
+    def _texts(self, trajectory: Trajectory, looked: _Looked) -> tuple[list[str], bool]:
         """Every text of the run, and whether some argument is secret by its name."""
         texts: list[str] = list(trajectory.tags.values())
-        known = self._secret_keys
+        known = looked.keys
+        kind_of_key = partial(self._kind_of_key, known=known)
         secret = False
         for turn in trajectory.turns:
             texts.append(turn.text)
@@ -176,18 +195,16 @@ class Redactor:
                     if type(value) is str:
                         texts.append(value)
                     elif type(value) is dict or type(value) is list:
-                        secret = _collect(value, texts, self._kind_of_key) or secret
-                    if known[key] if key in known else self._kind_of_key(key):
+                        secret = _collect(value, texts, kind_of_key) or secret
+                    if known[key] if key in known else self._kind_of_key(key, known):
                         secret = True
         return texts, secret
 
-    def _kind_of_key(self, key: str) -> str | None:
+    def _kind_of_key(self, key: str, known: dict[str, str | None]) -> str | None:
         """What a value is by its key's name; None where it is no secret. Remembered, since keys are few."""
-        if key not in self._secret_keys:
-            if len(self._secret_keys) > 10_000:
-                self._secret_keys.clear()
-            self._secret_keys[key] = _kind_of_key(key) if self._rules else None
-        return self._secret_keys[key]
+        if key not in known:
+            known[key] = _kind_of_key(key) if self._rules else None
+        return known[key]
 
     def _suspected(self, text: str) -> list[Rule]:
         """The rules that may find something in a text."""
@@ -200,12 +217,16 @@ class Redactor:
             if not rule.literals or any(literal.encode() in searched for literal in rule.literals)
         ]
 
-    def _rebuilt(self, trajectory: Trajectory) -> Trajectory:
+    def _rebuilt(self, trajectory: Trajectory, looked: _Looked) -> Trajectory:
         t = trajectory
-        cleaned = self._cleaned
+        cleaned = looked.cleaned
         turns = tuple(
             [
-                Turn(turn.role, cleaned.get(turn.text, turn.text), tuple([self._call(call) for call in turn.calls]))
+                Turn(
+                    turn.role,
+                    cleaned.get(turn.text, turn.text),
+                    tuple([self._call(call, looked) for call in turn.calls]),
+                )
                 for turn in t.turns
             ]
         )
@@ -214,24 +235,24 @@ class Redactor:
             t.id, turns, t.outcome, t.environment, t.task, t.model, t.user, t.ended_at, tags, t.source, t.tools
         )
 
-    def _call(self, call: ToolCall) -> ToolCall:
-        result = None if call.result is None else self._cleaned.get(call.result, call.result)
-        return ToolCall(call.name, self._value(call.arguments), result, call.error, call.latency_s)
+    def _call(self, call: ToolCall, looked: _Looked) -> ToolCall:
+        result = None if call.result is None else looked.cleaned.get(call.result, call.result)
+        return ToolCall(call.name, self._value(call.arguments, looked), result, call.error, call.latency_s)
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, looked: _Looked) -> Any:
         if isinstance(value, str):
-            return self._cleaned.get(value, value)
+            return looked.cleaned.get(value, value)
         if isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
-            return {key: self._member(key, member) for key, member in members.items()}
+            return {key: self._member(key, member, looked) for key, member in members.items()}
         if isinstance(value, list | tuple):
-            return [self._value(element) for element in cast("Sequence[Any]", value)]
+            return [self._value(element, looked) for element in cast("Sequence[Any]", value)]
         return value
 
-    def _member(self, key: str, value: Any) -> Any:
-        kind = self._kind_of_key(key)
+    def _member(self, key: str, value: Any, looked: _Looked) -> Any:
+        kind = self._kind_of_key(key, looked.keys)
         if kind is None or value is None or value == "" or isinstance(value, bool):
-            return self._value(value)
+            return self._value(value, looked)
         return f"[redacted:{kind}]"
 
 

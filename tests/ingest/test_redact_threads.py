@@ -1,0 +1,51 @@
+"""A redactor that several threads share, and what is left of its texts afterwards."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hepm import Memory, Trajectory, Turn
+from hepm.ingest import Redactor
+from hepm.ingest.prepare import IngestOptions
+from tests.runs import trajectory
+
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwx0123456789"
+MORE_THAN_IS_REMEMBERED = 17_000_000
+
+
+def test_a_secret_is_taken_out_though_another_thread_fills_the_memory_between_look_and_rewrite() -> None:
+    def while_it_is_looked_at(text: str) -> str:
+        if text == "meanwhile":
+            crowd = threading.Thread(target=lambda: [redactor(run) for run in others])
+            crowd.start()
+            crowd.join()
+        return text
+
+    others = [trajectory("long", goal="x" * MORE_THAN_IS_REMEMBERED), trajectory("next", goal="y")]
+    redactor = Redactor(hook=while_it_is_looked_at)
+    run = Trajectory("r", (Turn("user", f"my key is {SECRET}"), Turn("user", "meanwhile")))
+    assert SECRET not in redactor(run).turns[0].text
+
+
+def test_threads_that_share_options_store_no_secret(tmp_path: Path) -> None:
+    options = IngestOptions(Redactor(hook=str))
+
+    def ingest(number: int) -> str:
+        runs = (trajectory(f"{number}-{i}", f"tool{i}", goal=f"{number} {i}: {SECRET}{i % 7}") for i in range(200))
+        with Memory.open(tmp_path / f"{number}.hepm") as memory:
+            memory.ingest(runs, options=options, vectors=False)
+            return "".join(memory.export())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(SECRET not in told for told in pool.map(ingest, range(4)))
+
+
+def test_no_text_of_a_user_is_kept_in_memory_once_its_run_is_stored(tmp_path: Path) -> None:
+    said = "what one user said " + "and said " * 5
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([trajectory("r", "look", goal=said)], vectors=False)
+        holders = [one for one in gc.get_objects() if isinstance(one, set) and said in one]
+    assert holders == []
