@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from hepm.errors import HepmError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
 from hepm.graph.lessons.mirror import LessonMirror
@@ -59,15 +61,40 @@ class NextTool(NamedTuple):
 Rows: TypeAlias = list[tuple[ToolName, ToolName, int, int, int, int]]
 
 
+@dataclass(slots=True)
+class _States:
+    """States after one tool, and the newest id among them."""
+
+    block: StateBlock = field(default_factory=StateBlock)
+    newest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What readers take in one step, and a follower replaces in one.
+
+    Readers keep here what they read or work out themselves. One that began before a change writes into the snapshot
+    that it read from, and so nothing old gets into the next.
+
+    Attributes:
+        rows: Edges by source.
+        successors: What was weighed, by tool and c.
+        states: By source; they grow in place, which readers of a block may rely on (see `StateBlock`).
+    """
+
+    rows: dict[ToolName, Rows]
+    states: dict[ToolName, _States] = field(default_factory=dict[ToolName, _States])
+    successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
+        default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
+    )
+
+
 class NamespaceMirror:
     """One namespace's graph. Whatever is asked for the first time is read or worked out then, and kept."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self.name = namespace
-        self._rows: dict[ToolName, Rows] = {}
-        self._successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = {}
-        self._blocks: dict[ToolName, tuple[StateBlock, int]] = {}
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         """Tool names by the numbers that state blocks use."""
@@ -76,76 +103,95 @@ class NamespaceMirror:
         self._reader: CallReader | None = None
         self._calls: Calls | None = None
         self._derived: dict[Callable[[Calls], object], object] = {}
-        self._load_rows(store.edges(namespace=namespace))
+        self._now = self._read()
 
-    def load(self) -> None:
-        """Read everything now, in bulk: afterwards nothing more is asked of the store until it changes."""
+    def _read(self) -> _Snapshot:
+        """The graph as it is; of a remote store its states too, in bulk, so that nothing more is asked of it."""
+        rows = _by_source(self._store.edges(namespace=self.name))
+        if not self._store.remote:
+            return _Snapshot(rows)
+        # Runs before states: a state that comes between is of a run that is read later.
+        runs = self._store.runs_after(0, namespace=self.name)
         states = self._store.states_newer_than(0, namespace=self.name)
-        rows_of: dict[ToolName, list[int]] = {tool: [] for tool in self._rows}
+        rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
         for row, state in enumerate(states.rows):
             if state.success:
                 for tool in state.sources:
                     rows_of.setdefault(tool, []).append(row)
-        for tool, rows in rows_of.items():
-            part = StateBatch([states.rows[row] for row in rows], states.vectors_ND[rows])
-            self._blocks[tool] = self._extended(StateBlock(), 0, part)
+        after = {
+            tool: self._extended(_States(), StateBatch([states.rows[row] for row in of], states.vectors_ND[of]))
+            for tool, of in rows_of.items()
+        }
         with self._reading:
             self._reader = CallReader(self.tool_id, self.tool_names)
-            self._reader.read(self._store.runs_after(0, namespace=self.name), states)
-            self._calls = self._reader.snapshot(states.vectors_ND.shape[1])
+            self._reader.read(runs, states)
+            self._take_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
+        return _Snapshot(rows, after)
 
     def __contains__(self, tool: ToolName) -> bool:
-        return tool in self._rows
+        return tool in self._now.rows
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
-        return sorted(self._rows)
+        return sorted(self._now.rows)
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
 
         `c` weighs efficiency against frequency: w' = N + c * sum(1/n) (H-EPM 4.2), normalised over the successors.
+
+        Raises:
+            InputError: `c` is negative or no number.
         """
-        found = self._successors.get((tool, c))
+        now = self._now
+        found = now.successors.get((tool, c))
         if found is None:
-            found = self._successors[tool, c] = _weigh(self._rows.get(tool, ()), c)
+            found = now.successors[tool, c] = _weigh(now.rows.get(tool, ()), c)
         return found
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        for row in self._rows.get(source, ()):
+        for row in self._now.rows.get(source, ()):
             if row[1] == target:
                 return EdgeRow(*row)
         return None
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
-        found = self._blocks.get(tool)
+        now = self._now
+        found = now.states.get(tool)
         if found is None:
             if self._store.remote:
                 return StateBlock()  # all that there are were read in bulk
-            found = self._blocks[tool] = self._extend_block(tool, StateBlock(), 0)
-        return found[0]
+            found = now.states[tool] = self._extended(_States(), self._states_after(tool, 0))
+        return found.block
 
     def derived(self, make: Callable[[Calls], T]) -> T:
         """What `make` works out of all calls; kept, and made again when the mirror follows a change, not when asked."""
         found = self._derived.get(make)
         if found is None:
             with self._reading:
+                if self._calls is None:
+                    self._calls = self._newest_calls()
                 if make not in self._derived:
-                    self._derived[make] = make(self._snapshot())
+                    self._derived[make] = make(self._calls)
                 found = self._derived[make]
         return found  # type: ignore[return-value]
 
-    def _snapshot(self, *, afresh: bool = False) -> Calls:
-        if self._calls is not None and not afresh:
-            return self._calls
+    def _newest_calls(self) -> Calls:
+        """Those read so far and what came since."""
         if self._reader is None:
             self._reader = CallReader(self.tool_id, self.tool_names)
+        # Runs before states, as in `_read`.
+        runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
         states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
-        self._reader.read(self._store.runs_after(self._reader.newest_run, namespace=self.name), states)
-        self._calls = self._reader.snapshot(self._store.header.dimensions)
-        return self._calls
+        self._reader.read(runs, states)
+        return self._reader.snapshot(self._store.header.dimensions)
+
+    def _take_calls(self, calls: Calls) -> None:
+        self._calls = calls
+        for make in list(self._derived):
+            self._derived[make] = make(calls)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number that state blocks know a tool by; given out when first asked for."""
@@ -160,7 +206,7 @@ class NamespaceMirror:
     def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
         """Runs and summaries behind the edges from `sources` to `target`, read from the store.
 
-        None while the store does not answer.
+        Empty while the store does not answer.
         """
         found = self._evidence([(source, target) for source in sources])
         runs = dict.fromkeys(run for one in found for run in one.runs)
@@ -192,10 +238,11 @@ class NamespaceMirror:
             if not tool.calls:
                 continue  # described and never called
             graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
-        if START in self._rows:
+        now = self._now
+        if START in now.rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
-        for source, rows in sorted(self._rows.items()):
-            weights = {following.tool: following for following in self.successors(source, c=c)}
+        for source, rows in sorted(now.rows.items()):
+            weights = {following.tool: following for following in _weigh(rows, c)}
             for _, target, support, inverse_steps, failures, unlabelled in rows:
                 following = weights.get(target) or NextTool(target, 0.0, support, failures)
                 graph.add_edge(
@@ -215,29 +262,26 @@ class NamespaceMirror:
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Read again what later revisions touched."""
-        self._follow_calls(rewritten=any(change.rewritten for change in changes))
-        if any(change.sources is None for change in changes):
-            self._rows, self._successors, self._blocks = {}, {}, {}
-            self._load_rows(self._store.edges(namespace=self.name))
-            if self._store.remote:
-                self.load()
-            return
+        """Read again what later revisions touched; to follow a change twice does no harm."""
+        everything = any(change.sources is None for change in changes)
+        if not (everything and self._store.remote):
+            self._follow_calls(rewritten=any(change.rewritten for change in changes))
+        self._now = self._read() if everything else self._followed(changes)
+
+    def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
-        fresh: dict[ToolName, Rows] = {tool: [] for tool in touched}
-        for row in self._store.edges(namespace=self.name, sources=sorted(touched)):
-            fresh[row[0]].append(row)  # type: ignore[index, arg-type]
-        for tool, rows in fresh.items():
-            if rows:
-                self._rows[tool] = rows
-            else:
-                self._rows.pop(tool, None)
-        for key in [key for key in self._successors if key[0] in touched]:
-            self._successors.pop(key, None)
-        for tool in touched if self._store.remote else touched & self._blocks.keys():
-            block, newest = (StateBlock(), 0) if tool in rewritten else self._blocks.get(tool, (StateBlock(), 0))
-            self._blocks[tool] = self._extend_block(tool, block, newest)
+        fresh = _by_source(self._store.edges(namespace=self.name, sources=sorted(touched)))
+        # Copied in one step each, since readers add to them meanwhile.
+        before = self._now
+        rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        for tool in touched:
+            rows.pop(tool, None)
+        for tool in touched if self._store.remote else touched & after.keys():
+            states = _States() if tool in rewritten else after.get(tool, _States())
+            after[tool] = self._extended(states, self._states_after(tool, states.newest))
+        kept = {key: found for key, found in successors.items() if key[0] not in touched}
+        return _Snapshot(rows | fresh, after, kept)
 
     def _follow_calls(self, *, rewritten: bool) -> None:
         with self._reading:
@@ -245,30 +289,31 @@ class NamespaceMirror:
                 return
             if rewritten:
                 self._reader = None
-            calls = self._snapshot(afresh=True)
-            for make in list(self._derived):
-                self._derived[make] = make(calls)
+            self._take_calls(self._newest_calls())
 
-    def _extend_block(self, tool: ToolName, block: StateBlock, newest: int) -> tuple[StateBlock, int]:
-        return self._extended(block, newest, self._store.states_after(tool, namespace=self.name, newer_than=newest))
+    def _states_after(self, tool: ToolName, newest: int) -> StateBatch:
+        return self._store.states_after(tool, namespace=self.name, newer_than=newest)
 
-    def _extended(self, block: StateBlock, newest: int, batch: StateBatch) -> tuple[StateBlock, int]:
-        if not batch.rows:
-            return block, newest
-        targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
-        ids = [row.id for row in batch.rows]
-        block.extend(batch.vectors_ND, targets, ids)
-        return block, ids[-1]
+    def _extended(self, states: _States, batch: StateBatch) -> _States:
+        if batch.rows:
+            targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
+            ids = [row.id for row in batch.rows]
+            states.block.extend(batch.vectors_ND, targets, ids)
+            states.newest = ids[-1]
+        return states
 
-    def _load_rows(self, rows: Sequence[tuple[object, ...]]) -> None:
-        # The rows come by source: one dict look-up a tool, not one an edge.
-        current: object = None
-        of_source: Rows = []
-        for row in rows:
-            if row[0] != current:
-                current, of_source = row[0], []
-                self._rows[current] = of_source  # type: ignore[index]
-            of_source.append(row)  # type: ignore[arg-type]
+
+def _by_source(edges: Sequence[tuple[object, ...]]) -> dict[ToolName, Rows]:
+    # They come by source: one look-up a tool, not one an edge.
+    rows: dict[ToolName, Rows] = {}
+    current: object = None
+    of_source: Rows = []
+    for row in edges:
+        if row[0] != current:
+            current = row[0]
+            of_source = rows[current] = []  # type: ignore[index]
+        of_source.append(row)  # type: ignore[arg-type]
+    return rows
 
 
 class Mirror:
@@ -294,6 +339,9 @@ class Mirror:
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
+        self._polling = threading.Lock()
+        self._closed = False
+        self._told: str | None = None
         self._follower: ThreadPoolExecutor | None = None
         self._following: Future[None] | None = None
 
@@ -306,10 +354,7 @@ class Mirror:
             with self._lock:
                 found = self._namespaces.get(name)
                 if found is None:
-                    found = NamespaceMirror(self._store, name)
-                    if self._store.remote:
-                        found.load()
-                    self._namespaces[name] = found
+                    found = self._namespaces[name] = NamespaceMirror(self._store, name)
         return found
 
     def lessons(self, name: str) -> LessonMirror:
@@ -342,7 +387,8 @@ class Mirror:
                     mirror.follow(mine)
             for lessons in self._lessons.values():
                 lessons.follow(header)
-            self._revision = max(revision, changes[-1].revision if changes else 0)
+            # Not that of the last change, which may be later than the header that lessons were compared with.
+            self._revision = revision
 
     def catch_up(self) -> None:
         """The same, as far as the store answers: where it does not, suggestions go on from what was read before."""
@@ -358,14 +404,25 @@ class Mirror:
 
     def _poll(self) -> None:
         self._next_poll = time.monotonic() + self._poll_s
-        if self._follower is None:
-            with self._lock:
-                self._follower = self._follower or ThreadPoolExecutor(1, thread_name_prefix="hepm-mirror")
-        if self._following is None or self._following.done():
+        with self._polling:
+            if self._closed or not (self._following is None or self._following.done()):
+                return
+            self._follower = self._follower or ThreadPoolExecutor(1, thread_name_prefix="hepm-mirror")
             self._following = self._follower.submit(self._follow)
 
     def _follow(self) -> None:
-        self.catch_up()
+        try:
+            self.catch_up()
+        except Exception as error:  # nobody waits for this thread: what it does not tell is lost
+            if str(error) != self._told:
+                self._told = str(error)
+                _log.warning(
+                    "the store cannot be followed, and suggestions go on from what was read before: %s",
+                    error,
+                    exc_info=not isinstance(error, HepmError),
+                )
+            return
+        self._told = None
         if self.lost_since is None and self._on_contact is not None:
             try:
                 self._on_contact()
@@ -374,11 +431,15 @@ class Mirror:
 
     def close(self) -> None:
         """Stop following."""
+        with self._polling:
+            self._closed = True
         if self._follower is not None:
             self._follower.shutdown(wait=True)
 
 
 def _weigh(rows: Sequence[tuple[ToolName, ToolName, int, int, int, int]], c: float) -> tuple[NextTool, ...]:
+    if not 0 <= c < inf:
+        raise InputError(f"c is {c:g}: it must be 0, which leaves efficiency out, or more.")
     raw = [(row[2] + c * row[3] / INVERSE_STEPS_UNIT, row) for row in rows if row[2]]
     total = sum(weight for weight, _ in raw)
     found = [NextTool(row[1], weight / total, row[2], row[4]) for weight, row in raw]
