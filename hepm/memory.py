@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hepm.embed import CachedEmbedder, Embedder, open_embedder
-from hepm.errors import EmbedderMismatchError, InputError, StoreUnavailableError
+from hepm.embed import Embedder
+from hepm.embed.agreed import AgreedEmbedder
+from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror, NamespaceMirror
@@ -52,17 +53,15 @@ class Memory:
     def __init__(
         self,
         store: Store,
-        embedder: str | Embedder = DEFAULT_EMBEDDER,
+        embedder: str | Embedder | None = None,
         *,
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
         outbox: str | PathLike[str] | None = None,
     ) -> None:
-        self._endpoint = endpoint
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._store = store
-        self._embedder_named = embedder
-        self._embedder_opened: Embedder | None = None
+        self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
         self._policies: dict[tuple[str, float], Policy] = {}
 
@@ -98,8 +97,7 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            agreed = _agree_on_embedder(store, embedder)
-            return cls(store, agreed, poll_s=poll_s, endpoint=endpoint, outbox=outbox)
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox)
         except BaseException:
             store.close()
             raise
@@ -417,11 +415,9 @@ class Memory:
 
         Interrupted, it goes on where it stopped when it is called again. Returns how many vectors were written.
         """
-        if embedder is not None:
-            self._embedder_named, self._embedder_opened = embedder, None
         try:
-            self._store.set_embedder(self.embedder.name, self.embedder.dimensions)
-            return reembed(self._store, self.embedder, on_progress=on_progress)
+            mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
+            return reembed(self._store, mine, on_progress=on_progress)
         finally:
             self._mirror.catch_up()
 
@@ -432,38 +428,20 @@ class Memory:
     @property
     def embedder(self) -> Embedder:
         """What states are embedded by."""
-        # Opened when first needed: weights alone need no model.
-        if self._embedder_opened is None:
-            named = self._embedder_named
-            if isinstance(named, str):
-                base_url, key = self._endpoint
-                named = open_embedder(named, base_url=base_url, api_key=key)
-            self._embedder_opened = CachedEmbedder(named)
-        return self._embedder_opened
+        return self._embedder.now
 
     def _current_embedder(self) -> Embedder:
         """The embedder of the stored vectors, also after another process has embedded them anew."""
-        stored = self._mirror.embedder
-        if stored and stored != self.embedder.name:
-            if not isinstance(self._embedder_named, str):
-                raise EmbedderMismatchError(_mismatch(stored, self.embedder.name))
-            self._embedder_named, self._embedder_opened = stored, None
-        return self.embedder
+        return self._embedder.following(self._mirror.embedder)
 
     def _agreed_embedder(self) -> Embedder:
         """The embedder, once the store holds no other one's vectors; a new store takes its name."""
-        mine = self.embedder
         try:
-            stored = self._store.header.embedder
+            return self._embedder.agreed()
         except StoreUnavailableError:
             if self._outbox is None:
                 raise
-            return mine  # asked again when the runs are delivered
-        if not stored:
-            self._store.set_embedder(mine.name, mine.dimensions)
-        elif stored != mine.name:
-            raise EmbedderMismatchError(_mismatch(stored, mine.name))
-        return mine
+            return self._embedder.now  # asked again when the runs are delivered
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
@@ -479,20 +457,3 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _agree_on_embedder(store: Store, wanted: str | Embedder | None) -> str | Embedder:
-    stored = store.header.embedder
-    if wanted is None:
-        return stored or DEFAULT_EMBEDDER
-    name = open_embedder(wanted).name if isinstance(wanted, str) else wanted.name
-    if stored and name != stored:
-        raise EmbedderMismatchError(_mismatch(stored, name))
-    return wanted
-
-
-def _mismatch(stored: str, asked: str) -> str:
-    return (
-        f"the store holds vectors of {stored!r}, and {asked!r} was asked for: the two cannot be compared. "
-        f"Run `hepm reembed --embedder {asked}`, or open the store without naming an embedder."
-    )

@@ -1,0 +1,59 @@
+"""The embedder that a memory and its store agree on, whoever changes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.embed import HashingEmbedder
+from hepm.errors import InputError
+from tests.loopback import Loopback, loopback  # noqa: F401
+from tests.runs import trajectory
+
+RUNS = [trajectory(f"r{i}", "look", "buy", goal=goal) for i, goal in enumerate(["shoes", "a lamp", "a chair"])]
+LATER = trajectory("later", "look", "leave", goal="a table")
+
+
+def test_a_memory_is_opened_with_an_endpoints_embedder_by_the_address_and_key_that_are_given(
+    tmp_path: Path,
+    loopback: Loopback,  # noqa: F811
+) -> None:
+    for _ in range(2):
+        with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, "sk-mine")) as memory:
+            memory.ingest(RUNS)
+            assert (memory.header.embedder, memory.header.dimensions) == ("openai/small", 8)
+    assert loopback.keys == {"sk-mine"}
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "folder/of-another-0123456789ab"])
+def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path: Path, name: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(RUNS)
+        with pytest.raises(InputError):
+            memory.reembed(name)
+        assert memory.header.embedder == "hepm/hash-512"
+        assert memory.suggest("look", state="shoes", policy="episodic")[0].tool == "buy"
+        assert memory.ingest([LATER]).stored == 1
+        assert memory.examine() == []
+
+
+def test_an_endpoint_that_does_not_answer_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
+    with Memory.open(tmp_path, endpoint=("http://127.0.0.1:9/v1", None)) as memory:
+        memory.ingest(RUNS)
+        with pytest.raises(InputError, match="gave no vectors"):
+            memory.reembed("openai/small")
+        assert memory.examine() == []
+
+
+def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as other:
+        memory.ingest(RUNS)
+        other.reembed(HashingEmbedder(64))
+        memory.refresh()
+        memory.suggest("look", state="shoes")
+        memory.ingest([LATER], vectors=False)
+        assert memory.reembed() > 0
+        assert memory.header.dimensions == 64
+        assert memory.examine() == []
