@@ -159,8 +159,11 @@ class Memory:
     ) -> list[str]:
         """Remove runs that match every given part, and all they added; ids of the removed."""
         selection = Selection(trajectory, environment, task, user)
+        embedder = self._agreed_embedder()
         try:
-            return self._store.forget(selection, namespace=namespace, replay=replay_with(self.embedder))
+            return self._store.forget(
+                selection, namespace=namespace, replay=replay_with(embedder), embedder=embedder.name
+            )
         finally:
             self._mirror.catch_up()
 
@@ -380,9 +383,8 @@ class Memory:
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
         """Compare the store with its own records and with the mirror; [] when all is well."""
-        return examine(
-            self._store, self._mirror.namespace(namespace), namespace=namespace, replay=replay_with(self.embedder)
-        )
+        mirror = self._mirror.namespace(namespace)
+        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None))
 
     def copy_to(
         self,
@@ -403,8 +405,9 @@ class Memory:
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Make every count, state and vector again from the stored runs, in one transaction."""
+        embedder = self._agreed_embedder()
         try:
-            self._store.rebuild(namespace=namespace, replay=replay_with(self._agreed_embedder()))
+            self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
         finally:
             self._mirror.catch_up()
 

@@ -231,17 +231,27 @@ class Store(Protocol):
         """Set descriptions and parameters, replacing what runs told of these tools."""
         ...
 
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
         """Remove runs and all they added and taught; every count goes back exactly. Ids of the removed, sorted.
 
         A user who is selected alone loses their notes too.
 
         A run whose record cannot be read any more is removed too; its counts go with the next `rebuild`.
+        `embedder` names what the vectors of `replay` come from.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
         """
         ...
 
-    def rebuild(self, *, namespace: str, replay: Replay) -> None:
-        """Make everything but the records again from the records, in one transaction."""
+    def rebuild(self, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
+        """Make everything but the records again from the records, in one transaction.
+
+        `embedder` names what the vectors of `replay` come from.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
+        """
         ...
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:

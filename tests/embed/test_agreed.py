@@ -8,7 +8,7 @@ import pytest
 
 from hepm import Memory
 from hepm.embed import HashingEmbedder
-from hepm.errors import InputError
+from hepm.errors import EmbedderMismatchError, InputError
 from tests.loopback import Loopback, loopback  # noqa: F401
 from tests.runs import trajectory
 
@@ -57,3 +57,32 @@ def test_what_lacks_a_vector_gets_one_and_the_vectors_of_another_process_stay(tm
         assert memory.reembed() > 0
         assert memory.header.dimensions == 64
         assert memory.examine() == []
+
+
+def test_forgetting_writes_no_vectors_of_the_embedder_that_another_process_has_replaced(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as other:
+        memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")])
+        other.reembed("hash-64")
+        with pytest.raises(EmbedderMismatchError, match="'hepm/hash-64'"):
+            memory.forget(trajectory="r1")
+        memory.refresh()
+        memory.suggest("look", state="shoes")
+        assert memory.forget(trajectory="r1") == ["r1"]
+        assert memory.examine() == []
+
+
+def test_runs_that_were_stored_without_vectors_can_be_forgotten_before_any_embedder_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest([*RUNS, trajectory("like r1", "look", "buy", goal="a lamp")], vectors=False)
+        memory.forget(trajectory="r1")
+        assert memory.search("a lamp")
+        assert {finding.repair for finding in memory.examine()} <= {"reembed"}
+
+
+def test_examining_a_memory_asks_no_endpoint_for_vectors(tmp_path: Path, loopback: Loopback) -> None:  # noqa: F811
+    with Memory.open(tmp_path, embedder="openai/small", endpoint=(loopback.url, None)) as memory:
+        memory.ingest(RUNS)
+    asked = len(loopback.requests)
+    with Memory.open(tmp_path, endpoint=(loopback.url, None)) as memory:
+        assert memory.examine() == []
+    assert len(loopback.requests) == asked

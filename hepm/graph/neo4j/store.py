@@ -161,7 +161,7 @@ class Neo4jStore:
             if embedder is not None and embedder != stored:
                 raise EmbedderMismatchError(
                     f"{self._where} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing of this batch was stored; open the memory again."
+                    "Nothing was changed; open the memory again."
                 )
             return work(write)
 
@@ -202,15 +202,17 @@ class Neo4jStore:
 
         self._write(namespace, work)
 
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
         """Remove runs and all they added."""
         return self._write(
-            namespace, lambda write: forget_runs(write, selection, counting=write.books.counting, replay=replay)
+            namespace,
+            lambda write: forget_runs(write, selection, counting=write.books.counting, replay=replay),
+            embedder=embedder,
         )
 
-    def rebuild(self, *, namespace: str, replay: Replay) -> None:
+    def rebuild(self, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
         """Make everything but the records again from the records."""
-        self._write(namespace, lambda write: rebuild(write, replay=replay))
+        self._write(namespace, lambda write: rebuild(write, replay=replay), embedder=embedder)
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
         """Attach vectors to states."""

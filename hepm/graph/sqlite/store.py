@@ -107,7 +107,7 @@ class SQLiteStore:
             if embedder is not None and embedder != stored:
                 raise EmbedderMismatchError(
                     f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing of this batch was stored; open the memory again."
+                    "Nothing was changed; open the memory again."
                 )
             yield self._transaction(db, namespace)
 
@@ -154,14 +154,14 @@ class SQLiteStore:
                 write.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
             write.note_change()
 
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay) -> list[str]:
+    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
         """Remove runs and all they added."""
-        with self._begin(namespace) as write:
+        with self._begin(namespace, embedder=embedder) as write:
             return forget_runs(write, selection, counting=self.header.counting, replay=replay)
 
-    def rebuild(self, *, namespace: str, replay: Replay) -> None:
+    def rebuild(self, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
         """Make everything but the records again from the records."""
-        with self._begin(namespace) as write:
+        with self._begin(namespace, embedder=embedder) as write:
             rebuild(write, replay=replay)
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
