@@ -15,6 +15,11 @@ _BATCH = 1000
 class TextEmbedder(Protocol):
     """What is needed of an embedder here."""
 
+    @property
+    def name(self) -> str:
+        """Says which vectors these are."""
+        ...
+
     def embed(self, texts: Sequence[str], /) -> FloatArray:
         """Vectors of shape (N, dimensions)."""
         ...
@@ -24,6 +29,9 @@ def reembed(store: Store, embedder: TextEmbedder, *, on_progress: Callable[[int,
     """Give a vector to every state, run and lesson without one, in all namespaces; how many were written.
 
     Every batch is a transaction of its own: interrupted, it goes on where it stopped.
+
+    Raises:
+        EmbedderMismatchError: another process has named another embedder since; its vectors stay.
     """
     waiting: list[tuple[str, Callable[..., None], int | str, str]] = []
     for name in store.namespaces():
@@ -38,7 +46,8 @@ def reembed(store: Store, embedder: TextEmbedder, *, on_progress: Callable[[int,
     for (name, put), group in groupby(waiting, key=itemgetter(0, 1)):
         while batch := list(islice(group, _BATCH)):
             vectors = embedder.embed([text for *_, text in batch])
-            put({number: vector for (*_, number, _), vector in zip(batch, vectors, strict=True)}, namespace=name)
+            found = {number: vector for (*_, number, _), vector in zip(batch, vectors, strict=True)}
+            put(found, namespace=name, embedder=embedder.name)
             done += len(batch)
             if on_progress is not None:
                 on_progress(done, len(waiting))

@@ -223,7 +223,7 @@ class Store(Protocol):
         `embedder` names what they come from.
 
         Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now.
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
         """
         ...
 
@@ -296,16 +296,26 @@ class Store(Protocol):
         """All states that kept their text, by id; lazy."""
         ...
 
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
-        """Attach vectors to states by id, replacing earlier ones; ids that are gone are passed over."""
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
+        """Attach vectors of `embedder` to states by id, replacing earlier ones; ids that are gone are passed over.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
+        """
         ...
 
     def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
         """Row number and user's words of runs that have words and no vector, in order of arrival."""
         ...
 
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
-        """Attach vectors to runs by row number; numbers that are gone are passed over."""
+    def put_run_vectors(
+        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> None:
+        """Attach vectors of `embedder` to runs by row number; numbers that are gone are passed over.
+
+        Raises:
+            EmbedderMismatchError: as `put_vectors`.
+        """
         ...
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:

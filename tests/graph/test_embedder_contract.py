@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError
-from hepm.graph.store import Selection, Store
+from hepm.graph.reembed import reembed
+from hepm.graph.store import FloatArray, Selection, Store
 from tests.runs import Shelf, trajectory
 
 NS = "team"
+VECTOR = HashingEmbedder().embed(["a lamp"])[0]
 RUNS = Shelf(*(trajectory(f"r{i}", "look", "buy", goal=goal) for i, goal in enumerate(["shoes", "a lamp", "a lamp"])))
 
 WRITES: dict[str, Callable[[Store, str], object]] = {
     "forget": lambda store, embedder: store.forget(
         Selection(trajectory="r1"), namespace=NS, replay=RUNS.replay, embedder=embedder
+    ),
+    "put_vectors": lambda store, embedder: store.put_vectors({1: VECTOR}, namespace=NS, embedder=embedder),
+    "put_run_vectors": lambda store, embedder: store.put_run_vectors({1: VECTOR}, namespace=NS, embedder=embedder),
+    "lessons.put_vectors": lambda store, embedder: store.lessons.put_vectors(
+        {"e-1": VECTOR}, namespace=NS, embedder=embedder
     ),
     "rebuild": lambda store, embedder: store.rebuild(namespace=NS, replay=RUNS.replay, embedder=embedder),
 }
@@ -37,4 +45,35 @@ def test_what_would_write_vectors_of_a_former_embedder_is_refused_and_changes_no
     with pytest.raises(EmbedderMismatchError, match="'another' in the meantime"):
         write(filled, "hepm/hash-512")
     assert (filled.header, filled.totals(namespace=NS)) == before
+    assert filled.orphans(namespace=NS) == []
+
+
+@pytest.mark.parametrize("write", [name for name in WRITES if "put" in name])
+def test_vectors_of_another_size_under_the_embedders_name_are_refused(filled: Store, write: str) -> None:
+    filled.set_embedder("hepm/hash-512", 4)
+    with pytest.raises(EmbedderMismatchError, match="with 4 numbers, and now 512 came"):
+        WRITES[write](filled, "hepm/hash-512")
+    assert filled.header.dimensions == 4
+    assert filled.orphans(namespace=NS) == []
+
+
+def test_of_two_reembeddings_that_overlap_the_one_that_named_its_embedder_last_writes_all_vectors(
+    filled: Store,
+) -> None:
+    first, last = HashingEmbedder(128), HashingEmbedder(64)
+
+    class Overtaken:
+        """Embeds as the first does, and meanwhile the other one begins."""
+
+        name = first.name
+
+        def embed(self, texts: Sequence[str]) -> FloatArray:
+            filled.set_embedder(last.name, last.dimensions)
+            return first.embed(texts)
+
+    filled.set_embedder(first.name, first.dimensions)
+    with pytest.raises(EmbedderMismatchError, match="in the meantime"):
+        reembed(filled, Overtaken())
+    assert filled.orphans(namespace=NS) == []
+    assert reembed(filled, last) > 0
     assert filled.orphans(namespace=NS) == []

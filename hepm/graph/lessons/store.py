@@ -81,8 +81,12 @@ class LessonStore(Protocol):
         """
         ...
 
-    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str) -> None:
-        """Attach vectors to lessons by id; ids that are gone are passed over."""
+    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
+        """Attach vectors of `embedder` to lessons by id; ids that are gone are passed over.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
+        """
         ...
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:

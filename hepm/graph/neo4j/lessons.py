@@ -24,7 +24,14 @@ _ROWS: Final = 500
 class Write(Protocol):
     """Runs work in a write transaction, once the embedder is the store's own."""
 
-    def __call__(self, namespace: str, work: Callable[[Neo4jTransaction], T], *, embedder: str | None = None) -> T:
+    def __call__(
+        self,
+        namespace: str,
+        work: Callable[[Neo4jTransaction], T],
+        *,
+        embedder: str | None = None,
+        vectors: Iterable[FloatArray] = (),
+    ) -> T:
         """What the work gives."""
         ...
 
@@ -53,9 +60,9 @@ class Neo4jLessons:
             write.note_change()
             return changed
 
-        return self._write(namespace, work, embedder=embedder)
+        return self._write(namespace, work, embedder=embedder, vectors=vectors.values())
 
-    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str) -> None:
+    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors to lessons by id."""
         space = uid(namespace)
         rows = [
@@ -67,7 +74,7 @@ class Neo4jLessons:
             write.put("put_lesson_vectors", rows, size=_ROWS, changed=write.books.revision + 1)
             write.note_change()
 
-        self._write(namespace, work)
+        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
         """Remember that lessons were shown in a run."""

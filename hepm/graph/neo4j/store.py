@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from hepm.cypher.statements import migrations, schema_statement, statement
-from hepm.errors import EmbedderMismatchError, InputError, StoreVersionError
+from hepm.errors import InputError, StoreVersionError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
 from hepm.graph.login import Login
@@ -32,7 +32,7 @@ from hepm.graph.store import (
     ToolRow,
     Totals,
 )
-from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes, to_floats
+from hepm.graph.stored_vectors import check_embedder, from_bytes, is_plausible, to_bytes, to_floats
 from hepm.types import START, Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ class Neo4jStore:
 
         def work(tx: neo4j.ManagedTransaction) -> None:
             # Under the lock it is looked at again: another process may have been first, and stored vectors since.
-            before = Neo4jTransaction(tx, "").books.embedder
-            if before == name:
+            books = Neo4jTransaction(tx, "").books
+            if (books.embedder, books.dimensions) == (name, dimensions):
                 return
             for namespace in spaces:
                 Neo4jTransaction(tx, namespace).note_change(everything=True)
-            if before:
+            if books.embedder:
                 run(tx, "drop_all_vectors")
                 run(tx, "drop_all_said_vectors")
                 run(tx, "drop_all_lesson_vectors")
@@ -154,15 +154,18 @@ class Neo4jStore:
             config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
             self._connection.change_schema(schema_statement(name), options={"indexConfig": config})
 
-    def _write(self, namespace: str, work: Callable[[Neo4jTransaction], T], *, embedder: str | None = None) -> T:
+    def _write(
+        self,
+        namespace: str,
+        work: Callable[[Neo4jTransaction], T],
+        *,
+        embedder: str | None = None,
+        vectors: Iterable[FloatArray] = (),
+    ) -> T:
         def checked(tx: neo4j.ManagedTransaction) -> T:
             write = Neo4jTransaction(tx, namespace)
-            stored = write.books.embedder
-            if embedder is not None and embedder != stored:
-                raise EmbedderMismatchError(
-                    f"{self._where} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing was changed; open the memory again."
-                )
+            books = write.books
+            check_embedder(embedder, vectors, stored=books.embedder, dimensions=books.dimensions, where=self._where)
             return work(write)
 
         return self._connection.write(checked)
@@ -181,6 +184,7 @@ class Neo4jStore:
             namespace,
             lambda write: add_runs(write, runs, vectors, counting=write.books.counting, replay=replay),
             embedder=embedder,
+            vectors=vectors.values(),
         )
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
@@ -214,21 +218,31 @@ class Neo4jStore:
         """Make everything but the records again from the records."""
         self._write(namespace, lambda write: rebuild(write, replay=replay), embedder=embedder)
 
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors to states."""
         rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
-        self._put("put_vectors", rows, namespace)
+        self._put("put_vectors", rows, namespace, embedder, vectors.values())
 
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+    def put_run_vectors(
+        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> None:
         """Attach vectors to runs."""
-        self._put("put_run_vectors", [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()], namespace)
+        rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
+        self._put("put_run_vectors", rows, namespace, embedder, vectors.values())
 
-    def _put(self, name: str, rows: Sequence[Mapping[str, object]], namespace: str) -> None:
+    def _put(
+        self,
+        name: str,
+        rows: Sequence[Mapping[str, object]],
+        namespace: str,
+        embedder: str | None,
+        vectors: Iterable[FloatArray],
+    ) -> None:
         def work(write: Neo4jTransaction) -> None:
             write.put(name, rows, size=VECTOR_ROWS, space=uid(namespace))
             write.note_change(everything=True)
 
-        self._write(namespace, work)
+        self._write(namespace, work, embedder=embedder, vectors=vectors)
 
     # Reading
 

@@ -37,6 +37,7 @@ class Books:
     """What a transaction has to know of the memory, read under its lock."""
 
     embedder: str
+    dimensions: int
     counting: Counting
     states_per_move: int
     revision: int
@@ -56,8 +57,8 @@ class Neo4jTransaction:
         self._rewritten = False
         self._run_rows: dict[str, int] = {}
         self.send("lock")
-        ((embedder, _, revision, counting, bound, *_),) = self.run("memory")
-        self.books = Books(embedder, "shortest" if counting == "shortest" else "all", bound, revision)
+        ((embedder, dimensions, revision, counting, bound, *_),) = self.run("memory")
+        self.books = Books(embedder, dimensions, "shortest" if counting == "shortest" else "all", bound, revision)
         ((self._last_run, self._last_state, shown),) = self.run("counters", space=self._space)
         self.lessons = Neo4jLessonTransaction(self, namespace, shown=shown)
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 class Begin(Protocol):
     """Begins a transaction in a namespace, once the embedder is the store's own."""
 
-    def __call__(self, namespace: str, *, embedder: str | None = None) -> AbstractContextManager[SQLiteTransaction]:
+    def __call__(
+        self, namespace: str, *, embedder: str | None = None, vectors: Iterable[FloatArray] = ()
+    ) -> AbstractContextManager[SQLiteTransaction]:
         """The transaction: committed at the end, rolled back on any error."""
         ...
 
@@ -45,14 +47,14 @@ class SQLiteLessons:
         embedder: str | None = None,
     ) -> Changed:
         """Carry out a change."""
-        with self._begin(namespace, embedder=embedder) as write:
+        with self._begin(namespace, embedder=embedder, vectors=vectors.values()) as write:
             changed = change_lessons(write.lessons, change, vectors)
             write.note_change()
             return changed
 
-    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str) -> None:
+    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors to lessons by id."""
-        with self._begin(namespace) as write:
+        with self._begin(namespace, embedder=embedder, vectors=vectors.values()) as write:
             for name, vector in vectors.items():
                 write.run("put_lesson_vector", id=name, embedding=to_bytes(vector), changed=write.lessons.revision)
             write.note_change()

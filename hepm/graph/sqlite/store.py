@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from hepm.errors import EmbedderMismatchError, InputError
+from hepm.errors import InputError
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
@@ -32,7 +32,7 @@ from hepm.graph.store import (
     ToolRow,
     Totals,
 )
-from hepm.graph.stored_vectors import from_bytes, is_plausible, to_bytes
+from hepm.graph.stored_vectors import check_embedder, from_bytes, is_plausible, to_bytes
 from hepm.types import Evidence, Tool, ToolName
 
 FILE_NAME: Final = "memory.hepm"
@@ -101,14 +101,18 @@ class SQLiteStore:
     # Writing
 
     @contextlib.contextmanager
-    def _begin(self, namespace: str, *, embedder: str | None = None) -> Generator[SQLiteTransaction]:
+    def _begin(
+        self, namespace: str, *, embedder: str | None = None, vectors: Iterable[FloatArray] = ()
+    ) -> Generator[SQLiteTransaction]:
         with self._connections.writing() as db:
-            stored = dict(db.execute(self._statements["meta"]).fetchall())["embedder"]
-            if embedder is not None and embedder != stored:
-                raise EmbedderMismatchError(
-                    f"{self.path} was given vectors of {stored!r} in the meantime, and these are of {embedder!r}. "
-                    "Nothing was changed; open the memory again."
-                )
+            meta = dict(db.execute(self._statements["meta"]).fetchall())
+            check_embedder(
+                embedder,
+                vectors,
+                stored=meta["embedder"],
+                dimensions=int(meta["dimensions"]),
+                where=str(self.path),
+            )
             yield self._transaction(db, namespace)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
@@ -135,7 +139,7 @@ class SQLiteStore:
         embedder: str | None = None,
     ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
-        with self._begin(namespace, embedder=embedder) as write:
+        with self._begin(namespace, embedder=embedder, vectors=vectors.values()) as write:
             return add_runs(write, runs, vectors, counting=self.header.counting, replay=replay)
 
     def _transaction(self, db: sqlite3.Connection, namespace: str) -> SQLiteTransaction:
@@ -164,9 +168,9 @@ class SQLiteStore:
         with self._begin(namespace, embedder=embedder) as write:
             rebuild(write, replay=replay)
 
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors to states."""
-        with self._begin(namespace) as write:
+        with self._begin(namespace, embedder=embedder, vectors=vectors.values()) as write:
             for state, vector in vectors.items():
                 write.run("add_vector_if_state", state=state, embedding=to_bytes(vector))
             write.note_change(everything=True)
@@ -175,9 +179,11 @@ class SQLiteStore:
         """Row number and user's words of runs that have words and no vector."""
         return self._rows("runs_without_vector", namespace=namespace)
 
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str) -> None:
+    def put_run_vectors(
+        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> None:
         """Attach vectors to runs."""
-        with self._begin(namespace) as write:
+        with self._begin(namespace, embedder=embedder, vectors=vectors.values()) as write:
             for run, vector in vectors.items():
                 write.run("add_run_vector_if_run", trajectory=run, embedding=to_bytes(vector))
             write.note_change(everything=True)
