@@ -137,7 +137,7 @@ def test_a_second_memory_on_the_same_file_sees_new_runs_within_its_poll(tmp_path
     with Memory.open(tmp_path) as writer, Memory.open(tmp_path, poll_s=0.01) as reader:
         assert not reader.suggest("look")
         writer.ingest([trajectory("r", "look", "buy")])
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not reader.suggest("look") and time.monotonic() < deadline:
             time.sleep(0.02)
         assert [s.tool for s in reader.suggest("look")] == ["buy"]

@@ -31,7 +31,7 @@ def hepm(*arguments: str, given: str = "", **variables: str) -> subprocess.Compl
     return subprocess.run(
         [sys.executable, "-m", "hepm", "cypher", *arguments],
         env={**kept, "COLUMNS": "200", **variables},
-        input=given, capture_output=True, text=True, check=False, timeout=120,
+        input=given, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
 

@@ -340,7 +340,7 @@ def test_reflections_of_two_processes_lose_nothing(tmp_path: Path) -> None:
         program.stdin.write("go\n")
         program.stdin.flush()
     for program in programs:
-        program.communicate(timeout=120)
+        program.communicate(timeout=240)
         assert program.returncode == 0
     library = open_library(path)
     expected = {f"Always mention {word} first." for some in words for word in some}

@@ -52,7 +52,7 @@ def hepm(
     under: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    timeout: float = 120,
+    timeout: float = 240,
 ) -> Answer:
     """Run the installed `hepm` with these arguments and wait for it.
 
@@ -127,7 +127,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def quick(*arguments: str | os.PathLike[str], stdin: bytes = b"", timeout: float = 120) -> Answer:
+def quick(*arguments: str | os.PathLike[str], stdin: bytes = b"", timeout: float = 240) -> Answer:
     """What `hepm` answers to these arguments, from a fork of a process that has it loaded.
 
     Raises:

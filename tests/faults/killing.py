@@ -119,6 +119,7 @@ class Killer:
         self._store = folder / f"{kind}.hepm"
         self._before = folder / f"{kind}-before.hepm"
         self.tally = Tally()
+        self._ran_s = 0.0
         self._log = folder / "many" / "0000.jsonl"
         if not self._log.exists():
             write_files(folder / "small", files=FILES, runs=RUNS)
@@ -126,17 +127,21 @@ class Killer:
         if kind not in ("ingest", CLI):
             self._prepare()
         self._restart()
-        began = time.monotonic()
         self._run(None)
-        self._span_s = time.monotonic() - began
+        self._span_s = self._ran_s
         self._whole = content_of(self._store)
         self._start = content_of(self._before) if self._before.exists() else None
         self._restart()
 
-    def kill(self, times: int) -> Tally:
-        """So many kills; then the last series is brought to its end."""
+    def kill(self, times: int, *, in_the_middle: int = 0) -> Tally:
+        """So many kills, or more until so many of them hit the work; then the last series is brought to its end."""
         while self.tally.kills < times:
             self._round(self._random.uniform(0, self._span_s))
+        while self.tally.in_the_middle < in_the_middle and self.tally.kills < 10 * times:
+            before = self.tally.kills
+            self._round(self._random.uniform(0, self._span_s))
+            if self.tally.kills > before:  # it came too early: the machine is slower than it was
+                self._span_s *= 1.25
         self._finish()
         return self.tally
 
@@ -182,12 +187,14 @@ class Killer:
             assert process.stdout is not None
             assert process.stderr is not None
             ready = self.kind == CLI or process.stdout.readline() == "ready\n"
+            began = time.monotonic()
             if kill_after_s is not None and ready:
                 try:
                     process.wait(kill_after_s)
                 except subprocess.TimeoutExpired:
                     process.kill()
             out, err = process.communicate()
+            self._ran_s = time.monotonic() - began
         killed = process.returncode == -9
         if not killed and process.returncode:
             self._blame(f"the child failed by itself with {process.returncode}: {err[-500:]}")

@@ -99,8 +99,8 @@ def test_a_closed_stream_is_no_traceback(store: Path, command: str, closed: str)
     assert done.returncode in (0, 1, 2)
 
 
-@pytest.mark.parametrize("wait_s", [0.9, 1.6])
-def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: Path, wait_s: float) -> None:
+@pytest.mark.parametrize("after_s", [0.0, 0.7])
+def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: Path, after_s: float) -> None:
     (tmp_path / "runs.jsonl").write_bytes(lines(records(30_000)))
     store = tmp_path / "store.hepm"
     process = subprocess.Popen(
@@ -110,12 +110,12 @@ def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: P
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
-    deadline = time.monotonic() + 20
-    while not store.exists() and time.monotonic() < deadline:  # it has begun
+    while not store.exists():  # until it has begun
+        assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(wait_s - 0.9)
+    time.sleep(after_s)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert (process.returncode, "Traceback" in err) == (130, False), err
     # Interrupted before the first batch, it takes its empty store away again.
     assert not store.exists() or quick("doctor", "--store", store).out == "all is well\n"

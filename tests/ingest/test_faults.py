@@ -311,9 +311,9 @@ def test_ten_thousand_calls_are_read_in_a_moment(tmp_path: Path, together: bool)
         messages = [m for call, result in zip(calls, results, strict=True)
                     for m in ({"role": "assistant", "tool_calls": [call]}, result)]  # fmt: skip
     path = write(tmp_path / "run.json", {"messages": messages})
-    started = time.perf_counter()
+    started = time.thread_time()  # other threads and processes cost it nothing
     assert [call.result for call in read_one(path).calls()] == [str(n) for n in range(10_000)]
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize("name", ["line.jsonl", "document.json"])

@@ -252,7 +252,7 @@ def test_a_server_that_is_not_there_is_an_error_that_says_where():
 
 
 def test_an_answer_that_takes_too_long_is_an_error(server: Loopback, open_client: Callable[..., Client]):
-    server.replies = [completion().after(1)]
+    server.replies = [completion().after(60)]
     with pytest.raises(EndpointError, match="timed out"):
         open_client(timeout_s=0.1, retries=0).ask(text_question())
 

@@ -124,7 +124,7 @@ def test_after_a_kill_no_answer_that_was_handed_on_is_paid_for_again(server: Loo
 
     def script(request: Request) -> Reply:
         if len(server.requests) > 12:
-            killed.wait(60)  # so that the kill meets requests under way
+            killed.wait(240)  # so that the kill meets requests under way
         return completion(f"of {request.said}")
 
     server.script = script
@@ -135,7 +135,7 @@ def test_after_a_kill_no_answer_that_was_handed_on_is_paid_for_again(server: Loo
         child.kill()
     killed.set()
     assert len(server.requests) < 24
-    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=240)
     assert sorted(done.stdout.split("\n")[:24]) == sorted(f"run-{place}" for place in range(24))
     asked = Counter(request.said for request in server.requests)
     assert {asked[name] for name in handed_on} == {1}
