@@ -314,6 +314,11 @@ def on_one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def count_of(number: int, one: str, many: str = "") -> str:
+    """A number with its noun, for people: "1 run", "1,204 runs"; `many` where an "s" does not make the plural."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def _check_tool_name(name: ToolName) -> None:
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
         raise ValueError(f"a tool call without a name: {name!r}")

@@ -10,6 +10,7 @@ import typer
 
 from hepm.cli.options import JsonOption, check_sources
 from hepm.cli.output import print_json
+from hepm.types import count_of
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar
@@ -43,7 +44,7 @@ def eval_runs(
     assume_success: Annotated[
         bool, typer.Option("--assume-success", help="Take runs without an outcome for successes.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the intervals' random draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Measure how well memory predicts the next tool on tasks it has not seen, and whether that would have helped.
@@ -71,6 +72,8 @@ def eval_runs(
         remembered = _read(train or runs or [], format, bar)
         tested = _read(test, format, bar) if test else None
     domains = domains_of(remembered, tested=tested)
+    if not domains:
+        raise InputError("there are no runs to evaluate: all that were read are attacks, which are no good examples.")
     if environment:
         known = [domain.name for domain in domains]
         if missing := [name for name in environment if name not in known]:
@@ -123,6 +126,8 @@ def _split(
 
 def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
     from hepm.cli.output import plain
+    from hepm.errors import InputError
+    from hepm.evals.repeats import without_repeats
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
     records: list[Record] = []
@@ -136,4 +141,9 @@ def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
     if rejected:
         first = rejected[0]
         typer.echo(f"{len(rejected):,} could not be read, the first: {plain(first.file)}: {first.reason}", err=True)
-    return records
+    if not records:
+        raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
+    found = without_repeats(records)
+    if repeats := len(records) - len(found):
+        typer.echo(f"{count_of(repeats, 'run')} came again and {'counts' if repeats == 1 else 'count'} once", err=True)
+    return found

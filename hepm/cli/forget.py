@@ -8,7 +8,7 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
-from hepm.llm.usage import count
+from hepm.types import count_of
 
 
 def forget(
@@ -34,7 +34,7 @@ def forget(
     if as_json:
         print_json({"forgotten": gone, "notes": versions})
     else:
-        also = f", and {count(versions, 'version')} of notes" if versions else ""
-        print(f"{count(len(gone), 'run')} forgotten{also}")
+        also = f", and {count_of(versions, 'version')} of notes" if versions else ""
+        print(f"{count_of(len(gone), 'run')} forgotten{also}")
     if not gone and not versions:
         raise typer.Exit(1)

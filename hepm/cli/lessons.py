@@ -13,8 +13,7 @@ import typer
 from hepm.cli.output import print_json
 from hepm.errors import InputError
 from hepm.ingest.records import is_list, is_object
-from hepm.llm.usage import count
-from hepm.types import on_one_line
+from hepm.types import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.distilling.pipeline import DistilReport
@@ -116,13 +115,13 @@ def find_lesson(memory: Memory, name: str, kind: Kind, *, namespace: str) -> Sto
 
 def tell_report(report: DistilReport, noun: str) -> None:
     """What became of distilling, in a few lines."""
-    parts = [f"{count(report.runs, 'run')} gave {count(report.new, f'new {noun}')}"]
+    parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {noun}')}"]
     if report.merged:
         parts.append(f"{report.merged:,} said what one said already")
     if report.dropped:
         parts.append(f"{report.dropped:,} said what others of their task say")
     if report.retired:
-        parts.append(f"{count(report.retired, 'former one')} no longer taught")
+        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
     if report.refused:
         parts.append(f"{report.refused:,} came from runs that are gone")
     print("; ".join(parts))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hepm.cli.output import print_json
-from hepm.llm.usage import count
+from hepm.types import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.ledger import Subject
@@ -106,7 +106,7 @@ def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None
         asked = [asdict(estimate) for estimate in estimates if estimate is not None]
         print_json({"dry_run": True, "runs": runs, "asked": asked})
         return
-    print(f"{count(runs, 'run')} would be looked at")
+    print(f"{count_of(runs, 'run')} would be looked at")
     for estimate in estimates:
         if estimate is not None:
             print(f"asking would take {estimate}")

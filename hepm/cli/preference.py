@@ -24,8 +24,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, open_memory
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
-from hepm.llm.usage import count
-from hepm.types import on_one_line
+from hepm.types import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import Notes
@@ -99,7 +98,7 @@ def reflect(
                 "failed": dict(report.failed),
                 "unasked": report.unasked,
             }
-            line = f"{count(report.runs, 'run')} reflected on: {count(report.written, 'new version')} of notes"
+            line = f"{count_of(report.runs, 'run')} reflected on: {count_of(report.written, 'new version')} of notes"
             for name, why in report.failed[:10]:
                 print(on_one_line(f"{name}: {why}"), file=sys.stderr)
     tell_cost(client)
@@ -231,7 +230,7 @@ def forget(
     if as_json:
         print_json({"forgotten": gone})
     else:
-        print(f"{count(len(gone), 'version')} forgotten")
+        print(f"{count_of(len(gone), 'version')} forgotten")
     if not gone:
         raise typer.Exit(1)
 

@@ -36,8 +36,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
-from hepm.llm.usage import count
-from hepm.types import on_one_line
+from hepm.types import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple
@@ -197,7 +196,7 @@ def prune(
         return
     for one in gone:
         print(on_one_line(_told(one)))
-    print(f"{count(len(gone), 'principle')} {'would be' if dry_run else 'were'} pruned")
+    print(f"{count_of(len(gone), 'principle')} {'would be' if dry_run else 'were'} pruned")
 
 
 @app.command()
@@ -241,7 +240,7 @@ def contradictions(
         for name, score, runs in zip((one.guiding, one.cautionary), one.scores, one.runs, strict=True):
             row = known[name].row
             used = f"score {score:.2f}" if known[name].uses.uses else "not tried yet"
-            print(on_one_line(f"{name}  {row.properties['kind']}, {count(runs, 'run')}, {used}: {row.text}"))
+            print(on_one_line(f"{name}  {row.properties['kind']}, {count_of(runs, 'run')}, {used}: {row.text}"))
         print()
     if not found:
         print("none")
@@ -266,5 +265,5 @@ def _json(one: FoundPrinciple) -> dict[str, object]:
 
 def _told(one: FoundPrinciple) -> str:
     known = f"score {one.score:.2f} of {one.uses.uses} uses" if one.uses.uses else "not tried yet"
-    runs = count(len(one.principle.sources), "run")
+    runs = count_of(len(one.principle.sources), "run")
     return f"{one.id}  {one.principle.kind}, {known}, {runs}: {one.principle.text}"

@@ -34,7 +34,7 @@ class Domain:
 
     Attributes:
         tested: Runs to predict from `runs`; None where the runs are to be divided among themselves.
-        derived: Holds runs of another domain seen otherwise, so that no count over domains may add it.
+        derived: Holds runs of another domain seen otherwise, so that no count over domains may add both; see `counted`.
     """
 
     name: str
@@ -84,6 +84,13 @@ def _by_domain(
 
 def _place(trajectory: Trajectory) -> tuple[str, str]:
     return trajectory.source, trajectory.environment
+
+
+def counted(domains: Iterable[Domain]) -> list[Domain]:
+    """The domains that a count may add: none that shows the runs of another one of them otherwise."""
+    found = [*domains]
+    names = {domain.name for domain in found}
+    return [domain for domain in found if not domain.derived or domain.name.removesuffix(_WITH_USER) not in names]
 
 
 def ten_domains(records: Iterable[Record], *, families_by_task: bool = True) -> list[Domain]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.domains import Domain
+from hepm.evals.domains import Domain, counted
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Method
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
@@ -147,7 +147,7 @@ def _report(
     draws = {
         name: _Draws(found, [options.seed, number]) for number, (name, found) in enumerate(sorted(measured.items()))
     }
-    runs = [run for domain in domains if not domain.derived for run in [*domain.runs, *(domain.tested or ())]]
+    runs = [run for domain in counted(domains) for run in [*domain.runs, *(domain.tested or ())]]
     report = EvalReport(
         domains={name: _domain_report(found, draws[name], options) for name, found in measured.items()},
         macro={name: _scores([*draws.values()], name, options.reference) for name in names},
@@ -167,7 +167,7 @@ def _report(
         ),
         verdict="",
     )
-    return replace(report, verdict=verdict(_findings(report, [*draws.values()])))
+    return replace(report, verdict=verdict(_findings(report, measured, draws)))
 
 
 class _Draws:
@@ -244,19 +244,19 @@ def _pooled_rescue(
     return {name: hints.measure(k=k, seed=options.seed) for name, hints in pooled.items()}
 
 
-def _findings(report: EvalReport, draws: Sequence[_Draws]) -> Findings:
+def _findings(report: EvalReport, measured: Mapping[str, _Measured], draws: Mapping[str, _Draws]) -> Findings:
     method = judged(report.macro)
     plain = "global" if "global" in report.macro else report.settings.reference
     metric = f"hit@{min(report.settings.k, 3)}"
-    counted = report.domains.values()
+    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
     return Findings(
         method=method,
-        events=sum(domain.events for domain in counted),
-        families=sum(domain.families for domain in counted),
+        events=sum(domain.events for domain in added),
+        families=sum(domain.families for domain in added),
         hit=report.macro[method].values[metric],
         k=min(report.settings.k, 3),
         plain=("the most frequent tools" if plain == "global" else plain, report.macro[plain].values[metric]),
-        ahead=_difference(draws, method, plain, metric) if method != plain else None,
+        ahead=_difference([*draws.values()], method, plain, metric) if method != plain else None,
         rescue=report.rescue.get(method),
         apart=report.settings.split in ("families", "files, unseen families"),
     )
@@ -277,7 +277,7 @@ def _taken_for_good(run: Run) -> Run:
 def _check_labels(domains: Sequence[Domain]) -> None:
     runs = [run for domain in domains for run in [*domain.runs, *(domain.tested or ())]]
     if not runs:
-        raise InputError("there are no runs to evaluate: nothing was read, or all runs were under attack")
+        raise InputError("there are no runs to evaluate")
     if all(run.success is None for run in runs):
         raise InputError(
             f"none of the {len(runs)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hepm.evals.report import Difference
 from hepm.evals.rescue import RescueAndHarm
-from hepm.types import ToolName
+from hepm.types import ToolName, count_of
 
 FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5
@@ -52,8 +52,8 @@ def verdict(findings: Findings) -> str:
     """The sentence. It claims what an interval excludes from chance, and says so when there is too little data."""
     if findings.events < FEWEST_EVENTS or findings.families < FEWEST_FAMILIES:
         return (
-            f"Too little data to say whether memory would have helped: {_count(findings.events, 'call')} of "
-            f"{_count(findings.families, 'task family', 'task families')} could be predicted, and below "
+            f"Too little data to say whether memory would have helped: {count_of(findings.events, 'call')} of "
+            f"{count_of(findings.families, 'task family', 'task families')} could be predicted, and below "
             f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides."
         )
     rescue = findings.rescue
@@ -94,7 +94,7 @@ def _by_prediction(findings: Findings) -> str:
 def _too_few(partings: int) -> str:
     if not partings:
         return "no failed run was found to leave the way of a successful one"
-    return f"only {_count(partings, 'failed run')} left the way of a successful one, which is too few to judge"
+    return f"only {count_of(partings, 'failed run')} left the way of a successful one, which is too few to judge"
 
 
 def _prediction(findings: Findings) -> str:
@@ -113,7 +113,3 @@ def _prediction(findings: Findings) -> str:
 def _named(tools: Mapping[ToolName, float]) -> str:
     names = list(tools)[:_NAMED_TOOLS]
     return f", mostly on {', '.join(names)}" if names else ""
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

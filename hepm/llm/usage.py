@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 
 from hepm.errors import InputError
+from hepm.types import count_of
+
+count = count_of  # `hepm.llm.budget` takes it from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,6 @@ def estimate_tokens(text: str) -> int:
     English prose has some 4.5 bytes to a token, JSON and code some 3 to 4, Chinese some 3 to 4.
     """
     return -(-len(text.encode("utf-8", "replace")) // 3)
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """A number with its noun, for people."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def dollars(amount_usd: float) -> str:
