@@ -22,9 +22,9 @@ from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.copying import Copied, copy_store
-from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.hepm import write_run
 from hepm.ingest.outbox import Outbox
-from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, replay_with
+from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, prepare, without_secrets
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
@@ -370,9 +370,9 @@ class Memory:
             for tool in self._store.tools(namespace=namespace)
             if tool.description or tool.parameters != "{}"
         )
-        for _, record, _ in self._store.iter_records(namespace=namespace):
+        for name, record, _ in self._store.iter_records(namespace=namespace):
             # The first run carries what is known of the tools.
-            yield write_run(replace(parse_run(record), tools=described)) if described else record
+            yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
     # Keeping well

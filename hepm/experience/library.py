@@ -16,7 +16,7 @@ from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
-from hepm.ingest.hepm import parse_run
+from hepm.ingest.pipeline import parse_stored
 from hepm.types import Trajectory
 
 FLOOR: Final = 0.6
@@ -170,12 +170,16 @@ class Library:
                 yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
 
     def runs(self, ids: Sequence[str], *, namespace: str) -> builtins.list[Trajectory]:
-        """Stored runs in the order given; those that are gone are left out."""
+        """Stored runs in the order given; those that are gone are left out.
+
+        Raises:
+            StoreDamagedError: a record cannot be read; the text names its run.
+        """
         found: list[Trajectory] = []
         left = iter(ids)
         while batch := list(islice(left, _READ_AT_ONCE)):
             records = self.store.records_of(batch, namespace=namespace)
-            found.extend(parse_run(records[name]) for name in batch if name in records)
+            found.extend(parse_stored(name, records[name]) for name in batch if name in records)
         return found
 
     def mark_done(self, step: str, runs: Sequence[str], *, namespace: str) -> None:

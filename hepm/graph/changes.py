@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from hepm.errors import InputError
+from hepm.errors import FormatError, InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
 from hepm.graph.lessons.changes import forget_lessons_from, forget_user, recredit, settle
 from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection
@@ -61,12 +62,32 @@ def rebuild(write: Transaction, *, replay: Replay) -> None:
     write.clear()
     records = write.counted_records()
     for start in range(0, len(records), _REBUILD_BATCH):
-        runs, vectors = replay(records[start : start + _REBUILD_BATCH])
+        runs, vectors = _read(records[start : start + _REBUILD_BATCH], replay)
         write.put_said_vectors(runs, vectors)
         write.apply(Delta.of(runs), vectors)
     write.drop_empty_tools()
     recredit(write.lessons)
     write.note_change(everything=True)
+
+
+def _read(records: Sequence[tuple[str, str]], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    try:
+        return replay([record for _, record in records])
+    except FormatError:
+        for name, record in records:
+            try:
+                replay([record])
+            except FormatError as error:
+                raise damaged_run(name, error) from error
+        raise
+
+
+def damaged_run(name: str, error: Exception) -> StoreDamagedError:
+    """What to say, and what to do, when the record of a stored run cannot be read."""
+    return StoreDamagedError(
+        f"the record of the run {name!r} cannot be read ({error}): remove the run with "
+        f"`hepm forget --trajectory {shlex.quote(name)}` in its namespace, and try again."
+    )
 
 
 def _take_out(write: Transaction, gone: Sequence[StoredRun], *, counting: Counting, replay: Replay) -> None:
@@ -133,25 +154,35 @@ def _promote(write: Transaction, tasks: set[tuple[str, str]], replay: Replay) ->
         best = write.shortest_success(environment, task)
         if best is not None:
             write.set_counted(best.id, True)
-            runs, vectors = replay([best.record])
+            runs, vectors = _readable([best.record], replay)
             write.apply(Delta.of(runs), vectors)
 
 
 def _retract(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
     if not stored:
         return
-    delta = Delta.of([run for one in stored for run in _readable(one.record, replay)])
+    runs, _ = _readable([one.record for one in stored], replay)
+    delta = Delta.of(runs)
     write.retract(delta, [run.id for run in stored])
-    runs, vectors = replay(write.records_on_moves(delta.states))
-    states = Delta.of(runs).states
+    others, vectors = _readable(write.records_on_moves(delta.states), replay)
+    states = Delta.of(others).states
     write.add_states({move: states[move] for move in delta.states if move in states}, vectors)
 
 
-def _readable(record: str, replay: Replay) -> Sequence[Run]:
+def _readable(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    """The records without those that are damaged: one of these can be removed, and stops no other from being."""
     try:
-        return replay([record])[0]
-    except ValueError:
-        return ()  # damaged: it can be removed, and what it counted goes with the next rebuild
+        return replay(records)
+    except FormatError:
+        if len(records) == 1:
+            return (), {}  # what it counted goes with a rebuild after it is gone
+    runs: list[Run] = []
+    vectors: dict[str, FloatArray] = {}
+    for record in records:
+        read, more = _readable([record], replay)
+        runs.extend(read)
+        vectors.update(more)
+    return runs, vectors
 
 
 def _competes(run: Run) -> bool:

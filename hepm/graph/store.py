@@ -164,7 +164,10 @@ class Totals:
 
 
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Reads stored records again: their runs, and a vector for each of their texts (see `Store.add`)."""
+"""Reads stored records again: their runs, and a vector for each of their texts (see `Store.add`).
+
+It raises FormatError where a record is damaged, and any other error where its texts cannot be embedded.
+"""
 
 
 class Store(Protocol):
@@ -251,6 +254,7 @@ class Store(Protocol):
 
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.
+            StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
         ...
 

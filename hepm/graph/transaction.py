@@ -42,8 +42,8 @@ class Transaction(Protocol):
         """Of a task's successful runs the one with the fewest steps, ties by id."""
         ...
 
-    def counted_records(self) -> list[str]:
-        """Records of the runs that count, in order of arrival."""
+    def counted_records(self) -> list[tuple[str, str]]:
+        """Ids and records of the runs that count, in order of arrival."""
         ...
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import StoreUnavailableError
-from hepm.graph.changes import replaces
+from hepm.errors import FormatError, StoreUnavailableError
+from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray, Known, Store
 from hepm.ingest.hepm import parse_run
@@ -20,6 +20,7 @@ from hepm.ingest.outbox import Outbox
 from hepm.ingest.prepare import Prepared
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.transitions import transitions
+from hepm.types import Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -174,6 +175,18 @@ def replay_with(
         return runs, embed_texts(runs, embedder)
 
     return replay
+
+
+def parse_stored(name: str, record: str) -> Trajectory:
+    """A stored run.
+
+    Raises:
+        StoreDamagedError: its record cannot be read; the text names it and says what to do.
+    """
+    try:
+        return parse_run(record)
+    except FormatError as error:
+        raise damaged_run(name, error) from error
 
 
 @contextlib.contextmanager

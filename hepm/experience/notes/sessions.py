@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hepm.experience.library import Library
-from hepm.ingest.hepm import parse_run
+from hepm.ingest.pipeline import parse_stored
 from hepm.types import Trajectory
 
 STEP: Final = "preferences"
@@ -46,7 +46,7 @@ def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
         (name, run.user)
         for name, record, _ in library.store.iter_records(namespace=namespace)
         # Most runs name none, and reading a record takes a hundred times as long.
-        if _NAMES_A_USER in record and (run := parse_run(record)).user
+        if _NAMES_A_USER in record and (run := parse_stored(name, record)).user
     ]
 
 

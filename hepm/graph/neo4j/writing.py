@@ -132,11 +132,11 @@ class Neo4jTransaction:
         rows = self.run("shortest_success", task_uid=uid(self._space, environment, task))
         return StoredRun(*rows[0]) if rows else None
 
-    def counted_records(self) -> list[str]:
-        """Records of the runs that count, in order of arrival."""
+    def counted_records(self) -> list[tuple[str, str]]:
+        """Ids and records of the runs that count, in order of arrival."""
         rows = self.run("counted_records", space=self._space)
         self._run_rows.update((name, seq) for name, seq, _ in rows)
-        return [record for _, _, record in rows]
+        return [(name, record) for name, _, record in rows]
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
         """Records of the labelled, counted runs that may hold one of the moves."""

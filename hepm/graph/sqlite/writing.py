@@ -72,11 +72,11 @@ class SQLiteTransaction:
             name, environment, task, None if success is None else bool(success), steps, bool(counted), record
         )
 
-    def counted_records(self) -> list[str]:
-        """Records of the runs that count, in order of arrival."""
+    def counted_records(self) -> list[tuple[str, str]]:
+        """Ids and records of the runs that count, in order of arrival."""
         rows = self.run("counted_records").fetchall()
         self._rows.update((name, number) for number, name, _ in rows)
-        return [record for _, _, record in rows]
+        return [(name, record) for _, name, record in rows]
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
         """Records of the labelled, counted runs that may hold one of the moves."""

@@ -1,0 +1,98 @@
+"""A record that cannot be read any more stops nothing but what needs it, and is named there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from hepm import Memory, Tool
+from hepm.errors import InputError, StoreDamagedError
+from hepm.experience.notes.sessions import runs_of_users
+from hepm.graph.delta import Run
+from hepm.graph.store import FloatArray, Selection, Store
+from tests.runs import Shelf, trajectory
+
+NS = "team"
+GOALS = {"sound": "shoes", "torn run": "a lamp", "other": "a chair"}
+
+
+def shelf() -> Shelf:
+    return Shelf(*(trajectory(name, "look", "buy", goal=goal) for name, goal in GOALS.items()))
+
+
+def damaged(store: Store, runs: Shelf) -> Store:
+    """The store with these runs, of which one has a record that is cut short."""
+    torn = [run._replace(record=run.record[:20]) if run.id == "torn run" else run for run in runs.runs()]
+    store.add(torn, runs.vectors(torn), namespace=NS, replay=runs.replay)
+    return store
+
+
+def test_a_sound_run_is_forgotten_though_one_on_the_same_move_is_damaged(store: Store) -> None:
+    runs = shelf()
+    damaged(store, runs)
+    assert store.forget(Selection(trajectory="sound"), namespace=NS, replay=runs.replay) == ["sound"]
+    assert {row[2] for row in store.edges(namespace=NS)} == {2}
+    texts = [row.summary for row in store.iter_states(namespace=NS)]
+    assert any("a chair" in text for text in texts)
+    assert not any("shoes" in text for text in texts)
+
+
+def test_once_a_damaged_run_is_forgotten_a_rebuild_makes_the_counts_right(store: Store) -> None:
+    runs = shelf()
+    damaged(store, runs)
+    assert store.forget(Selection(trajectory="torn run"), namespace=NS, replay=runs.replay) == ["torn run"]
+    store.rebuild(namespace=NS, replay=runs.replay)
+    assert {row[2] for row in store.edges(namespace=NS)} == {2}
+
+
+def test_a_rebuild_names_the_run_that_cannot_be_read_and_changes_nothing(store: Store) -> None:
+    runs = shelf()
+    damaged(store, runs)
+    before = store.edges(namespace=NS), list(store.iter_states(namespace=NS)), store.header.revision
+    with pytest.raises(StoreDamagedError, match=r"the run 'torn run' cannot be read .* --trajectory 'torn run'"):
+        store.rebuild(namespace=NS, replay=runs.replay)
+    assert (store.edges(namespace=NS), list(store.iter_states(namespace=NS)), store.header.revision) == before
+
+
+def test_the_shortest_run_is_forgotten_though_the_next_one_of_its_task_is_damaged(
+    make_store: Callable[..., Store],
+) -> None:
+    store = make_store(counting="shortest")
+    runs = Shelf(trajectory("first", "buy", task="t"), trajectory("torn run", "look", "buy", task="t"))
+    damaged(store, runs)
+    assert store.forget(Selection(trajectory="first"), namespace=NS, replay=runs.replay) == ["first"]
+    assert [name for name, _, counted in store.iter_records(namespace=NS) if counted] == ["torn run"]
+
+
+def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) -> None:
+    runs = shelf()
+    store.add(runs.runs(), runs.vectors(runs.runs()), namespace=NS, replay=runs.replay)
+
+    def unanswered(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        if records:
+            raise InputError("the endpoint gave no vectors")
+        return (), {}
+
+    with pytest.raises(InputError, match="gave no vectors"):
+        store.forget(Selection(trajectory="sound"), namespace=NS, replay=unanswered)
+    assert store.totals(namespace=NS).trajectories == 3
+    assert {row[2] for row in store.edges(namespace=NS)} == {3}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda memory: memory.library.runs(list(GOALS), namespace=NS),
+        lambda memory: runs_of_users(memory.library, NS),
+        lambda memory: list(memory.export(namespace=NS)),
+    ],
+    ids=["distilling", "reflecting", "export"],
+)
+def test_whoever_reads_the_runs_is_told_which_one_is_damaged(store: Store, read: Callable[[Memory], object]) -> None:
+    runs = Shelf(trajectory("torn run", "look", user="ann"))
+    (run,) = runs.runs()
+    store.add([run._replace(record=run.record + "}")], {}, namespace=NS, replay=runs.replay)
+    store.describe([Tool("look", "looks")], namespace=NS)
+    with pytest.raises(StoreDamagedError, match="the run 'torn run' cannot be read"):
+        read(Memory(store))
