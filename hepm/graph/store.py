@@ -7,9 +7,10 @@ waits for a write. Lists come sorted as the docstring says, and are empty where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
+from hepm.errors import InputError
 from hepm.graph.delta import Edge, Run
 from hepm.graph.stored_vectors import FloatArray
 from hepm.types import Evidence, Tool, ToolName
@@ -139,12 +140,24 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which trajectories to forget: those that match every part that is given."""
+    """Which trajectories to forget: those that match every part that is given; None matches all.
+
+    Raises:
+        InputError: a part is empty. A variable that was never set is likelier than all runs that name no user.
+    """
 
     trajectory: str | None = None
     environment: str | None = None
     task: str | None = None
     user: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            if getattr(self, part.name) == "":
+                raise InputError(
+                    f"the {part.name} whose runs are to be forgotten is empty: nothing was forgotten. "
+                    "Name it, or leave it out."
+                )
 
 
 @dataclass(frozen=True, slots=True)
