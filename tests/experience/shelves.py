@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from hepm import Trajectory
-from hepm.embed import CachedEmbedder, HashingEmbedder
+from hepm.embed import CachedEmbedder, Embedder, HashingEmbedder
 from hepm.experience.library import Library
 from hepm.graph.mirror import Mirror
 from hepm.graph.sqlite import SQLiteStore
@@ -15,10 +16,15 @@ from tests.runs import Shelf
 NS = "team"
 
 
+def library_at_rest(store: Store, embedder: Embedder) -> Library:
+    """One that follows no other process: else its thread may still be reading when a test closes the store."""
+    return Library(store, Mirror(store, poll_s=math.inf), lambda: embedder, lambda: embedder)
+
+
 def library_in(store: Store) -> Library:
     embedder = CachedEmbedder(HashingEmbedder())
     store.set_embedder(embedder.name, embedder.dimensions)
-    return Library(store, Mirror(store), lambda: embedder, lambda: embedder)
+    return library_at_rest(store, embedder)
 
 
 def open_library(path: Path) -> Library:
@@ -27,7 +33,7 @@ def open_library(path: Path) -> Library:
     store = SQLiteStore(path)
     if not store.header.embedder:
         store.set_embedder(embedder.name, embedder.dimensions)
-    return Library(store, Mirror(store), lambda: embedder, lambda: embedder)
+    return library_at_rest(store, embedder)
 
 
 def remember(library: Library, *runs: Trajectory) -> None:

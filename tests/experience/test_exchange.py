@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hepm.embed import CachedEmbedder, HashingEmbedder
 from hepm.errors import InputError
 from hepm.experience.documents import Form, read_documents, write_documents
 from hepm.experience.exchange import export_lessons, import_lessons
@@ -15,10 +14,9 @@ from hepm.experience.lessons import Conditions, Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple, Uses
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.mirror import Mirror
 from hepm.graph.sqlite import SQLiteStore
+from tests.experience.shelves import NS, library_in
 
-NS = "team"
 ASK = Experience(
     situation='a user says "refund" & more\n# not a heading\n> nor a quote',
     action="called look",
@@ -38,10 +36,7 @@ NOTES = Notes("ann", "- short answers\n- in German")
 
 
 def library(path: Path) -> Library:
-    store = SQLiteStore(path)
-    embedder = CachedEmbedder(HashingEmbedder())
-    store.set_embedder(embedder.name, embedder.dimensions)
-    return Library(store, Mirror(store), lambda: embedder, lambda: embedder)
+    return library_in(SQLiteStore(path))
 
 
 @pytest.fixture

@@ -23,10 +23,9 @@ from hepm.experience.notes.reflection import CONVERSATION_CHARS, ToldLine, ToldN
 from hepm.experience.notes.sessions import ReflectReport
 from hepm.experience.preferences import Preferences
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.mirror import Mirror
 from hepm.graph.store import Selection, Store
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, library_in, open_library, remember
+from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
 from tests.loopback import Loopback, Reply, Request, completion, cut_off, error, loopback, refused  # noqa: F401
 from tests.runs import Shelf, trajectory
@@ -122,7 +121,7 @@ def test_many_versions_are_all_found_and_the_newest_first(preferences: Preferenc
         assert newest is not None
         assert (newest.version, newest.text) == (number + 1, f"- number {number}")
     assert [notes.version for notes in preferences.history("ann", namespace=NS)] == list(range(1, 41))
-    fresh = Preferences(Library(library.store, Mirror(library.store), library._embedder, library._agreed_embedder))
+    fresh = Preferences(library_at_rest(library.store, library._embedder()))
     assert fresh.edit("ann", "- the last", namespace=NS).version == 41
 
 

@@ -22,10 +22,9 @@ from hepm.experience.matching.judging import LiteralJudge, ModelJudge, Pair, Ver
 from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles, examples_of
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint
-from tests.experience.shelves import NS, forget, library_in, open_library, remember
+from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
 from tests.graph.conftest import make_store, store  # noqa: F401
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
 from tests.runs import Shelf, trajectory
@@ -101,7 +100,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
 def in_a_plane(store: Store) -> Library:  # noqa: F811
     embedder = Angles()
     store.set_embedder(embedder.name, embedder.dimensions)
-    return Library(store, Mirror(store), lambda: embedder, lambda: embedder)
+    return library_at_rest(store, embedder)
 
 
 def without_vectors(library: Library, *made: Trajectory) -> None:
