@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -18,6 +20,7 @@ SCHEMA_VERSION: Final = 2
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart
+_CLOSED: Final = "the store was closed"
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -33,8 +36,43 @@ def _resource(name: str) -> str:
     return resources.files("hepm.graph.sqlite").joinpath(name).read_text(encoding="utf-8")
 
 
+class _Reader:
+    """A thread's own connection, held by the thread alone: it is closed when the thread has ended."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lock = threading.RLock()  # a generator may be ended by the collector at any moment
+        self._uses = 0
+        self._closed = False
+
+    @contextlib.contextmanager
+    def used(self) -> Generator[sqlite3.Connection]:
+        """The connection, which stays open until the end of this."""
+        with self._lock:
+            if self._closed:
+                raise sqlite3.ProgrammingError(_CLOSED)
+            self._uses += 1
+        try:
+            yield self._connection
+        finally:
+            with self._lock:
+                self._uses -= 1
+                if self._closed and not self._uses:
+                    self._connection.close()
+
+    def close(self) -> None:
+        """Close it, at once or when its present uses end: SQLite crashes where it is closed while a thread reads."""
+        with self._lock:
+            self._closed = True
+            if not self._uses:
+                self._connection.close()
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+
 class Connections:
-    """One connection that writes, one a thread that reads; all on one file.
+    """One connection that writes, one a thread that reads, for as long as the thread runs; all on one file.
 
     Writers of this process queue on a lock, writers of other processes on SQLite's own (`BEGIN IMMEDIATE`, 60 s).
     Readers see the last commit and never wait (WAL).
@@ -44,7 +82,9 @@ class Connections:
         self.path = path
         self._lock = threading.RLock()
         self._local = threading.local()
-        self._opened: list[sqlite3.Connection] = []
+        self._readers: weakref.WeakSet[_Reader] = weakref.WeakSet()
+        self._making = threading.Lock()
+        self._closed = False
         self.read_only = False
         with self.guarded():
             self._writer = self._open_for_writing()
@@ -69,11 +109,19 @@ class Connections:
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """This thread's own connection."""
-        with self.guarded():
-            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = self._connect(read_only=True)
+        # A generator that began to read holds on to the reader, whichever thread goes on with it.
+        with self.guarded(), self._reader().used() as connection:
             yield connection
+
+    def _reader(self) -> _Reader:
+        reader: _Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            with self._making:
+                if self._closed:
+                    raise sqlite3.ProgrammingError(_CLOSED)
+                reader = self._local.reader = _Reader(self._connect(read_only=True))
+                self._readers.add(reader)
+        return reader
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -90,8 +138,12 @@ class Connections:
     def close(self) -> None:
         """Close all connections; later use is an error."""
         with self._lock:
-            while self._opened:
-                self._opened.pop().close()
+            self._writer.close()
+        with self._making:
+            self._closed = True
+            readers = list(self._readers)
+        for reader in readers:
+            reader.close()
 
     def _open_for_writing(self) -> sqlite3.Connection:
         try:
@@ -139,15 +191,13 @@ class Connections:
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
         # immutable: on a medium that nobody can write, SQLite must not look for a WAL it cannot create.
         mode = "mode=ro&immutable=1" if self.read_only else "mode=ro" if read_only else "mode=rwc"
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             f"{self.path.absolute().as_uri()}?{mode}",
             uri=True,
             timeout=BUSY_TIMEOUT_S,
             isolation_level=None,
             check_same_thread=False,
         )
-        self._opened.append(connection)
-        return connection
 
     def _migrate(self) -> None:
         found = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
@@ -192,10 +242,12 @@ def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     if "readonly" in text:
         return StoreError(f"{path} cannot be written ({text}). Give the folder write permission, or copy the file.")
     if "unable to open" in text:
-        return StoreError(
-            f"{path} cannot be opened: the folder {path.parent} is missing or closed to this user. "
-            "Create it, or name another store."
+        why = (
+            "it is there, so this process has too many files open (see `ulimit -n`), or the folder cannot be written"
+            if os.access(path, os.R_OK)
+            else f"the folder {path.parent} is missing or closed to this user. Create it, or name another store"
         )
+        return StoreError(f"{path} cannot be opened: {why}.")
     if "locked" in text or "busy" in text:
         return StoreError(
             f"another process has been writing {path} for {BUSY_TIMEOUT_S:g} s. Try again when it is done."
