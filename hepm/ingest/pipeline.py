@@ -14,7 +14,7 @@ from hepm.embed import Embedder
 from hepm.errors import FormatError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.store import FloatArray, Known, Store
+from hepm.graph.store import Added, FloatArray, Known, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.outbox import Outbox
 from hepm.ingest.prepare import Prepared
@@ -127,10 +127,10 @@ class Pipeline:
         )
         self.report.stored += len(added.stored)
         self.report.duplicates += len(added.duplicates)
-        stored = set(added.stored)
-        self.report.distrusted += sum(not run.trusted and run.id in stored for run in runs)
-        self.report.unlabelled += sum(run.success is None and run.trusted and run.id in stored for run in runs)
-        self.report.without_calls += sum(not run.transitions and run.id in stored for run in runs)
+        stored = _stored(runs, added)
+        self.report.distrusted += sum(not run.trusted for run in stored)
+        self.report.unlabelled += sum(run.success is None and run.trusted for run in stored)
+        self.report.without_calls += sum(not run.transitions for run in stored)
         sources = {run.id: run.source for run in runs}
         self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
 
@@ -214,6 +214,17 @@ def _batches(runs: Iterable[Run], size: int) -> Iterator[list[Run]]:
 
 def _may_be_stored(run: Run, known: Known | None) -> bool:
     return known is None or replaces(run, known.success)
+
+
+def _stored(runs: Sequence[Run], added: Added) -> Iterable[Run]:
+    """Of a batch in which runs may come twice, those that the store took: each once, with its last label."""
+    found: dict[str, Run] = {}
+    names = set(added.stored)
+    for run in runs:
+        before = found.get(run.id)
+        if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
+            found[run.id] = run
+    return found.values()
 
 
 def _conflict(name: str, source: str) -> Rejection:
