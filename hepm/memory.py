@@ -132,13 +132,11 @@ class Memory:
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
-            if described := list(tools):
-                clean = options.redactor
-                told = described if clean is None else [without_secrets(tool, clean) for tool in described]
-                self._store.describe(told, namespace=namespace)
+            clean = options.redactor
+            pipeline.describe([tool if clean is None else without_secrets(tool, clean) for tool in tools])
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
-            self._mirror.catch_up()
+            self._mirror.catch_up(defer=True)
 
     def _deliver(self) -> None:
         if (
@@ -146,7 +144,7 @@ class Memory:
             and len(self._outbox)
             and deliver(self._outbox, self._store, self._agreed_embedder())
         ):
-            self._mirror.catch_up()
+            self._mirror.catch_up(defer=True)
 
     def forget(
         self,

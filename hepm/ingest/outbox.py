@@ -1,4 +1,4 @@
-"""Runs that wait on disk while their store cannot be reached, and are delivered once, in order, when it is back."""
+"""What waits on disk, runs and descriptions of tools, until its store answers: delivered once, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from hepm.errors import StoreError
 from hepm.graph.delta import Run
@@ -24,6 +24,14 @@ _log = logging.getLogger("hepm")
 
 _SUFFIX: Final = ".runs"
 _number = count()
+
+
+class Waiting(NamedTuple):
+    """What waits together: runs of a namespace, and descriptions of tools to be set there before."""
+
+    namespace: str
+    runs: Sequence[Run]
+    described: Sequence[Tool] = ()
 
 
 class Outbox:
@@ -47,7 +55,7 @@ class Outbox:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob(f"*{_SUFFIX}"))
 
-    def put(self, namespace: str, runs: Sequence[Run]) -> None:
+    def put(self, namespace: str, runs: Sequence[Run], described: Sequence[Tool] = ()) -> None:
         """Keep a batch.
 
         Raises:
@@ -56,9 +64,10 @@ class Outbox:
         # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
         name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
         partial = self.folder / f".{name}"
+        head = {"namespace": namespace, "tools": _tools(runs), "described": [asdict(tool) for tool in described]}
         try:
             with partial.open("w", encoding="utf-8") as file:
-                file.write(json.dumps({"namespace": namespace, "tools": _tools(runs)}) + "\n")
+                file.write(json.dumps(head) + "\n")
                 file.writelines(json.dumps({"digest": run.digest, "record": run.record}) + "\n" for run in runs)
                 file.flush()
                 os.fsync(file.fileno())
@@ -70,7 +79,7 @@ class Outbox:
             ) from error
 
     @contextlib.contextmanager
-    def delivering(self) -> Generator[Iterator[tuple[str, list[Run]]]]:
+    def delivering(self) -> Generator[Iterator[Waiting]]:
         """The batches in order; each one's file goes when the next one is asked for, or at the end.
 
         Where another thread is at it already, there is nothing to be done.
@@ -83,7 +92,7 @@ class Outbox:
         finally:
             self._delivering.release()
 
-    def _batches(self) -> Iterator[tuple[str, list[Run]]]:
+    def _batches(self) -> Iterator[Waiting]:
         for file in self._files():
             try:
                 batch = _read(file)
@@ -97,10 +106,11 @@ class Outbox:
             file.unlink(missing_ok=True)
 
 
-def _read(file: Path) -> tuple[str, list[Run]]:
+def _read(file: Path) -> Waiting:
     head, *kept = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     tools = tuple(Tool(**tool) for tool in head["tools"])
-    return head["namespace"], [_run(one, tools) for one in kept]
+    described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
+    return Waiting(head["namespace"], [_run(one, tools) for one in kept], described)
 
 
 def _run(kept: dict[str, str], tools: tuple[Tool, ...]) -> Run:

@@ -16,11 +16,11 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.store import Added, FloatArray, Known, Store
 from hepm.ingest.hepm import parse_run
-from hepm.ingest.outbox import Outbox
+from hepm.ingest.outbox import Outbox, Waiting
 from hepm.ingest.prepare import Prepared
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.transitions import transitions
-from hepm.types import Trajectory
+from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -83,11 +83,16 @@ class Pipeline:
         self._namespace = namespace
         self.report = IngestReport()
 
+    def describe(self, tools: Sequence[Tool]) -> None:
+        """Set descriptions of tools, before the runs that follow."""
+        if tools:
+            self._store_or_keep(Waiting(self._namespace, (), tools))
+
     def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
         with _collector_resting():
             for batch in _batches(self._sorted_out(items), self._store.runs_a_batch):
-                self._store_or_keep(batch)
+                self._store_or_keep(Waiting(self._namespace, batch))
                 if on_batch is not None:
                     on_batch(self.report)
         return self.report
@@ -102,17 +107,24 @@ class Pipeline:
             else:
                 yield item
 
-    def _store_or_keep(self, runs: Sequence[Run]) -> None:
+    def _store_or_keep(self, what: Waiting) -> None:
         if self._outbox is None:
-            self.store_batch(runs)
+            self.store(what)
             return
         with contextlib.suppress(StoreUnavailableError):
             deliver(self._outbox, self._store, self._embedder)
             if not len(self._outbox):  # else another thread is still delivering what came first
-                self.store_batch(runs)
+                self.store(what)
                 return
-        self._outbox.put(self._namespace, runs)
-        self.report.queued += len(runs)
+        self._outbox.put(*what)
+        self.report.queued += len(what.runs)
+
+    def store(self, what: Waiting) -> None:
+        """Set descriptions, and store runs in one transaction."""
+        if what.described:
+            self._store.describe(what.described, namespace=self._namespace)
+        if what.runs:
+            self.store_batch(what.runs)
 
     def store_batch(self, runs: Sequence[Run]) -> None:
         """Store some runs in one transaction, and report on them."""
@@ -143,9 +155,9 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
     """
     delivered = 0
     with outbox.delivering() as batches:
-        for namespace, runs in batches:
-            pipeline = Pipeline(store, embedder, namespace=namespace)
-            pipeline.store_batch(runs)
+        for batch in batches:
+            pipeline = Pipeline(store, embedder, namespace=batch.namespace)
+            pipeline.store(batch)
             delivered += pipeline.report.stored
             for rejection in pipeline.report.rejected:
                 _log.warning("a run from the outbox is not stored: %s: %s", rejection.record, rejection.reason)
