@@ -381,6 +381,7 @@ class Memory:
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
         """Compare the store with its own records and with the mirror; [] when all is well."""
+        self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
         return examine(self._store, mirror, namespace=namespace, replay=replay_with(None))
 

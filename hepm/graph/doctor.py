@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from hepm.graph.delta import Delta, Run
 from hepm.graph.lessons.changes import recount
@@ -21,11 +22,11 @@ class Finding:
     """Something that is not as it should be.
 
     Attributes:
-        repair: What mends it: "rebuild", "reembed", or "" where nothing can.
+        repair: What mends it; "" where nothing can.
     """
 
     what: str
-    repair: str = "rebuild"
+    repair: Literal["rebuild", "reembed", ""] = "rebuild"
 
 
 def examine(store: Store, mirror: NamespaceMirror, *, namespace: str, replay: Replay) -> list[Finding]:
@@ -131,4 +132,4 @@ def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> I
         stored = {row[1]: (row[2], row[4]) for row in store.edges(namespace=namespace, sources=[source]) if row[2]}
         apart += mirrored != stored
     if apart:
-        yield Finding(f"the mirror differs from the store after {apart} tools", "refresh")
+        yield Finding(f"the mirror differs from the store after {apart} tools")

@@ -275,7 +275,20 @@ DELETE FROM passage WHERE namespace = :namespace;
 SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND counted = 1 ORDER BY seq;
 
 -- name: orphan_vectors
-SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id = v.state AND s.summary IS NOT NULL);
+SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
+
+-- name: stray_vectors
+-- Of no namespace any more.
+SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id = v.state);
+
+-- name: stray_run_vectors
+SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = v.trajectory);
+
+-- name: drop_stray_vectors
+DELETE FROM vector WHERE state NOT IN (SELECT id FROM state);
+
+-- name: drop_stray_run_vectors
+DELETE FROM run_vector WHERE trajectory NOT IN (SELECT seq FROM trajectory);
 
 -- name: orphan_state_after
 SELECT count(*) FROM state_after a
@@ -293,9 +306,6 @@ WHERE p.namespace = :namespace
 SELECT count(*) FROM state s
 WHERE s.namespace = :namespace
   AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = s.namespace AND t.id = s.trajectory);
-
--- name: orphan_run_vectors
-SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = v.trajectory);
 
 -- name: vectors
 SELECT v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace

@@ -288,17 +288,19 @@ class SQLiteStore:
 
     def orphans(self, *, namespace: str) -> list[str]:
         """Sentences on rows that point to nothing, and vectors that cannot be right."""
-        found = [
-            f"{count} {what}"
-            for name, what in (
-                ("orphan_vectors", "vectors belong to no state"),
-                ("orphan_run_vectors", "vectors belong to no run"),
-                ("orphan_state_after", "states are linked from a tool but gone"),
-                ("orphan_passages", "passages lack their run or their edge"),
-                ("orphan_states", "states lack the run they came from"),
-            )
-            if (count := self._rows(name, namespace=namespace)[0][0])
+        asked = [
+            ("orphan_vectors", "vectors belong to a state without text"),
+            ("orphan_state_after", "states are linked from a tool but gone"),
+            ("orphan_passages", "passages lack their run or their edge"),
+            ("orphan_states", "states lack the run they came from"),
         ]
+        if namespace in self.namespaces()[:1]:
+            # Nothing tells whose they were: they are found with the first, and any rebuild drops them.
+            asked += [
+                ("stray_vectors", "vectors belong to no state"),
+                ("stray_run_vectors", "vectors belong to no run"),
+            ]
+        found = [f"{count} {what}" for name, what in asked if (count := self._rows(name, namespace=namespace)[0][0])]
         dimensions = self.header.dimensions
         bad = sum(not is_plausible(blob, dimensions) for (blob,) in self._rows("vectors", namespace=namespace))
         return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found

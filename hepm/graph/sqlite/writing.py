@@ -173,6 +173,8 @@ class SQLiteTransaction:
         self._rewritten = True
         for table in ("vectors", "run_vectors", "states", "state_after", "edges", "passages"):
             self.run(f"clear_namespace_{table}")
+        for table in ("vectors", "run_vectors"):
+            self.run(f"drop_stray_{table}")
         self.run("reset_tools")
 
     def drop_empty_tools(self) -> None:
