@@ -65,14 +65,14 @@ def _between_stores(source: str, target: str, namespaces: Sequence[str] | None) 
 
 
 def _to_export(source: str, target: str, namespace: str) -> Copied:
+    from hepm.cli.compressed import lines_of
     from hepm.ingest.copying import Copied
 
     with open_existing(source, namespace) as memory:
         count = write_lines(memory.export(namespace=namespace), Path(target))
-        with Path(target).open(encoding="utf-8", newline="\n") as written:
-            # As long as nobody stored a run in between, every line comes out the same again.
-            pairs = zip_longest((line.rstrip("\n") for line in written), memory.export(namespace=namespace))
-            apart = sum(one != other for one, other in pairs)
+        # As long as nobody stored a run in between, every line comes out the same again.
+        pairs = zip_longest(lines_of(Path(target)), memory.export(namespace=namespace))
+        apart = sum(one != other for one, other in pairs)
     return Copied(namespace, count, count, (f"{apart:,} lines of {target} differ from the runs",) if apart else ())
 
 

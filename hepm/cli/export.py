@@ -17,7 +17,7 @@ from hepm.types import on_one_line
 
 
 def export_runs(
-    path: Annotated[str, typer.Argument(help="The file to write, JSON Lines; - writes to stdout.")] = "-",
+    path: Annotated[str, typer.Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
     store: StoreOption = STORE,
     namespace: NamespaceOption = NAMESPACE,
 ) -> None:
@@ -52,13 +52,19 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def write_lines(lines: Iterable[str], target: Path) -> int:
-    """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes."""
-    target = target.resolve()  # a link goes on pointing to what is written
+    """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes.
+
+    It is compressed where its name ends in .gz, .xz, .bz2 or .zst.
+    """
+    from hepm.cli.compressed import check_name
+
+    check_name(target.name)
+    name, target = target.name, target.resolve()  # a link goes on pointing to what is written
     if target.exists() and not target.is_file():
-        return _write(lines, target)
+        return _write(lines, target, name)
     partial = target.with_name(target.name + ".part")
     try:
-        count = _write(lines, partial)
+        count = _write(lines, partial, name)
         partial.replace(target)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -66,11 +72,13 @@ def write_lines(lines: Iterable[str], target: Path) -> int:
     return count
 
 
-def _write(lines: Iterable[str], target: Path) -> int:
+def _write(lines: Iterable[str], target: Path, name: str) -> int:
+    from hepm.cli.compressed import compressing
+
     count = 0
-    with target.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+    with target.open("wb") as file, compressing(file, name) as sink:
         for line in lines:
-            file.write(line + "\n")
+            sink.write(f"{line}\n".encode("utf-8", "backslashreplace"))
             count += 1
     return count
 

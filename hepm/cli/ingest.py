@@ -86,7 +86,7 @@ def ingest(
     read_runs([], reading)  # says now, before a store is made, that the format is unknown
     described = load_tools(tools) if tools else []
     with (
-        _no_empty_store(store),
+        no_empty_store(store),
         open_memory(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
@@ -119,7 +119,7 @@ def ingest(
 
 
 @contextlib.contextmanager
-def _no_empty_store(store: str) -> Generator[None]:
+def no_empty_store(store: str) -> Generator[None]:
     """Take away a store that was made inside and holds nothing at the end, whatever ended it."""
     file = store_file(store)
     there = file is None or file.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from dataclasses import asdict
 from enum import StrEnum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hepm.cli.export import print_lines, write_lines
+from hepm.cli.ingest import no_empty_store
 from hepm.cli.options import (
     NAMESPACE,
     STORE,
@@ -68,8 +68,9 @@ def export_(
     from hepm.experience.documents import write_documents
     from hepm.experience.exchange import export_lessons
     from hepm.graph.lessons.rows import KINDS
+    from hepm.ingest.compression import uncompressed_name
 
-    chosen = form or ("markdown" if path.lower().endswith((".md", ".markdown")) else "jsonl")
+    chosen = form or ("markdown" if uncompressed_name(path.lower()).endswith((".md", ".markdown")) else "jsonl")
     if path != "-":
         check_target(Path(path), store)
     with open_existing(store, namespace) as memory:
@@ -102,19 +103,13 @@ def import_(
 
     Example: `hepm library import lessons.md --namespace retail`
     """
+    from hepm.cli.compressed import lines_of
     from hepm.experience.documents import read_documents
     from hepm.experience.exchange import import_lessons
 
     check_sources([path])
-    name = "stdin" if path == "-" else path
-    with contextlib.ExitStack() as opened:
-        # The file first: without it no store is made.
-        lines = (
-            sys.stdin
-            if path == "-"
-            else opened.enter_context(Path(path).open(encoding="utf-8-sig", errors="backslashreplace"))
-        )
-        memory = opened.enter_context(open_memory(store))
+    name, lines = ("stdin", sys.stdin) if path == "-" else (path, lines_of(Path(path)))
+    with no_empty_store(store), open_memory(store) as memory:
         done = import_lessons(
             memory.library, read_documents(lines, name), namespace=namespace, retire_missing=_named(retire_missing)
         )

@@ -1,0 +1,139 @@
+"""Files that commands write and read again: compressed as their names say, whole or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chats import chats, write
+from tests.faults.command import hepm, one_sentence, quick
+from tests.faults.places import limited_to
+
+UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    store = tmp_path / "in" / "store.hepm"
+    assert quick("ingest", write(tmp_path / "in" / "runs.jsonl", chats()), "--store", store).code == 0
+    return store
+
+
+@pytest.mark.parametrize("command", ["export", "copy"])
+@pytest.mark.parametrize("suffix", UNPACK)
+def test_an_export_is_compressed_as_its_name_says(store: Path, tmp_path: Path, command: str, suffix: str) -> None:
+    out = tmp_path / f"out.jsonl{suffix}"
+    answer = quick("copy", store, out) if command == "copy" else quick("export", out, "--store", store)
+    assert answer.code == 0, answer.err
+    assert UNPACK[suffix](out.read_bytes()).decode() == quick("export", "--store", store).out
+
+
+@pytest.mark.parametrize("suffix", [*UNPACK, ".zst"])
+def test_a_copy_goes_through_a_compressed_export_and_back(store: Path, tmp_path: Path, suffix: str) -> None:
+    if suffix == ".zst":
+        pytest.importorskip("zstandard")
+    out, back = tmp_path / f"out.jsonl{suffix}", tmp_path / "back.hepm"
+    assert quick("copy", store, out).out == "default: 24 runs copied; both hold the same\n"
+    assert quick("copy", out, back).out == "default: 24 runs copied; both hold the same\n"
+    assert quick("export", "--store", back).out == quick("export", "--store", store).out
+
+
+def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.jsonl.gz", tmp_path / "other.jsonl.gz"
+    for out in (one, other):
+        assert quick("export", out, "--store", store).code == 0
+        os.utime(out, (0, 0))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_zstd_export_without_its_extra_says_what_to_install_and_leaves_nothing(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "zstandard.py").write_text("raise ImportError('not here')")
+    out = tmp_path / "out.jsonl.zst"
+    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")])}
+    for command in (["export", out, "--store", store], ["copy", store, out]):
+        assert "pip install 'hepm[zstd]'" in one_sentence(hepm(*command, env=env))
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize("name", ["out.tgz", "out.tar", "out.zip"])
+def test_an_export_under_the_name_of_an_archive_is_refused(store: Path, tmp_path: Path, name: str) -> None:
+    assert "the name of an archive" in one_sentence(quick("export", tmp_path / name, "--store", store))
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize("suffix", [*UNPACK, ".zst"])
+def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(
+    store: Path, tmp_path: Path, suffix: str
+) -> None:
+    if suffix == ".zst":
+        pytest.importorskip("zstandard")
+    out = tmp_path / f"out.jsonl{suffix}"
+    out.write_bytes(b"the last export")
+    for command in (["export", out, "--store", store], ["copy", store, out]):
+        one_sentence(hepm(*command, under=limited_to(0)))
+    assert out.read_bytes() == b"the last export"
+    assert [path.name for path in tmp_path.glob("out*")] == [out.name]
+
+
+def test_an_export_into_a_pipe_is_compressed_too(store: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl.gz"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert quick("export", pipe, "--store", store).code == 0
+        told, _ = reader.communicate(timeout=60)
+    assert gzip.decompress(told).decode() == quick("export", "--store", store).out
+
+
+# Lessons
+
+
+@pytest.fixture
+def taught(store: Path) -> Path:
+    assert quick("experience", "distill", "--store", store).code == 0
+    return store
+
+
+@pytest.mark.parametrize("name", ["lessons.jsonl.gz", "lessons.md.xz"])
+def test_a_compressed_library_is_written_and_read_again(taught: Path, tmp_path: Path, name: str) -> None:
+    out, back = tmp_path / name, tmp_path / "back.hepm"
+    assert quick("library", "export", out, "--store", taught).code == 0
+    text = UNPACK[out.suffix](out.read_bytes()).decode()
+    assert ("\n## experience" in text) == (".md" in name)
+    answer = quick("library", "import", out, "--store", back)
+    assert (answer.code, answer.err) == (0, "")
+    assert quick("library", "export", "--store", back).out.count("\n") == text.count("\n## " if ".md" in name else "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("lessons.md", b"no lesson\n"),
+        ("lessons.jsonl", b"{broken\n"),
+        ("lessons.jsonl.gz", b"not compressed"),
+        ("lessons.jsonl.xz", b"not compressed"),
+        ("missing.jsonl", None),
+    ],
+)
+def test_lessons_that_cannot_be_read_leave_no_new_store_behind(
+    tmp_path: Path, name: str, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    before = sorted(tmp_path.iterdir())
+    assert name in one_sentence(quick("library", "import", tmp_path / name, "--store", tmp_path / "new.hepm"))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_lessons_alone_make_a_store_that_stays(taught: Path, tmp_path: Path) -> None:
+    lessons = quick("library", "export", "--store", taught).out
+    assert quick("library", "import", "-", "--store", tmp_path / "new.hepm", stdin=lessons.encode()).code == 0
+    assert quick("experience", "list", "--store", tmp_path / "new.hepm", "--json").json["total"] > 0
