@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.cypher.statements import statement
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
+from hepm.graph.model_rows import TOLD_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import rows_of
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
 from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
@@ -28,8 +28,6 @@ VECTOR_ROWS: Final = 500
 """Rows a statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
 
 KEPT_CHANGES: Final = 10_000
-TOLD_SUMMARIES: Final = 3
-"""How many summaries stand on an edge, to be read in Browser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ class Neo4jTransaction:
             "success": run.success,
             "steps": run.steps,
             "ended_at": run.ended_at,
-            "day": _day(run.ended_at),
+            "day": day_of(run.ended_at),
             "source": run.source,
             "counted": counted,
             "tools": list(run.called),
@@ -359,12 +357,3 @@ def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 def _matches(run: StoredRun, selection: Selection) -> bool:
     return selection.environment in (None, run.environment) and selection.task in (None, run.task)
-
-
-def _day(ended_at: float | None) -> str | None:
-    if ended_at is None:
-        return None
-    try:
-        return datetime.fromtimestamp(ended_at, UTC).date().isoformat()
-    except (OverflowError, OSError, ValueError):  # a time beyond the calendar
-        return None
