@@ -4,7 +4,8 @@ usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--stat
 
 Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor
 over the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library),
-flat (cost per run at ten times the volume), start (importing hepm against a bare Python). Prints one JSON line a part;
+flat (cost per run at ten times the volume), learn (one run at a time, in turns with hybrid suggestions, against a
+memory never asked), start (importing hepm against a bare Python). Prints one JSON line a part;
 RUNS is $HEPM_RECORDED_RUNS, else ../shared/data.
 """
 
@@ -25,6 +26,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -139,8 +141,8 @@ def part_suggest(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def hybrid(tools: int = 80, states: int = 200, runs: int = 1000) -> dict[str, object]:
-    """A memory of `tools` candidates, with about `states` states after the last tool."""
+def hybrid(tools: int = 80, states: int = 268, runs: int = 1000) -> dict[str, object]:
+    """A memory of `tools` candidates, with about `states` states after the last tool, three in four of successes."""
     random = np.random.default_rng(SEED)
     # Letters alone: states that differ in digits only would be merged.
     words = ["".join(letters) for letters in itertools.islice(itertools.product("abcdefgh", repeat=4), 400)]
@@ -244,25 +246,24 @@ def part_ingest(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def random_runs(random: np.random.Generator, first: int, count: int) -> list[Trajectory]:
+    letters = list("abcdefghijklmnop")
+    found: list[Trajectory] = []
+    for number in range(first, first + count):
+        names = [f"tool{i}" for i in random.integers(0, 60, 6)]
+        said = " ".join("".join(random.choice(letters, 3)) for _ in range(40))
+        turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
+        found.append(Trajectory(f"run{number}", turns, Outcome(1.0, True)))
+    return found
+
+
 def part_flat(arguments: argparse.Namespace) -> dict[str, object]:
     del arguments
     random = np.random.default_rng(SEED)
-
-    letters = list("abcdefghijklmnop")
-
-    def runs(first: int, count: int) -> list[Trajectory]:
-        found: list[Trajectory] = []
-        for number in range(first, first + count):
-            names = [f"tool{i}" for i in random.integers(0, 60, 6)]
-            said = " ".join("".join(random.choice(letters, 3)) for _ in range(40))
-            turns = (Turn("user", said), *(Turn("assistant", "", (ToolCall(name, result=said),)) for name in names))
-            found.append(Trajectory(f"run{number}", turns, Outcome(1.0, True)))
-        return found
-
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
         times: list[float] = []
         for part in range(10):
-            batch = runs(part * 2000, 2000)
+            batch = random_runs(random, part * 2000, 2000)
             started = time.perf_counter()
             memory.ingest(batch)
             times.append(time.perf_counter() - started)
@@ -273,6 +274,34 @@ def part_flat(arguments: argparse.Namespace) -> dict[str, object]:
         "last tenths_us_per_run": round(1e6 * last / 2000, 1),
         "ratio": round(last / first, 2),
     }
+
+
+def part_learn(arguments: argparse.Namespace) -> dict[str, object]:
+    """One run at a time, in turns with hybrid suggestions, as an agent that learns after each run does."""
+    del arguments
+    random = np.random.default_rng(SEED)
+    found: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for runs in (200, 2_000, 20_000):
+            path = Path(folder, f"{runs}.hepm")
+            with Memory.open(path) as memory:
+                memory.ingest(random_runs(random, 0, runs))
+            with Memory.open(path) as asked, Memory.open(path) as plain:
+                asked.suggest("tool1", state="abc")
+                times: dict[str, list[float]] = {"asked": [], "plain": [], "suggestion": []}
+                for new in random_runs(random, runs, 40):
+                    for name, memory, run in (
+                        ("asked", asked, new),
+                        ("plain", plain, replace(new, id=f"other {new.id}")),
+                    ):
+                        started = time.perf_counter()
+                        memory.ingest([run])
+                        times[name].append(time.perf_counter() - started)
+                    started = time.perf_counter()
+                    asked.suggest("tool1", state="abc")
+                    times["suggestion"].append(time.perf_counter() - started)
+            found[f"{runs} runs"] = {f"{name}_ms": round(1e3 * statistics.median(of), 2) for name, of in times.items()}
+    return found
 
 
 def part_start(arguments: argparse.Namespace) -> dict[str, object]:
@@ -299,6 +328,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "open": part_open,
     "ingest": part_ingest,
     "flat": part_flat,
+    "learn": part_learn,
     "start": part_start,
 }
 

@@ -89,14 +89,14 @@ class Library:
         try:
             return self.store.lessons.change(change, vectors, namespace=namespace, embedder=embedder.name)
         finally:
-            self._mirror.catch_up()
+            self._mirror.catch_up(defer=True)
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
         """Remove a user's own lessons, and see it at once (see `LessonStore.forget_user`)."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
-            self._mirror.catch_up()
+            self._mirror.catch_up(defer=True)
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
         """One unit vector per text, shape (N, D), to be compared with those of lessons."""
@@ -134,7 +134,7 @@ class Library:
     def settle(self, run: str, *, success: bool, namespace: str) -> None:
         """Tell how a run ended: what was shown in it is credited, once. A run that is ingested settles by itself."""
         self._shown.settle(run, success=success, namespace=namespace)
-        self._mirror.catch_up()
+        self._mirror.catch_up(defer=True)
 
     def deliver(self) -> None:
         """Tell the store what waits."""

@@ -20,7 +20,7 @@ from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import Change, EdgeRow, StateBatch, Store
+from hepm.graph.store import Change, EdgeRow, Header, StateBatch, Store
 from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ EVIDENCE_SUMMARIES = 3
 """How many runs and summaries are shown behind one suggestion."""
 
 _EDGES_AT_ONCE = 1_000
+
+_FEW_CALLS = 2_000
+"""So many are read anew while an ingest waits; in a larger memory that takes too long."""
+
+_RESTING = 10
+"""A follower rests so many times as long as it took to read all calls of a large memory."""
 
 
 class NextTool(NamedTuple):
@@ -103,6 +109,8 @@ class NamespaceMirror:
         self._reader: CallReader | None = None
         self._calls: Calls | None = None
         self._derived: dict[Callable[[Calls], object], object] = {}
+        self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
+        self._marking = threading.Lock()
         self._now = self._read()
 
     def _read(self) -> _Snapshot:
@@ -167,7 +175,7 @@ class NamespaceMirror:
         return found.block
 
     def derived(self, make: Callable[[Calls], T]) -> T:
-        """What `make` works out of all calls; kept, and made again when the mirror follows a change, not when asked."""
+        """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked."""
         found = self._derived.get(make)
         if found is None:
             with self._reading:
@@ -262,11 +270,14 @@ class NamespaceMirror:
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Read again what later revisions touched; to follow a change twice does no harm."""
+        """Read again what later revisions touched; to follow a change twice does no harm.
+
+        What is worked out of all calls stays as it is until `follow_calls`.
+        """
         everything = any(change.sources is None for change in changes)
-        if not (everything and self._store.remote):
-            self._follow_calls(rewritten=any(change.rewritten for change in changes))
         self._now = self._read() if everything else self._followed(changes)
+        if not (everything and self._store.remote):
+            self._mark(rewritten=any(change.rewritten for change in changes))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
@@ -283,13 +294,30 @@ class NamespaceMirror:
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         return _Snapshot(rows | fresh, after, kept)
 
-    def _follow_calls(self, *, rewritten: bool) -> None:
+    @property
+    def few_calls(self) -> bool:
+        """Whether `follow_calls` takes some hundredths of a second at most."""
+        calls = self._calls
+        return calls is None or len(calls.next_N) <= _FEW_CALLS
+
+    def follow_calls(self) -> None:
+        """Make what is worked out of all calls again, where it was asked for and something changed."""
         with self._reading:
-            if self._calls is None:
+            with self._marking:
+                behind, self._behind = self._behind, None
+            if behind is None or self._calls is None:
                 return
-            if rewritten:
-                self._reader = None
-            self._take_calls(self._newest_calls())
+            try:
+                if behind:
+                    self._reader = None
+                self._take_calls(self._newest_calls())
+            except BaseException:
+                self._mark(rewritten=behind)
+                raise
+
+    def _mark(self, *, rewritten: bool) -> None:
+        with self._marking:
+            self._behind = bool(self._behind) or rewritten
 
     def _states_after(self, tool: ToolName, newest: int) -> StateBatch:
         return self._store.states_after(tool, namespace=self.name, newer_than=newest)
@@ -342,6 +370,7 @@ class Mirror:
         self._polling = threading.Lock()
         self._closed = False
         self._told: str | None = None
+        self._rested = 0.0
         self._follower: ThreadPoolExecutor | None = None
         self._following: Future[None] | None = None
 
@@ -367,8 +396,11 @@ class Mirror:
                 found = self._lessons.setdefault(name, LessonMirror(self._store, name))
         return found
 
-    def refresh(self) -> None:
+    def refresh(self, *, defer: bool = False) -> None:
         """Catch up with the store now.
+
+        Args:
+            defer: Leave what is worked out of all calls of a large memory to the thread that follows the store.
 
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
@@ -376,24 +408,30 @@ class Mirror:
         with self._lock:
             header = self._store.header
             revision, self.embedder = header.revision, header.embedder
-            if revision == self._revision:
-                return
-            changes = self._store.changes_since(self._revision)
-            for name, mirror in self._namespaces.items():
-                mine = None if changes is None else [change for change in changes if change.namespace == name]
-                if mine is None:
-                    mirror.follow([Change(revision, name, None, True)])
-                elif mine:
-                    mirror.follow(mine)
-            for lessons in self._lessons.values():
-                lessons.follow(header)
-            # Not that of the last change, which may be later than the header that lessons were compared with.
-            self._revision = revision
+            if revision != self._revision:
+                self._follow_changes(header)
+            namespaces = list(self._namespaces.values())
+        for mirror in namespaces:
+            if mirror.few_calls or not defer:
+                mirror.follow_calls()
 
-    def catch_up(self) -> None:
+    def _follow_changes(self, header: Header) -> None:
+        changes = self._store.changes_since(self._revision)
+        for name, mirror in self._namespaces.items():
+            mine = None if changes is None else [change for change in changes if change.namespace == name]
+            if mine is None:
+                mirror.follow([Change(header.revision, name, None, True)])
+            elif mine:
+                mirror.follow(mine)
+        for lessons in self._lessons.values():
+            lessons.follow(header)
+        # Not that of the last change, which may be later than the header that lessons were compared with.
+        self._revision = header.revision
+
+    def catch_up(self, *, defer: bool = False) -> None:
         """The same, as far as the store answers: where it does not, suggestions go on from what was read before."""
         try:
-            self.refresh()
+            self.refresh(defer=defer)
             if self.lost_since is not None:
                 _log.warning("the store answers again after %.0f s", time.time() - self.lost_since)
                 self.lost_since = None
@@ -411,8 +449,10 @@ class Mirror:
             self._following = self._follower.submit(self._follow)
 
     def _follow(self) -> None:
+        began = time.monotonic()
+        resting = began < self._rested
         try:
-            self.catch_up()
+            self.catch_up(defer=resting)
         except Exception as error:  # nobody waits for this thread: what it does not tell is lost
             if str(error) != self._told:
                 self._told = str(error)
@@ -423,6 +463,8 @@ class Mirror:
                 )
             return
         self._told = None
+        if not resting:
+            self._rested = time.monotonic() + _RESTING * (time.monotonic() - began)
         if self.lost_since is None and self._on_contact is not None:
             try:
                 self._on_contact()

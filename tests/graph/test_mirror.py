@@ -17,6 +17,9 @@ from hepm.graph.sqlite import SQLiteStore
 from tests.runs import trajectory
 
 
+_READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
+
+
 class Interrupted(SQLiteStore):
     """A store during one of whose reads something else happens, once: just before it, or just after."""
 
@@ -34,7 +37,7 @@ class Interrupted(SQLiteStore):
             self._happen("after", name)
             return answer
 
-        return read if name in ("edges", "states_after", "states_newer_than", "changes_since") else found
+        return read if name in _READS else found
 
     def _happen(self, when: str, name: str) -> None:
         planned = getattr(self, when)
@@ -117,6 +120,49 @@ def test_notes_forgotten_while_the_mirror_follows_are_not_told(store: Interrupte
     memory.refresh()
     memory.refresh()
     assert not memory.preferences.notes("ann", namespace="default")
+
+
+@pytest.fixture
+def large(memory: Memory) -> Memory:
+    """A memory of 3,000 calls that was asked for a hybrid suggestion."""
+    ways = (("look", "buy", "pay"), ("look", "ask", "wait"))
+    memory.ingest(trajectory(f"run {number}", *(ways[number % 2] * 5), task=str(number)) for number in range(200))
+    assert memory.suggest("look", state="please help")
+    return memory
+
+
+def test_an_ingest_into_a_large_memory_does_not_wait_until_all_calls_are_read_again(
+    store: Interrupted, large: Memory, tmp_path: Path
+):
+    read: list[str] = []
+    store.before = ("runs_after", lambda: read.append("runs"))
+    large.ingest([trajectory(f"new {number}", "look", "sing") for number in range(50)])
+    assert not read
+    assert next_tools(large, "look")["sing"] == 50
+    large.refresh()
+    assert read
+    with Memory.open(tmp_path / "runs.hepm") as afresh:
+        mine, theirs = (one.suggest("look", state="please help", k=5) for one in (large, afresh))
+    assert [(found.tool, found.score) for found in mine] == [(found.tool, found.score) for found in theirs]
+    assert "sing" in [found.tool for found in mine]
+
+
+def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, large: Memory, tmp_path: Path):
+    with Memory.open(tmp_path / "runs.hepm", poll_s=0.0) as asked:
+        assert asked.suggest("look", state="please help")
+        asked.ingest([trajectory(f"new {number}", "look", "sing") for number in range(50)])
+        deadline = time.monotonic() + 60
+        while "sing" not in [found.tool for found in asked.suggest("look", state="please help", k=5)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_run_forgotten_from_a_large_memory_is_gone_from_the_hybrid_at_once(large: Memory):
+    large.ingest([trajectory("odd", "look", "sing", task="odd")])
+    large.refresh()
+    assert "sing" in [found.tool for found in large.suggest("look", state="please help", k=9)]
+    large.forget(task="odd")
+    assert "sing" not in [found.tool for found in large.suggest("look", state="please help", k=9)]
 
 
 def test_threads_that_ask_for_ever_new_weights_stop_no_ingest(memory: Memory):
