@@ -91,7 +91,7 @@ def test_a_state_unlike_any_other_gets_no_episodic_suggestion(memory: Memory) ->
 def test_several_tools_called_in_parallel_are_asked_about_together(memory: Memory) -> None:
     memory.ingest([trajectory("r1", "a+b", "c"), trajectory("r2", "a", "d"), trajectory("r3", "b", "c")])
     found = memory.suggest(["a", "b"], policy="procedural")
-    assert [(s.tool, s.support) for s in found] == [("c", 3), ("d", 1)]
+    assert [(s.tool, s.support) for s in found] == [("c", 2), ("d", 1)]
 
 
 def test_a_conversation_in_chat_messages_can_be_asked_about_as_it_is(memory: Memory) -> None:

@@ -34,7 +34,10 @@ class Procedural:
 
 
 def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[NextTool, ...]:
-    """Successors of a set of parallel calls: weights averaged over the set, counts added."""
+    """Successors of a set of parallel calls: weights averaged over the set.
+
+    A run that made all the calls counts on each of their edges, so that of the counts the largest is taken.
+    """
     if len(set(after)) == 1:
         return mirror.successors(after[0], c=c)
     sources = sorted(set(after))
@@ -45,8 +48,8 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
             merged[following.tool] = NextTool(
                 following.tool,
                 before.weight + following.weight / len(sources),
-                before.support + following.support,
-                before.failures + following.failures,
+                max(before.support, following.support),
+                max(before.failures, following.failures),
             )
     return tuple(sorted(merged.values(), key=lambda following: (-following.weight, following.tool)))
 

@@ -74,6 +74,38 @@ def test_every_suggestion_says_why_and_by_whom(tmp_path: Path) -> None:
             assert suggestion.runs
 
 
+@pytest.mark.parametrize("policy", ["procedural", "episodic", "hybrid"])
+def test_a_run_that_called_tools_in_parallel_stands_once_behind_what_came_next(tmp_path: Path, policy: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"r{i}", "find+look+ask", "buy", success=i != 2) for i in range(3))
+        found = memory.suggest(["find", "look", "ask"], state="please help", policy=policy, k=9)
+    (buy,) = (s for s in found if s.tool == "buy")
+    assert buy.support == 2
+    assert buy.failure_share == pytest.approx(1 / 3)
+
+
+def test_support_and_share_of_failures_are_counted_over_the_same_runs(tmp_path: Path) -> None:
+    """Where only failed runs went on with a tool from here, both are of the runs that called it anywhere."""
+    runs = [trajectory(f"good {i}", "find", "buy", "look", "refund") for i in range(3)]
+    runs += [trajectory("bad", "find", "refund", success=False)]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        found = {s.tool: s for s in memory.suggest("find", state="please help", k=9, policy=Hybrid(floors=EVERYTHING))}
+    assert (found["refund"].support, found["refund"].failure_share) == (3, 0.25)
+    assert "3 successful runs called it, none right after find, where 1 failed run did" in found["refund"].reason
+
+
+@pytest.mark.parametrize("policy", ["procedural", "hybrid"])
+def test_a_memory_without_vectors_is_asked_as_if_no_state_were_given(tmp_path: Path, policy: str) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(some_runs(), vectors=False)
+        found = memory.suggest("find", state="red shoes", policy=policy)
+        assert [(s.tool, s.score, s.similarity) for s in found] == [
+            (s.tool, s.score, None) for s in memory.suggest("find", policy=policy)
+        ]
+        assert found
+
+
 def test_there_is_a_weight_for_each_feature() -> None:
     assert WEIGHTS.shape == (len(NAMES),)
     with pytest.raises(ValueError, match="12 weights are needed"):

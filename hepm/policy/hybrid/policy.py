@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -49,6 +50,8 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest first, ties by name."""
         reading = mirror.derived(Reading)
+        if not reading.dimensions:  # filled without vectors: what is asked for has nothing to be compared with
+            query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
         tools = self._candidates(reading, moments, query)
@@ -95,13 +98,16 @@ class Hybrid:
     ) -> Suggestion:
         name = reading.calls.names[tool]
         edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
-        here = sum(edge.support for edge in edges)
-        failures = sum(edge.failures for edge in edges)
+        # A run that made several calls in parallel counts on the edge of each.
+        here = max((edge.support for edge in edges), default=0)
+        failures = max((edge.failures for edge in edges), default=0)
+        # Where no successful run went on with it, both counts are those of runs that called it at all.
+        support, failed = (here, failures) if here else (int(reading.successes_T[tool]), int(reading.failures_T[tool]))
         return Suggestion(
             name,
             chance,
-            here or int(reading.successes_T[tool]),
-            failures / (here + failures) if here + failures else 0.0,
+            support,
+            failed / (support + failed) if support + failed else 0.0,
             float(row[NAMES.index("nearest")]) if query.vector is not None else None,
             reason(query, row, spoke, here=here, failures=failures, anywhere=int(reading.successes_T[tool])),
             partial(_evidence, mirror, reading, query.after, tool),

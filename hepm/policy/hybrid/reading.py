@@ -32,11 +32,13 @@ class Reading:
 
     Attributes:
         tools: Number of tools, T.
+        dimensions: Of the vectors, D; 0 where there are none.
         number: Number of each tool by name.
         place_T: Place of each tool in the order of names.
         start: The number of START.
         candidates: Tools that successful runs called.
         successes_T: How many successful runs called each tool.
+        failures_T: How many failed ones did.
         often_T: How often each tool is called in all runs, smoothed; sums to 1.
         log_often_T: Log of the same over successful runs.
     """
@@ -44,11 +46,13 @@ class Reading:
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.tools = len(calls.names)
+        self.dimensions = calls.states_SD.shape[1]
         self.number = {name: tool for tool, name in enumerate(calls.names)}
         self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
         self.start = self.number.get(START, -1)
         won_N = calls.success_R[calls.run_N]
         self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
+        self.failures_T = (calls.calls_RT[~calls.success_R] > 0).sum(axis=0)
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.

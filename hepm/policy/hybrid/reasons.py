@@ -60,4 +60,5 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     failed = f" and {failures} failed" if failures else ""
     if here:
         return f"{why}; {here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
-    return f"{why}; {count_runs(anywhere)} called it, none right {place}"
+    missed = f", where {failures} failed {'run' if failures == 1 else 'runs'} did" if failures else ""
+    return f"{why}; {count_runs(anywhere)} called it, none right {place}{missed}"
