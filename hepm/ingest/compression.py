@@ -28,8 +28,6 @@ _MAGIC: Final = {
 }
 """How compressed files begin, and zip archives, full and empty."""
 
-MAGIC_LENGTH: Final = 6
-
 STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 """What reading a damaged or truncated file raises; a zstd error is turned into an OSError here."""
 
@@ -48,6 +46,15 @@ def magic_suffix(head: bytes) -> str:
     return next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
 
 
+def name_suffix(name: str) -> str:
+    """The suffix of compression that a name tells, ".gz" for ".tgz" too; "" where it tells none."""
+    lower = name.lower()
+    if not lower.endswith(_ALL):
+        return ""
+    suffix = next(suffix for suffix in _ALL if lower.endswith(suffix))
+    return TAR_SHORTHANDS.get(suffix, suffix)
+
+
 @contextmanager
 def decompressed(raw: IO[bytes], name: str) -> Generator[IO[bytes]]:
     """`raw` as the bytes before compression, which the suffix of `name` tells.
@@ -55,13 +62,10 @@ def decompressed(raw: IO[bytes], name: str) -> Generator[IO[bytes]]:
     Raises:
         MissingExtraError: a .zst file without the package that reads it.
     """
-    lower = name.lower()
-    if not lower.endswith(_ALL):
+    suffix = name_suffix(name)
+    if not suffix:
         yield raw
-        return
-    suffix = next(suffix for suffix in _ALL if lower.endswith(suffix))
-    suffix = TAR_SHORTHANDS.get(suffix, suffix)
-    if suffix == ".xz":
+    elif suffix == ".xz":
         with lzma.open(raw) as stream:
             yield cast(IO[bytes], stream)
     elif suffix == ".gz":

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import glob
-import io
 import os
-import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias, cast
 
+from hepm.ingest.beginnings import Beginning, Begun, SpoolError
 from hepm.ingest.compression import (
-    MAGIC_LENGTH,
     STREAM_ERRORS,
     decompressed,
-    magic_suffix,
     open_file,
     uncompressed_name,
 )
 from hepm.ingest.rejection import Rejection
-from hepm.ingest.tar_stream import tar_members
+from hepm.ingest.tar_stream import is_tar, tar_members
 
 DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 """What is looked at inside folders and archives; a file that is named is always looked at."""
@@ -105,20 +101,7 @@ def open_source(name: str) -> Iterator[Opened]:
 
 
 def _open_stdin() -> Iterator[Opened]:
-    """Standard input has no name to tell its compression by: its first bytes do."""
-    raw = cast(io.RawIOBase, sys.stdin.buffer)
-    stream = cast(io.BufferedReader, raw) if hasattr(raw, "peek") else io.BufferedReader(raw)
-    kind = magic_suffix(stream.peek(MAGIC_LENGTH)[:MAGIC_LENGTH])
-    try:
-        if kind == ".zip":  # its table of contents comes last
-            with tempfile.TemporaryFile() as copy:
-                shutil.copyfileobj(stream, copy, _CHUNK)
-                yield from _open_zip("<stdin>", copy)
-            return
-        with decompressed(stream, "<stdin>" + kind) as inner:
-            yield Source("<stdin>", "stdin", inner, lambda _: None)
-    except _ARCHIVE_ERRORS as error:
-        yield Rejection("<stdin>", None, _sentence(error))
+    yield from _open_stream("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
 
 
 def _open_glob(pattern: str) -> Iterator[Opened]:
@@ -191,17 +174,42 @@ def _open_found(file: Path) -> Iterator[Opened]:
 
 def _open_file(file: Path) -> Iterator[Opened]:
     name = str(file)
-    bare = uncompressed_name(name).lower()
     try:
-        if bare.endswith(".tar"):
-            yield from _open_tar(file)
-        elif bare.endswith((".zip", ".whl")):
-            yield from _open_zip(name, file)
-        else:
-            with open_file(file) as stream:
-                yield Source(name, file.absolute().as_posix(), stream, _read_beside)
+        with file.open("rb") as stream:
+            yield from _open_stream(name, file.absolute().as_posix(), stream, _read_beside)
+    except OSError as error:
+        yield Rejection(name, None, _sentence(error))
+
+
+def _open_stream(name: str, path: str, stream: IO[bytes], sibling: Callable[[str], bytes | None]) -> Iterator[Opened]:
+    """What a file or standard input holds, told by its first bytes, and by its name where these say nothing."""
+    bare = uncompressed_name(path).lower()
+    try:
+        with Beginning(stream) as beginning:
+            suffix = beginning.suffix(path)
+            if suffix == ".zip" or bare.endswith((".zip", ".whl")):
+                yield from _open_zip(name, beginning.whole())
+            elif bare.endswith(".tar") or is_tar(beginning.head):
+                yield from _open_tar(name, beginning.whole(), suffix)
+            elif not suffix:
+                beginning.forget()
+                yield Source(name, path, beginning.stream(), sibling)
+            else:
+                yield from _open_compressed(name, path, beginning, suffix, sibling)
     except _ARCHIVE_ERRORS as error:
         yield Rejection(name, None, _sentence(error))
+
+
+def _open_compressed(
+    name: str, path: str, beginning: Beginning, suffix: str, sibling: Callable[[str], bytes | None]
+) -> Iterator[Opened]:
+    with decompressed(beginning.stream(), suffix) as stream:
+        begun = Begun(stream)
+        if not begun.is_tar:
+            beginning.forget()
+            yield Source(name, path, cast(IO[bytes], begun), sibling)
+            return
+    yield from _open_tar(name, beginning.whole(), suffix)
 
 
 def _read_beside(path: str) -> bytes | None:
@@ -225,7 +233,7 @@ def _bounded(stream: IO[bytes]) -> bytes:
     return b"".join(pieces)
 
 
-def _open_zip(file: str, content: Path | IO[bytes]) -> Iterator[Opened]:
+def _open_zip(file: str, content: IO[bytes]) -> Iterator[Opened]:
     with zipfile.ZipFile(content) as archive:
 
         def read(path: str) -> bytes | None:
@@ -263,62 +271,67 @@ def _nested(name: str) -> Rejection:
     return Rejection(name, None, "it is an archive inside an archive, which is not opened: unpack the outer one first")
 
 
-def _open_tar(file: Path) -> Iterator[Opened]:
-    companions = _TarCompanions(file)
+def _open_tar(file: str, content: IO[bytes], suffix: str) -> Iterator[Opened]:
+    companions = _TarCompanions(content, suffix)
     empty = True
-    for member, stream in _tar_members(file):
-        if not _worth_opening(member):
-            continue
-        empty = False
-        name = f"{file}!{member}"
-        if is_archive(member):
-            yield _nested(name)
-            continue
-        try:
-            with decompressed(stream, member) as inner:
-                yield Source(name, member, inner, companions.read)
-        except STREAM_ERRORS as error:
-            yield Rejection(name, None, _sentence(error))
+    with decompressed(content, suffix) as archive:
+        for member, stream in tar_members(archive):
+            if not _worth_opening(member):
+                continue
+            empty = False
+            name = f"{file}!{member}"
+            if is_archive(member):
+                yield _nested(name)
+                continue
+            try:
+                with decompressed(stream, member) as inner:
+                    yield Source(name, member, inner, companions.read)
+            except STREAM_ERRORS as error:
+                yield Rejection(name, None, _sentence(error))
     if empty:
-        yield Rejection(str(file), None, f"the archive holds {_NO_DATA}")
-
-
-def _tar_members(file: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with open_file(file) as stream:
-        yield from tar_members(stream)
+        yield Rejection(file, None, f"the archive holds {_NO_DATA}")
 
 
 class _TarCompanions:
     """Files of a tar archive that readers ask for beside their own; collected when the first one is asked for."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, archive: IO[bytes], suffix: str) -> None:
+        self._archive = archive
+        self._start = archive.tell()
+        self._suffix = suffix
         self._found: dict[str, bytes] | None = None
 
     def read(self, path: str) -> bytes | None:
         if self._found is None:
             self._found = {}
-            if self._file.is_file():  # a pipe cannot be read twice
+            at = self._archive.tell()
+            self._archive.seek(self._start)
+            try:
                 self._collect(self._found)
+            finally:
+                self._archive.seek(at)  # another one is reading its members one after the other
         return self._found.get(path)
 
     def _collect(self, found: dict[str, bytes]) -> None:
         left = _COMPANIONS_LIMIT
-        for member, stream in _tar_members(self._file):
-            path = PurePosixPath(uncompressed_name(member))
-            if not any(part in _COMPANIONS for part in path.parts):
-                continue
-            with suppress(*STREAM_ERRORS), decompressed(stream, member) as inner:
-                content = _bounded(inner)
-                left -= len(content)
-                if left < 0:
-                    return
-                found[str(path)] = content
+        with decompressed(self._archive, self._suffix) as archive:
+            for member, stream in tar_members(archive):
+                path = PurePosixPath(uncompressed_name(member))
+                if not any(part in _COMPANIONS for part in path.parts):
+                    continue
+                with suppress(*STREAM_ERRORS), decompressed(stream, member) as inner:
+                    content = _bounded(inner)
+                    left -= len(content)
+                    if left < 0:
+                        return
+                    found[str(path)] = content
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return "it may not be read: check its permissions"
+    if isinstance(error, SpoolError):
+        return str(error)
     if isinstance(error, NotImplementedError):
         return f"the archive uses a compression that Python cannot unpack ({error}): unpack it first"
     if isinstance(error, RuntimeError):

@@ -22,6 +22,14 @@ class TarError(OSError):
     """The archive is damaged or cut off, or it is no tar archive."""
 
 
+def is_tar(head: bytes) -> bool:
+    """Whether a file that begins with these bytes, a `BLOCK` of them, is a tar archive."""
+    if len(head) < BLOCK:
+        return False
+    # Text may say "ustar" at that very place; no text holds the zeros that names and numbers end with.
+    return (head[257:262] == b"ustar" and b"\0" in head[:257]) or _checked(head)
+
+
 def tar_members(stream: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """Name and content of each regular file; the content can be read until the next one is asked for.
 

@@ -1,0 +1,244 @@
+"""Compressed files and archives are known by what they hold, on standard input and under any name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from hepm.ingest.beginnings import Beginning
+from tests.faults.command import HEPM, hepm, quick
+from tests.faults.places import limited_to
+from tests.ingest.samples import AGENTDOJO, CHAT, TAU, read, read_reason, write, write_bfcl
+
+
+def zst(content: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(content)
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zst,
+}
+
+
+def tarred(folder: Path, form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        archive.add(folder, "runs")
+    return out.getvalue()
+
+
+def zipped(folder: Path) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, Path("runs", file.relative_to(folder)))
+    return out.getvalue()
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> dict[str, bytes]:
+    """One folder with two runs, packed in every way."""
+    write(tmp_path / "folder" / "a.json", AGENTDOJO)
+    write(tmp_path / "folder" / "b.json", [TAU])
+    tar = tarred(tmp_path / "folder")
+    return {
+        ".zip": zipped(tmp_path / "folder"),
+        ".tar": tar,
+        ".tar (gnu)": tarred(tmp_path / "folder", tarfile.GNU_FORMAT),
+        ".tar (ustar)": tarred(tmp_path / "folder", tarfile.USTAR_FORMAT),
+    } | {f".tar{suffix}": compress(tar) for suffix, compress in COMPRESS.items()}
+
+
+KINDS = (".zip", ".tar", ".tar (gnu)", ".tar (ustar)", *(f".tar{suffix}" for suffix in COMPRESS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_through_a_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
+    store = tmp_path / "store.hepm"
+    answer = hepm("ingest", "-", "--store", store, "--json", stdin=archives[kind])
+    assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), answer.err
+    exported = map(json.loads, quick("export", "--store", store).out.splitlines())
+    assert sorted(run["source"] for run in exported) == ["<stdin>!runs/a.json", "<stdin>!runs/b.json"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_from_a_redirected_file_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
+    answer = quick("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=archives[kind])
+    assert (answer.code, answer.json["stored"], answer.json["rejected"]) == (0, 2, []), answer.err
+
+
+@pytest.mark.parametrize("name", ["noext", "runs.bin", "runs.json"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_is_unpacked_whatever_its_name(
+    archives: dict[str, bytes], tmp_path: Path, kind: str, name: str
+) -> None:
+    (tmp_path / name).write_bytes(archives[kind])
+    runs, rejected = read(tmp_path / name)
+    assert (sorted(run.source for run in runs), rejected) == (
+        [f"{tmp_path / name}!runs/a.json", f"{tmp_path / name}!runs/b.json"],
+        [],
+    )
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.tgz", ".tar.xz"), ("a.tar", ".tar.gz"), ("a.gz", ".tar.gz")])
+def test_an_archive_compressed_otherwise_than_its_name_says_is_unpacked(
+    archives: dict[str, bytes], tmp_path: Path, name: str, kind: str
+) -> None:
+    (tmp_path / name).write_bytes(archives[kind])
+    assert len(read(tmp_path / name)[0]) == 2
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_file_is_read_whatever_its_name(tmp_path: Path, suffix: str) -> None:
+    plain = write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()
+    for name in ("log", "log.jsonl", "log.gz"):
+        (tmp_path / name).write_bytes(COMPRESS[suffix](plain))
+        assert len(read(tmp_path / name)[0]) == 2
+
+
+@pytest.mark.parametrize("suffix", ["", *COMPRESS])
+def test_files_that_are_asked_for_beside_others_are_found_in_a_tar_archive_on_stdin(
+    tmp_path: Path, suffix: str
+) -> None:
+    write_bfcl(tmp_path / "bfcl")
+    tar = COMPRESS.get(suffix, bytes)(tarred(tmp_path / "bfcl"))
+    answer = hepm("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=tar)
+    (tmp_path / "named.bin").write_bytes(tar)
+    named = quick("ingest", tmp_path / "named.bin", "--store", tmp_path / "named.hepm", "--json")
+    assert answer.json["stored"] == named.json["stored"] == 1
+    assert len(answer.json["rejected"]) == len(named.json["rejected"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
+@pytest.mark.parametrize("kind", [".zip", ".tar", ".tar.xz"])
+def test_an_archive_through_a_named_pipe_is_unpacked(archives: dict[str, bytes], tmp_path: Path, kind: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(archives[kind]))
+    writer.start()
+    assert len(read(pipe)[0]) == 2
+    writer.join()
+
+
+def test_a_text_that_says_ustar_where_a_tar_archive_does_is_read_as_text(tmp_path: Path) -> None:
+    text = json.dumps({"x": " " * 250 + "ustar" + " " * 600, **CHAT})
+    assert text[257:262] == "ustar"
+    (tmp_path / "log.jsonl").write_text(text)
+    assert [run.id for run in read(tmp_path / "log.jsonl")[0]] == ["chat-1"]
+
+
+def test_a_pipe_that_gives_a_byte_at_a_time_is_still_known_by_its_beginning(
+    archives: dict[str, bytes], tmp_path: Path
+) -> None:
+    command = [HEPM, "ingest", "-", "--store", str(tmp_path / "store.hepm"), "--json"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        for at in range(4):
+            process.stdin.write(archives[".tar.xz"][at : at + 1])
+            process.stdin.flush()
+            time.sleep(0.02)
+        process.stdin.write(archives[".tar.xz"][4:])
+        out, _ = process.communicate(timeout=240)
+    assert json.loads(out)["stored"] == 2
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_what_comes_before_the_damage_of_a_small_compressed_file_is_read(tmp_path: Path, suffix: str) -> None:
+    lines = "".join(
+        json.dumps({**CHAT, "id": f"run {number}", "task": os.urandom(9).hex()}) + "\n" for number in (1, 2)
+    )
+    packed = COMPRESS[suffix](lines.encode())
+    (tmp_path / "log").write_bytes(packed[:-6])
+    runs, rejected = read(tmp_path / "log")
+    assert len(rejected) == 1
+    assert len(runs) <= 2
+    if suffix == ".gz":  # the others give whole blocks alone
+        assert [run.id for run in runs] == ["run 1", "run 2"]
+
+
+def test_a_damaged_archive_on_stdin_gives_what_comes_before_the_damage(
+    archives: dict[str, bytes], tmp_path: Path
+) -> None:
+    tar = archives[".tar (ustar)"]
+    cut = tar[: tar.index(b"runs/b.json") + 600]
+    answer = hepm("ingest", "-", "--store", tmp_path / "store.hepm", "--json", stdin=cut)
+    assert (answer.code, answer.json["stored"], len(answer.json["rejected"])) == (0, 1, 1)
+
+
+def test_an_archive_on_stdin_leaves_no_temporary_file(archives: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    write(tmp_path / "folder" / "c.json", {**CHAT, "padding": os.urandom(2 << 20).hex()})
+    tar = tarred(tmp_path / "folder")
+    env = {"TMPDIR": str(tmp_path / "temporary")}
+    assert hepm("ingest", "-", "--store", tmp_path / "store.hepm", stdin=tar, env=env).code == 0
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_an_archive_on_stdin_that_finds_no_room_says_what_to_do(tmp_path: Path) -> None:
+    write(tmp_path / "folder" / "c.json", {**CHAT, "padding": os.urandom(2 << 20).hex()})
+    answer = hepm(
+        "ingest", "-", "--store", tmp_path / "s.hepm", stdin=tarred(tmp_path / "folder"), under=limited_to(1500)
+    )
+    assert answer.code == 1
+    assert "save it, and name that file" in answer.out + answer.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_may_be(
+    tmp_path: Path, suffix: str
+) -> None:
+    run = json.dumps(CHAT).encode() + b"\n"
+    with (gzip.open if suffix else open)(tmp_path / "long", "wb") as out:
+        for piece in (run, b'{"padding": "', *[b"x" * (1 << 20)] * 300, b'"}\n', run):
+            out.write(piece)
+    # Not by getrusage: that begins with what the process held that started this one.
+    script = (
+        "from pathlib import Path; from hepm.ingest import read_runs\n"
+        "kinds = [type(item).__name__ for _, item in read_runs(['-'])]\n"
+        "peak = next(line for line in Path('/proc/self/status').read_text().splitlines() if 'VmHWM' in line)\n"
+        "print(kinds, int(peak.split()[1]) >> 10)"
+    )
+    with subprocess.Popen(["cat", tmp_path / "long"], stdout=subprocess.PIPE) as cat:
+        done = subprocess.run([sys.executable, "-c", script], stdin=cat.stdout, capture_output=True, check=True)
+    kinds, _, peak_mb = done.stdout.decode().strip().rpartition(" ")
+    assert kinds == "['Trajectory', 'Rejection', 'Trajectory']"
+    assert int(peak_mb) < 280
+
+
+def test_a_pipe_is_not_kept_beyond_its_beginning(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    thread = threading.Thread(target=lambda: [os.write(writer, bytes(1000)) for _ in range(5000)] and os.close(writer))
+    thread.start()
+    with open(reader, "rb") as pipe, Beginning(pipe) as beginning:
+        beginning.forget()
+        stream = beginning.stream()
+        size = 0
+        while piece := stream.read(100_000):
+            size += len(piece)
+        assert size == 5_000_000
+    thread.join()
+
+
+@pytest.mark.parametrize("content", [b"PK\3\4 and no more", b"BZh9 and no more", bytes(2048), b"\xfd7zXZ\0?"])
+def test_what_begins_like_an_archive_and_is_none_is_rejected(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "noext").write_bytes(content)
+    assert read_reason(tmp_path / "noext")
