@@ -52,7 +52,7 @@ def read_runs(
         A trajectory, or a Rejection that says which file or record could not be read, and why.
     Raises:
         FormatError: `options.format` is no reader's name.
-        MissingExtraError: a file needs an optional package that is not installed.
+        MissingExtraError: an "agentpile:..." source without that package.
     """
     readers = _chosen(options.format)
     return _read_all(sources, readers, options, limit)

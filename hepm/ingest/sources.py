@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias, cast
 
+from hepm.errors import MissingExtraError
 from hepm.ingest.beginnings import Beginning, Begun, SpoolError
 from hepm.ingest.compression import (
     STREAM_ERRORS,
@@ -26,7 +27,8 @@ DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 
 _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 
-_ARCHIVE_ERRORS: Final = (*STREAM_ERRORS, RuntimeError, NotImplementedError)
+_MEMBER_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError)
+_ARCHIVE_ERRORS: Final = (*_MEMBER_ERRORS, RuntimeError, NotImplementedError)
 
 _NO_DATA: Final = f"no file to read: neither {', '.join(DATA_SUFFIXES)} nor an archive"
 
@@ -286,7 +288,7 @@ def _open_tar(file: str, content: IO[bytes], suffix: str) -> Iterator[Opened]:
             try:
                 with decompressed(stream, member) as inner:
                     yield Source(name, member, inner, companions.read)
-            except STREAM_ERRORS as error:
+            except _MEMBER_ERRORS as error:
                 yield Rejection(name, None, _sentence(error))
     if empty:
         yield Rejection(file, None, f"the archive holds {_NO_DATA}")
@@ -319,7 +321,7 @@ class _TarCompanions:
                 path = PurePosixPath(uncompressed_name(member))
                 if not any(part in _COMPANIONS for part in path.parts):
                     continue
-                with suppress(*STREAM_ERRORS), decompressed(stream, member) as inner:
+                with suppress(*_MEMBER_ERRORS), decompressed(stream, member) as inner:
                     content = _bounded(inner)
                     left -= len(content)
                     if left < 0:
@@ -328,6 +330,8 @@ class _TarCompanions:
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, MissingExtraError):
+        return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
     if isinstance(error, PermissionError):
         return "it may not be read: check its permissions"
     if isinstance(error, SpoolError):

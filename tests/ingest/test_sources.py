@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from hepm.errors import FormatError, MissingExtraError
+from hepm.errors import FormatError
 from hepm.ingest import ReadOptions, read_runs
 from hepm.types import Trajectory
 from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, TAU, read, read_one, read_reason, write
@@ -44,14 +44,6 @@ def test_zstandard_files_are_read_with_their_extra(tmp_path: Path):
     packed = tmp_path / "log.jsonl.zst"
     packed.write_bytes(zstandard.ZstdCompressor().compress(write(tmp_path / "log.jsonl", CHAT, CHAT).read_bytes()))
     assert len(read(packed)[0]) == 2
-
-
-def test_zstandard_files_without_their_extra_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    packed = tmp_path / "log.jsonl.zst"
-    packed.write_bytes(b"(\xb5/\xfd")
-    with pytest.raises(MissingExtraError, match=r"pip install 'hepm\[zstd\]'"):
-        read(packed)
 
 
 @pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"])

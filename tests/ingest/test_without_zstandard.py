@@ -1,0 +1,99 @@
+"""A base install cannot read Zstandard: it says so of those files, and reads the others."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.faults.command import Answer, hepm
+from tests.ingest.samples import AGENTDOJO, CHAT, TAU, write
+
+SENTENCE = "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> dict[str, str]:
+    """Variables under which the package is not there, as in a base install."""
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "zstandard.py").write_text("raise ImportError('not here')")
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files, the second one compressed with Zstandard."""
+    folder = tmp_path / "folder"
+    write(folder / "a.json", AGENTDOJO)
+    write(folder / "b.json", CHAT)
+    write(folder / "c.json", [TAU])
+    (folder / "b.json.zst").write_bytes(zstandard.ZstdCompressor().compress((folder / "b.json").read_bytes()))
+    (folder / "b.json").unlink()
+    return folder
+
+
+def said(answer: Answer) -> tuple[int, int, list[str]]:
+    """Exit code, how many runs were stored, and what is said of the files that were not read."""
+    return answer.code, answer.json["stored"], [one["reason"] for one in answer.json["rejected"]]
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(
+    folder: Path, base: dict[str, str], tmp_path: Path, processes: str
+) -> None:
+    for number in range(3):  # so much that several processes are worth it
+        lines = [{**CHAT, "id": f"{number}-{line}", "padding": "x" * 10_000} for line in range(100)]
+        write(folder / f"d{number}.jsonl", *lines)
+    store = tmp_path / "store.hepm"
+    answer = hepm("ingest", folder, "--store", store, "--json", "--processes", processes, env=base)
+    assert said(answer) == (0, 302, [SENTENCE])
+    assert list(answer.reasons()) == ["b.json.zst"]
+
+
+@pytest.mark.parametrize("name", ["b.json.zst", "noext"])
+def test_a_zstandard_file_named_alone_is_told_like_any_that_cannot_be_read(
+    folder: Path, base: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    (folder / "noext").write_bytes((folder / "b.json.zst").read_bytes())
+    (folder / "damaged.json").write_bytes(bytes(99))
+    store = tmp_path / "store.hepm"
+    damaged = hepm("ingest", folder / "damaged.json", "--store", store, "--json", env=base)
+    answer = hepm("ingest", folder / name, "--store", store, "--json", env=base)
+    assert said(answer) == (damaged.code, 0, [SENTENCE])
+    assert "Traceback" not in answer.err
+
+
+def test_zstandard_on_stdin_is_told(folder: Path, base: dict[str, str], tmp_path: Path) -> None:
+    packed = (folder / "b.json.zst").read_bytes()
+    answer = hepm("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed, env=base)
+    assert said(answer) == (0, 1, [SENTENCE])
+
+
+def test_a_zstandard_member_keeps_no_other_one_of_an_archive_out(
+    folder: Path, base: dict[str, str], tmp_path: Path
+) -> None:
+    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
+        archive.add(folder, "tar")
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, file.name)
+    tar = (tmp_path / "runs.tar").read_bytes()
+    (tmp_path / "runs.tar.zst").write_bytes(zstandard.ZstdCompressor().compress(tar))
+    for name, expected in (("runs.tar", (0, 2, [SENTENCE])), ("runs.zip", (0, 2, [SENTENCE]))):
+        store = tmp_path / f"{name}.hepm"
+        assert said(hepm("ingest", tmp_path / name, "--store", store, "--json", env=base)) == expected
+    answer = hepm("ingest", tmp_path / "runs.tar.zst", "--store", tmp_path / "s.hepm", "--json", env=base)
+    assert said(answer) == (1, 0, [SENTENCE])
+
+
+def test_eval_reads_the_other_files(tmp_path: Path, base: dict[str, str]) -> None:
+    runs = [{**CHAT, "id": f"{task}-{run}", "task": f"t{task}"} for task in range(8) for run in range(4)]
+    write(tmp_path / "runs" / "a.jsonl", *runs)
+    (tmp_path / "runs" / "b.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b"{}"))
+    answer = hepm("eval", tmp_path / "runs", "--format", "chat", env=base)
+    assert answer.code == 0, answer.err
+    assert f"b.jsonl.zst: {SENTENCE}" in answer.err
