@@ -35,12 +35,18 @@ class Mortal:
 
 
 @pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
-    """Killed and started again by tests."""
+def once_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
     line = os.environ.get("HEPM_TEST_NEO4J", "5.26")
     server = Mortal(LocalServer(tmp_path_factory.mktemp("mortal"), line, heap="512m"))
     yield server
     server.local.stop()
+
+
+@pytest.fixture
+def mortal(once_started: Mortal) -> Mortal:
+    """Killed and started again by tests; it runs, however the test before ended."""
+    once_started.start()
+    return once_started
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def some_runs(count: int, prefix: str = "run") -> list[Trajectory]:
     ]
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> bool:
+def until(true: Callable[[], bool], seconds: float = 120) -> bool:
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:
@@ -49,38 +49,37 @@ def until(true: Callable[[], bool], seconds: float = 30) -> bool:
     return True
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mortal: Mortal) -> None:
     draw = random.Random(11)
     acknowledged: list[str] = []
     done = threading.Event()
 
     def write() -> None:
-        memory = Memory.open(mortal.uri, auth=mortal.auth)
         number = 0
-        while not done.is_set():
-            batch = some_runs(12, f"batch{number}")
-            try:
-                memory.ingest(batch, namespace="killed")
-            except StoreUnavailableError:
-                time.sleep(0.2)  # it was not acknowledged: the same batch again
-                continue
-            acknowledged.extend(one.id for one in batch)
-            number += 1
-        memory.close()
+        with Memory.open(mortal.uri, auth=mortal.auth) as memory:
+            while not done.is_set():
+                batch = some_runs(12, f"batch{number}")
+                try:
+                    memory.ingest(batch, namespace="killed")
+                except StoreUnavailableError:
+                    time.sleep(0.2)  # it was not acknowledged: the same batch again
+                    continue
+                acknowledged.extend(one.id for one in batch)
+                number += 1
 
     with ThreadPoolExecutor(1) as pool:
         writer = pool.submit(write)
         try:
             for _ in range(KILLS):
                 before = len(acknowledged)
-                assert until(lambda: len(acknowledged) > before, 60) or writer.done()  # noqa: B023
+                assert until(lambda: len(acknowledged) > before) or writer.done()  # noqa: B023
                 time.sleep(draw.uniform(0.0, 0.4))
                 mortal.kill()
                 mortal.start()
         finally:
             done.set()
-        writer.result(timeout=60)
+        writer.result(timeout=240)
     with Memory.open(mortal.uri, auth=mortal.auth) as memory:
         assert memory.examine(namespace="killed") == []
         stored = [json.loads(line)["id"] for line in memory.export(namespace="killed")]
@@ -94,43 +93,45 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
 ) -> None:
     caplog.set_level(logging.WARNING, logger="hepm")
     known, later = some_runs(30, "known"), some_runs(30, "later")
-    plain = Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05)
-    patient = Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05, outbox=tmp_path / "outbox")
-    plain.ingest(known, namespace="gone")
-    patient.suggest("look", namespace="gone")
-    before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
-    assert before
-    mortal.kill()
-    try:
-        for memory in (plain, patient):
-            memory.suggest("look", namespace="gone")
-        time.sleep(0.3)
-        found = plain.suggest("look", state="see to the parcel", namespace="gone")
-        assert [s.tool for s in found] == before
-        assert plain.suggest("look", policy="procedural", namespace="gone")[0].runs == ()
-        assert "suggestions go on from what was read before" in caplog.text
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match="no answer"):
-            plain.ingest(later, namespace="gone")
-        assert time.monotonic() - started < 5
-        for part in (later[:10], later[10:]):
-            assert patient.ingest(part, namespace="gone").queued == len(part)
-        assert len(list((tmp_path / "outbox").iterdir())) == 2
-    finally:
-        mortal.start()
-
-    def delivered() -> bool:
+    with (
+        Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05) as plain,
+        Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05, outbox=tmp_path / "outbox") as patient,
+    ):
+        plain.ingest(known, namespace="gone")
         patient.suggest("look", namespace="gone")
-        return not list((tmp_path / "outbox").iterdir())
+        before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
+        assert before
+        mortal.kill()
+        try:
+            for memory in (plain, patient):
+                memory.suggest("look", namespace="gone")
+            told = "suggestions go on from what was read before"
+            assert until(lambda: bool(plain.suggest("look", namespace="gone")) and told in caplog.text)
+            found = plain.suggest("look", state="see to the parcel", namespace="gone")
+            assert [s.tool for s in found] == before
+            assert plain.suggest("look", policy="procedural", namespace="gone")[0].runs == ()
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError, match="no answer"):
+                plain.ingest(later, namespace="gone")
+            assert time.monotonic() - started < 15  # half a minute, where a transaction were tried again and again
+            for part in (later[:10], later[10:]):
+                assert patient.ingest(part, namespace="gone").queued == len(part)
+            assert len(list((tmp_path / "outbox").iterdir())) == 2
+        finally:
+            mortal.start()
 
-    assert until(delivered)
-    assert patient.totals(namespace="gone").trajectories == 60
-    order = [json.loads(line)["id"] for line in patient.export(namespace="gone")]
-    assert order == [run.id for run in known + later]
-    assert patient.examine(namespace="gone") == []
-    assert until(lambda: plain.suggest("look", policy="procedural", namespace="gone")[0].runs[0].startswith("later"))
-    plain.close()
-    patient.close()
+        def delivered() -> bool:
+            patient.suggest("look", namespace="gone")
+            return not list((tmp_path / "outbox").iterdir())
+
+        assert until(delivered)
+        assert patient.totals(namespace="gone").trajectories == 60
+        order = [json.loads(line)["id"] for line in patient.export(namespace="gone")]
+        assert order == [run.id for run in known + later]
+        assert patient.examine(namespace="gone") == []
+        assert until(
+            lambda: plain.suggest("look", policy="procedural", namespace="gone")[0].runs[0].startswith("later")
+        )
 
 
 def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_say_so(
@@ -202,7 +203,7 @@ def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server
             similar = reader.suggest("look", state="U: pay the bill\nR: look done\nT: look", policy="episodic")
             return [s.tool for s in found] == ["pay", "buy"] and [s.tool for s in similar][:1] == ["pay"]
 
-        assert until(follows, 5)
+        assert until(follows)
         writer.forget(trajectory="b0")
         reader.refresh()
         assert reader.suggest("look", policy="procedural")[0].support == 8

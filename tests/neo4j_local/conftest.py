@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Semaphore, Thread
+from typing import Any, Protocol
 
 import pytest
 
@@ -19,6 +20,12 @@ from hepm.graph.neo4j_local.versions import DEFAULT, line_of
 from tests.neo4j_server import Neo4jServer
 
 LINE = line_of(os.environ.get("HEPM_TEST_NEO4J", DEFAULT))
+
+
+class Serve(Protocol):
+    """Begins to hand out the jars of a folder, `most` of them until more are released."""
+
+    def __call__(self, repository: Path, *, most: int | None = None) -> Semaphore: ...
 
 
 @pytest.fixture(scope="session")
@@ -72,17 +79,20 @@ def damage(jar: Path) -> None:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jars: list[Jar]) -> Iterator[Callable[[Path], None]]:
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jars: list[Jar]) -> Iterator[Serve]:
     """Let jgo fetch from a folder in the layout of a Maven repository, over HTTP on this machine."""
     served: list[ThreadingHTTPServer] = []
 
-    def serve(repository: Path) -> None:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Silent, directory=str(repository)))
+    def serve(repository: Path, *, most: int | None = None) -> Semaphore:
+        left = Semaphore(1 << 30 if most is None else most)
+        handler = functools.partial(_Silent, left, directory=str(repository))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         served.append(server)
         settings = tmp_path / "jgo.conf"
         settings.write_text(f"[repositories]\ncentral = http://127.0.0.1:{server.server_port}\n")
         monkeypatch.setenv("JGO_CONFIG_FILE", str(settings))
+        return left
 
     yield serve
     for server in served:
@@ -91,6 +101,15 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jars: list[Jar]) -> 
 
 
 class _Silent(SimpleHTTPRequestHandler):
+    def __init__(self, left: Semaphore, *request: Any, directory: str) -> None:
+        self._left = left
+        super().__init__(*request, directory=directory)
+
+    def do_GET(self) -> None:
+        if self.path.endswith(".jar"):
+            self._left.acquire()
+        super().do_GET()
+
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # who asked was killed
             super().handle()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from hepm.graph.neo4j_local.jars import Jar, cache_folder, locked, provide, sha2
 from hepm.graph.neo4j_local.versions import LINES
 from tests.faults.command import HEPM, hepm, one_sentence
 from tests.faults.places import can_mount, small_disk, unwritable
-from tests.neo4j_local.conftest import LINE, damage
-
-Serve = Callable[[Path], None]
+from tests.neo4j_local.conftest import LINE, Serve, damage
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=lambda line: line.name)
@@ -71,7 +68,7 @@ def test_a_mirror_that_serves_another_file_under_a_jars_name_is_refused(
 
 
 def test_a_fetch_that_was_killed_goes_on_where_it_stopped(copied: Path, jars: list[Jar], mirror: Serve, tmp_path: Path):
-    mirror(cache_folder() / "jars")
+    left = mirror(cache_folder() / "jars", most=40)
     for jar in jars:
         (copied / jar.path).unlink()
     arguments = ["neo4j", "start", "--version", LINE.name, "--folder", str(tmp_path / "server")]
@@ -82,8 +79,9 @@ def test_a_fetch_that_was_killed_goes_on_where_it_stopped(copied: Path, jars: li
             assert first.poll() is None
             time.sleep(0.01)
         first.send_signal(signal.SIGKILL)
+    left.release(1000)
     there = {jar.path for jar in jars if (copied / jar.path).exists()}
-    assert len(there) < len(jars)
+    assert 20 <= len(there) < len(jars)
     assert all(sha256_of(copied / jar.path) == jar.sha256 for jar in jars if jar.path in there)
     said: list[str] = []
     provide(LINE, copied, say=said.append)
