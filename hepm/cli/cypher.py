@@ -13,6 +13,7 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, store_file
 from hepm.cli.output import plain, print_json, print_table
+from hepm.cli.standard_input import read_stdin
 
 if TYPE_CHECKING:
     from hepm.cypher.questions import Question
@@ -73,11 +74,7 @@ def cypher(
 
 
 def _read(query: str) -> str:
-    if query != "-":
-        return query
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
-        raise typer.BadParameter("standard input is closed: there is nothing to read behind -", param_hint="QUERY")
-    return sys.stdin.read()
+    return read_stdin("QUERY") if query == "-" else query
 
 
 @contextlib.contextmanager

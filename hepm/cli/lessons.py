@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hepm.cli.output import print_json
+from hepm.cli.standard_input import read_text
 from hepm.errors import InputError
+from hepm.ingest.document import without_surrogates
 from hepm.ingest.records import is_list, is_object
 from hepm.types import count_of, on_one_line
 
@@ -137,16 +139,24 @@ def tell_report(report: DistilReport, noun: str) -> None:
 
 def read_messages_file(path: Path) -> list[dict[str, Any]]:
     """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-    try:
-        told = json.loads(text)
-    except ValueError:
-        try:
-            told = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except ValueError as error:
-            raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+    told = _decoded(read_text(path, "--messages"), path)
     if isinstance(told, dict):
         told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
         raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
     return told  # pyright: ignore[reportUnknownVariableType]
+
+
+def _decoded(text: str, path: Path) -> Any:
+    try:
+        return without_surrogates(_json(text))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
+        return [json.loads(line) for line in text.split("\n") if line.strip()]

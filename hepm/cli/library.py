@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import io
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -18,12 +18,12 @@ from hepm.cli.options import (
     JsonOption,
     NamespaceOption,
     StoreOption,
-    check_sources,
     check_target,
     open_existing,
     open_memory,
 )
 from hepm.cli.output import print_json
+from hepm.cli.standard_input import read_stdin
 from hepm.errors import HepmError
 from hepm.types import on_one_line
 
@@ -107,8 +107,7 @@ def import_(
     from hepm.experience.documents import read_documents
     from hepm.experience.exchange import import_lessons
 
-    check_sources([path])
-    name, lines = ("stdin", sys.stdin) if path == "-" else (path, lines_of(Path(path)))
+    name, lines = ("stdin", io.StringIO(read_stdin("PATH"))) if path == "-" else (path, lines_of(Path(path)))
     with no_empty_store(store), open_memory(store) as memory:
         done = import_lessons(
             memory.library, read_documents(lines, name), namespace=namespace, retire_missing=_named(retire_missing)

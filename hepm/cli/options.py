@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+
+from hepm.cli.standard_input import check_stdin
 
 if TYPE_CHECKING:
     from hepm.graph.store import Counting
@@ -78,8 +79,8 @@ def known_namespace(memory: Memory, namespace: str) -> str:
 
 def check_sources(sources: Sequence[str]) -> None:
     """Refuse to read a standard input that is closed."""
-    if "-" in sources and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
-        raise typer.BadParameter("standard input is closed: there is nothing to read behind -", param_hint="RUNS")
+    if "-" in sources:
+        check_stdin("RUNS")
 
 
 def check_target(target: Path, store: str) -> None:

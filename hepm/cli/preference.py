@@ -24,6 +24,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, open_memory
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
+from hepm.cli.standard_input import read_stdin
 from hepm.types import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def edit(
 
     Example: `hepm preference edit alice "short answers"`
     """
-    words = sys.stdin.read() if text == "-" else text
+    words = read_stdin("TEXT") if text == "-" else text
     with open_memory(store) as memory:
         notes = memory.preferences.edit(user, words, namespace=namespace, version=version)
     print(on_one_line(f"{user}: version {notes.version} written"))

@@ -1,0 +1,75 @@
+"""What is piped in, and files that people hand over: text in UTF-8, or a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chats import chat, chats, write
+from tests.faults.command import hepm, one_sentence, quick
+
+CLOSED = ["sh", "-c", 'exec "$@" <&-', "sh"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    store = tmp_path / "store.hepm"
+    assert quick("ingest", write(tmp_path / "runs.jsonl", chats()), "--store", store).code == 0
+    return store
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["prompt", "--messages", "-"],
+        ["preference", "reflect", "--user", "alice", "--messages", "-"],
+        ["preference", "edit", "alice", "-"],
+        ["library", "import", "-"],
+        ["ingest", "-"],
+        ["cypher", "-"],
+    ],
+    ids=" ".join,
+)
+def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) -> None:
+    answer = hepm(*command, "--store", store, under=CLOSED)
+    assert "standard input is closed" in one_sentence(answer)
+    assert answer.code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["prompt", "--messages", "-"],
+        ["preference", "edit", "alice", "-"],
+        ["library", "import", "-"],
+        ["cypher", "-"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_piped_in_and_is_no_utf8_is_refused_in_a_sentence(store: Path, command: list[str]) -> None:
+    answer = hepm(*command, "--store", store, stdin=b"\xff\xfe[", env={"LC_ALL": "C.UTF-8"})
+    assert "standard input is not UTF-8" in one_sentence(answer)
+
+
+def test_a_file_of_messages_that_is_no_utf8_is_named_in_a_sentence(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "talk.json").write_bytes('[{"role": "user", "content": "Grüße"}]'.encode("latin-1"))
+    sentence = one_sentence(quick("prompt", "--messages", tmp_path / "talk.json", "--store", store))
+    assert "talk.json is not UTF-8" in sentence
+
+
+@pytest.mark.parametrize("between", ["\u2028", "\u0085", "\\ud83d"])
+def test_messages_a_line_may_hold_any_character_in_a_string(store: Path, tmp_path: Path, between: str) -> None:
+    messages = chat("now", ["find_user"], task="return-0", wish="return")["messages"]
+    first = json.dumps(messages[0]).replace("I want", f"Hi,{between}I want")
+    (tmp_path / "talk.jsonl").write_text("\n".join([first, *map(json.dumps, messages[1:])]), "utf-8")
+    answer = quick("prompt", "--messages", tmp_path / "talk.jsonl", "--store", store)
+    assert (answer.code, answer.err) == (0, "")
+
+
+def test_messages_nested_without_end_are_refused_in_a_sentence(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "talk.json").write_text("[" * 100_000)
+    assert "holds no chat messages" in one_sentence(
+        quick("prompt", "--messages", tmp_path / "talk.json", "--store", store)
+    )
