@@ -49,7 +49,6 @@ class TextWindow:
         self._more = more
         self._limit = limit
         self._at = 0
-        self._chunk = ""
         self._ended = False
 
     def peek(self) -> str:

@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.compression import decompressed
+from hepm.ingest.compression import STREAM_ERRORS, decompressed
+from hepm.ingest.document import without_surrogates
 from hepm.ingest.records import Object, RecordError, as_object, is_list, is_object, kind_of, list_at, object_at, text_at
 from hepm.types import Tool
 
@@ -61,10 +62,11 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
     name = os.fspath(path)
     try:
         with open(name, "rb") as raw, decompressed(raw, name) as stream:
-            content = json.loads(stream.read())
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, RecursionError) as error:
+            content = without_surrogates(json.loads(stream.read()))
+    except STREAM_ERRORS as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError(f"{name} cannot be read: {reason or error}") from error
+    except (ValueError, RecursionError) as error:
         raise FormatError(
             f"{name} is not JSON ({error}); it should hold an OpenAI tool list or an MCP tools/list result"
         ) from error
