@@ -46,6 +46,14 @@ def test_once_a_damaged_run_is_forgotten_a_rebuild_makes_the_counts_right(store:
     assert {row[2] for row in store.edges(namespace=NS)} == {2}
 
 
+def test_a_damaged_run_is_found_by_its_id_and_its_user(store: Store) -> None:
+    runs = Shelf(*(trajectory(name, "look", user="ann") for name in GOALS))
+    damaged(store, runs)
+    for user, gone in (("bob", []), ("ann", ["torn run"])):
+        selection = Selection(trajectory="torn run", user=user)
+        assert store.forget(selection, namespace=NS, replay=runs.replay) == gone
+
+
 def test_a_rebuild_names_the_run_that_cannot_be_read_and_changes_nothing(store: Store) -> None:
     runs = shelf()
     damaged(store, runs)

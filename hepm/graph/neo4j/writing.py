@@ -109,21 +109,18 @@ class Neo4jTransaction:
 
     def select(self, selection: Selection) -> list[StoredRun]:
         """Stored runs that match every given part, by id."""
-        if selection.trajectory is not None:
+        if selection.trajectory is not None and selection.user is None:
             rows = self.run("find_run", uid=self._trajectory(selection.trajectory))
-            found = [StoredRun(*row) for row in rows]
-            return [run for run in found if _matches(run, selection) and self._has_user(run, selection.user)]
-        rows = self.run(
-            "select_runs",
-            space=self._space,
-            environment=selection.environment,
-            task=selection.task,
-            user=selection.user,
-        )
-        return sorted((StoredRun(*row) for row in rows), key=lambda run: run.id)
-
-    def _has_user(self, run: StoredRun, user: str | None) -> bool:
-        return user is None or json.loads(run.record).get("user", "") == user
+        else:
+            rows = self.run(
+                "select_runs",
+                space=self._space,
+                environment=selection.environment,
+                task=selection.task,
+                user=selection.user,
+            )
+        found = [StoredRun(*row) for row in rows]
+        return sorted((run for run in found if _matches(run, selection)), key=lambda run: run.id)
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
         """Of a task's successful runs the one with the fewest steps."""
@@ -356,4 +353,6 @@ def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _matches(run: StoredRun, selection: Selection) -> bool:
-    return selection.environment in (None, run.environment) and selection.task in (None, run.task)
+    """Whether it matches in all but the user, whom the server has looked at."""
+    asked = (selection.trajectory, selection.environment, selection.task)
+    return all(part in (None, own) for part, own in zip(asked, (run.id, run.environment, run.task), strict=True))
