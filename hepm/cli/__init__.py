@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import os
 import sys
@@ -44,6 +45,7 @@ def _run(arguments: list[str]) -> int | str | None:
     debug = "--debug" in before
     _prepare_terminal()
     try:
+        _check_text(arguments)
         code = _exit_code([one for one in before if one != "--debug"] + arguments[len(before) :])
         if _stdout_is_open():
             sys.stdout.flush()
@@ -89,6 +91,33 @@ def _sentence(error: HepmError | OSError) -> str:
         return on_one_line(str(error))
     about = "" if error.filename is None else f"{error.filename}: "
     return on_one_line(f"{about}{error.strerror}")
+
+
+def _check_text(arguments: list[str]) -> None:
+    """Refuse words that are no UTF-8, which no store can hold; a path may have any bytes.
+
+    Which words are paths only the commands know: one that is there, or that has a folder in it, is taken for one.
+    """
+    for argument in arguments:
+        if argument.isascii() or _is_text(argument):
+            continue
+        value = argument.partition("=")[2] if argument.startswith("--") else argument
+        if os.sep not in value and not os.path.exists(value) and not glob.glob(value):
+            raise HepmError(
+                f"'{_shown(argument)}' is no text in UTF-8: write it in UTF-8, or as ./{_shown(value)} if it is a path."
+            )
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(argument: str) -> str:
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _write_out() -> None:
