@@ -6,11 +6,12 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -318,23 +319,31 @@ def test_killed_in_the_middle_it_goes_on_and_asks_nothing_twice(server: Loopback
     library = open_library(path)
     remember(library, *(replace(good(f"r{i}"), task=f"t{i}") for i in range(12)))
     library.store.close()
-    server.script = lambda request: answer(request).after(0.2)
+    killed, numbers = threading.Event(), count(1)
+
+    def script(request: Request) -> Reply:
+        if next(numbers) > 5:
+            killed.wait(240)  # so that the kill meets requests under way, two at once
+        return answer(request)
+
+    server.script = script
     command = [sys.executable, "-m", "tests.experience.distilled", server.url, str(path)]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while len(server.requests) < 5:
+    deadline = time.monotonic() + 240
+    while len(server.requests) < 7:
         assert time.monotonic() < deadline
         assert child.poll() is None, child.stderr.read()  # type: ignore[union-attr]
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
-    child.communicate(timeout=20)
+    child.communicate(timeout=120)
+    killed.set()
     library = open_library(path)
     kept = library.store.lessons.answered_runs("distil", namespace=NS)
     library.store.close()
     asked = len(server.requests)
     assert 3 <= len(kept) <= asked
     server.script = answer
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.split() == ["12", "12", str(12 - len(kept))]
     again = {named(request) for request in server.requests[asked:]}
     assert again == {f"r{i}" for i in range(12)} - kept
