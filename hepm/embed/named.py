@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 
 from hepm.embed import endpoint, sentence
 from hepm.embed.hashing import HashingEmbedder
 from hepm.embed.protocol import Embedder
 from hepm.errors import InputError
 
-_HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d{0,4})")
+MOST_DIMENSIONS: Final = 4096
+"""Of hashed words: more tell hardly more of them apart, and every remembered state takes 4 bytes for each."""
+
+_HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d*)")
 _KNOWN = (
-    "known are: 'hash-512' (any number of dimensions), 'all-MiniLM-L6-v2', 'sentence-transformers/MODEL', "
+    f"known are: 'hash-512' (1 to {MOST_DIMENSIONS:,} dimensions), 'all-MiniLM-L6-v2', 'sentence-transformers/MODEL', "
     "'openai/MODEL', and the path of a folder that holds a sentence-transformers model"
 )
 
@@ -40,6 +44,11 @@ def open_embedder(
         MissingExtraError: it needs an extra that is not installed.
     """
     if match := _HASHING.fullmatch(name):
+        if len(match[1]) > len(str(MOST_DIMENSIONS)) or int(match[1]) > MOST_DIMENSIONS:
+            raise InputError(
+                f"{name[:40]!r} has too many dimensions: hashed words take {MOST_DIMENSIONS:,} at most. "
+                "A store that was made with more is embedded anew by `hepm reembed --embedder hash-512`."
+            )
         return HashingEmbedder(int(match[1]))
     if name.startswith(endpoint.PREFIX) and len(name) > len(endpoint.PREFIX):
         return endpoint.EndpointEmbedder(name, base_url=base_url, api_key=api_key, dimensions=dimensions)

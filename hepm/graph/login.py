@@ -32,9 +32,17 @@ class Login:
         """From an address such as neo4j://host:7687 or neo4j://host/database.
 
         Raises:
-            InputError: the address holds a password, which would be seen in process lists and logs; or no host.
+            InputError: the address holds a password, which would be seen in process lists and logs; or no host; or
+                it is broken.
         """
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+            _ = parts.port  # parsed here, like the host: a port that is no number is noticed when it is asked for
+        except ValueError as error:  # the address is not told: it may hold a password
+            raise InputError(
+                f"the address of the server is broken ({error}): write it like neo4j://localhost:7687 or "
+                "neo4j://[::1]:7687."
+            ) from None
         if parts.username is not None or parts.password is not None:
             raise InputError(
                 f"the address of {parts.hostname} holds a user or a password, and addresses end up in logs: "

@@ -27,7 +27,7 @@ def test_an_embedder_is_opened_by_its_name_and_its_name_opens_it_again(asked: st
 
 
 @pytest.mark.parametrize(
-    "name", ["", "hash-0", "hash-", "hash-1000000", "bert", "openai/", "sentence-transformers/", "./no-such"]
+    "name", ["", "hash-0", "hash-", "hash-09", "bert", "openai/", "sentence-transformers/", "./no-such"]
 )
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str):
     with pytest.raises(InputError, match="known are: 'hash-512'"):
