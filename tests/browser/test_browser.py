@@ -10,9 +10,10 @@ import contextlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -28,6 +29,8 @@ from hepm.graph.neo4j.painting import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
 from tests.neo4j_server import Neo4jServer, emptied
+
+T = TypeVar("T")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = ("no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync")
@@ -68,10 +71,25 @@ RULE = Principle(
     ("find_user_id_by_email",),
 )
 
+PATIENCE_S = 120
+EDITOR_IS_EMPTY = "() => !document.querySelector('.monaco-editor .view-lines').innerText.trim()"
+
 RUNS = [
     *(run_of(i, ["find_user_id_by_email", "get_order_details", LONG, "return_items"], success=True) for i in range(4)),
     *(run_of(i, ["find_user_id_by_email", "get_order_details", "cancel_order"], success=False) for i in range(4, 7)),
 ]
+
+
+def at_rest(read: Callable[[], T], wanted: Callable[[T], bool]) -> T:
+    """What is drawn when that has been what is wanted for a second; else as it is after some time."""
+    deadline = time.monotonic() + PATIENCE_S
+    since: float | None = None
+    while (now := time.monotonic()) < deadline:
+        since = None if not wanted(read()) else since or now
+        if since is not None and now - since >= 1:
+            break
+        time.sleep(0.05)
+    return read()
 
 
 class Browser:
@@ -79,7 +97,7 @@ class Browser:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_S * 1000)
 
     def log_in(self, server: LocalServer) -> None:
         status = server.status()
@@ -102,10 +120,14 @@ class Browser:
         )
 
     def run(self, text: str) -> None:
+        """Type a command and run it; Browser empties the editor once it has taken it."""
         editor = self.page.locator(".monaco-editor").first
         editor.click()
+        self.page.wait_for_function(EDITOR_IS_EMPTY)
         self.page.keyboard.insert_text(text)
+        self.page.wait_for_function(f"!({EDITOR_IS_EMPTY})()")
         self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(EDITOR_IS_EMPTY)
 
     def answer(self, text: str) -> str:
         """The frame that shows what a command did, once it holds a text."""
@@ -115,21 +137,18 @@ class Browser:
 
     def draw(self, query: str) -> None:
         """Run a query in an empty window and wait for its picture."""
-        self.page.wait_for_timeout(200)
         self.run(":clear")
         self.page.wait_for_selector("article", state="detached")
         self.run(query)
         self.page.wait_for_selector("article g.node text.caption")
 
     def captions(self, of: str = "node") -> list[str]:
-        """What is written in the circles, or on the arrows, once the drawing has come to rest."""
-        self.page.wait_for_timeout(1_000)
+        """What is written in the circles, or on the arrows."""
         lines = "(group) => [...group.querySelectorAll('text')].map((line) => line.textContent.trim()).join(' ')"
         return self.page.evaluate(f"[...document.querySelectorAll('article g.{of}')].map({lines})")
 
     def arrows(self) -> set[tuple[float, str]]:
         """Width and colour of each arrow: its outline is as far from the middle as half of its shaft."""
-        self.page.wait_for_timeout(1_000)
         found = self.page.evaluate(
             """[...document.querySelectorAll('article g.relationship path.b-outline')].map((arrow) => [
               arrow.getAttribute('d').split(/[ML]/)[1].trim().split(/[ ,]+/)[1], arrow.getAttribute('fill')])"""
@@ -199,7 +218,6 @@ def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:
     opened = Browser(chromium.new_page(viewport={"width": 1400, "height": 900}))
     opened.log_in(server)
     opened.drop("hepm-favourites.zip", favourites())
-    opened.page.wait_for_timeout(500)
     with opened.favourites():
         for number, sign in (("1. Style", "diameter: "), ("2. Draw", '"autoComplete": false'), ("3. Values", "shop")):
             item = opened.page.locator('[data-testid="savedScriptListItem"]', has_text=number)
@@ -215,7 +233,8 @@ def test_browser_greets_without_a_banner_about_product_usage(browser: Browser):
 
 def test_browser_lists_the_library_under_the_star(browser: Browser):
     with browser.favourites():
-        shown = browser.page.locator('[data-testid^="scriptTitle-"]').all_inner_texts()
+        titles = browser.page.locator('[data-testid^="scriptTitle-"]')
+        shown = at_rest(titles.all_inner_texts, lambda found: len(found) == len(scripts()))
     expected = [f"{name}: {question.asks}" for name, question in questions().items()]
     assert set(expected) <= set(shown)
     assert len(shown) == len(scripts())
@@ -233,18 +252,20 @@ def test_the_style_dropped_as_a_file_is_taken_whole(browser: Browser):
 
 def test_names_of_tools_are_written_in_full(browser: Browser):
     browser.draw("MATCH (a)-[r:NEXT]->(b) RETURN *")
-    assert sorted(browser.captions()) == sorted({"<START>", *(call.name for run in RUNS for call in run.calls())})
+    names = sorted({"<START>", *(call.name for run in RUNS for call in run.calls())})
+    assert at_rest(lambda: sorted(browser.captions()), names.__eq__) == names
 
 
 def test_arrows_tell_successes_and_failures(browser: Browser):
     browser.draw("MATCH (a)-[r:NEXT]->(b) RETURN *")
-    assert sorted(browser.captions("relationship")) == sorted(["4✓ 3✗", "4✓ 3✗", "4✓ 0✗", "4✓ 0✗", "0✓ 3✗"])
+    counts = sorted(["4✓ 3✗", "4✓ 3✗", "4✓ 0✗", "4✓ 0✗", "0✓ 3✗"])
+    assert at_rest(lambda: sorted(browser.captions("relationship")), counts.__eq__) == counts
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_favourite_draws_its_picture_with_the_values_that_the_third_one_set(name: str, browser: Browser):
     browser.draw(scripts()[f"hepm pictures/{name}.cypher"])
-    captions = browser.captions()
+    captions = at_rest(browser.captions, lambda found: len(found) >= 2 and "" not in found)
     assert len(captions) >= 2
     assert "" not in captions
 
@@ -253,13 +274,14 @@ def test_only_the_ways_asked_for_are_drawn(browser: Browser):
     browser.draw(
         "MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->() RETURN p ORDER BY r.support DESC, r.failures LIMIT 2"
     )
-    assert len(browser.captions("relationship")) == 2
+    assert len(at_rest(lambda: browser.captions("relationship"), lambda found: len(found) == 2)) == 2
 
 
 def test_painted_arrows_differ_in_width_by_weight_and_in_colour_by_failure_share(browser: Browser):
     blue, grey, orange = "#2a6db5", "#9a938c", "#d95f0e"
     browser.draw(scripts()["hepm pictures/painted.cypher"])
-    assert browser.arrows() == {(9.0, blue), (9.0, grey), (1.0, orange)}
+    drawn = {(9.0, blue), (9.0, grey), (1.0, orange)}
+    assert at_rest(browser.arrows, drawn.__eq__) == drawn
     start = browser.page.locator("article g.node", has_text="<START>").locator("circle.b-outline")
     assert start.get_attribute("fill") == "#1f2328"
 
