@@ -6,6 +6,7 @@ runs' steps and of the states' vectors.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from hepm.graph.delta import Step, steps_of
 from hepm.graph.store import FloatArray, RunRow, StateBatch, StateRow
 from hepm.types import START, ToolName
+
+_log = logging.getLogger("hepm")
 
 IntArray: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -79,7 +82,6 @@ class CallReader:
         self._run_ids: list[str] = []
         self._state_rows: dict[object, int] = {}
         self._vectors: list[FloatArray] = []
-        self._unplaced: list[tuple[int, object]] = []
         self.newest_run = 0
         self.newest_state = 0
 
@@ -102,7 +104,7 @@ class CallReader:
         self._said.append(run.vector)
         history: list[int] = [self._number(START)]
         sources: tuple[ToolName, ...] = (START,)
-        for step in steps_of(run.sequence):
+        for step in _steps(run):
             state = self._state_rows.get(_place(sources, step, run.success), -1)
             for index, target in enumerate(step.targets):
                 tool = self._number(target)
@@ -142,6 +144,14 @@ class CallReader:
             names=tuple(self._names),
             by_last=_groups(rows[:, 0]),
         )
+
+
+def _steps(run: RunRow) -> list[Step]:
+    try:
+        return steps_of(run.sequence)
+    except (TypeError, ValueError):
+        _log.warning("the steps of the run %r cannot be read and are left out; `hepm doctor --repair` mends it", run.id)
+        return []
 
 
 def _place(sources: tuple[ToolName, ...], step: Step, success: bool) -> object:

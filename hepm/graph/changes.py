@@ -63,6 +63,7 @@ def rebuild(write: Transaction, *, replay: Replay) -> None:
     records = write.counted_records()
     for start in range(0, len(records), _REBUILD_BATCH):
         runs, vectors = _read(records[start : start + _REBUILD_BATCH], replay)
+        write.restate_runs(runs)
         write.put_said_vectors(runs, vectors)
         write.apply(Delta.of(runs), vectors)
     write.drop_empty_tools()

@@ -290,6 +290,10 @@ class Store(Protocol):
         """
         ...
 
+    def passages(self, *, namespace: str) -> dict[Edge, int]:
+        """How many runs are known to have taken each edge."""
+        ...
+
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
         ...

@@ -58,6 +58,10 @@ class Transaction(Protocol):
         """Attach the vectors of what users said to stored runs."""
         ...
 
+    def restate_runs(self, runs: Sequence[Run]) -> None:
+        """Set again what is told of stored runs beside their records."""
+        ...
+
     def set_counted(self, run: str, counted: bool) -> None:
         """Say whether a stored run counts."""
         ...

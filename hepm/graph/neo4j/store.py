@@ -282,6 +282,10 @@ class Neo4jStore:
         rows.sort()  # by code points, as Python and SQLite compare; a server compares UTF-16
         return rows
 
+    def passages(self, *, namespace: str) -> dict[Edge, int]:
+        """How many runs are known to have taken each edge."""
+        return {(source, target): runs for source, target, runs in self._read("passages", namespace)}
+
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
         return sorted(ToolRow(*row) for row in self._read("tools", namespace, start=START))

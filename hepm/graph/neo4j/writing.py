@@ -148,23 +148,31 @@ class Neo4jTransaction:
         for run in runs:
             self._last_run += 1
             self._run_rows[run.id] = self._last_run
-            row = self._properties(run, self._last_run, counted)
+            row = self._told(run) | {
+                "seq": self._last_run,
+                "digest": run.digest,
+                "counted": counted,
+                "record": run.record,
+            }
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
         self.lessons.tie()
 
-    def _properties(self, run: Run, seq: int, counted: bool) -> dict[str, object]:
+    def restate_runs(self, runs: Sequence[Run]) -> None:
+        """Set again what stored runs' nodes tell of their records."""
+        self.put("restate_runs", [self._told(run) for run in runs], size=VECTOR_ROWS)
+
+    def _told(self, run: Run) -> dict[str, object]:
+        """What a run's node tells of its record."""
         return {
             "uid": self._trajectory(run.id),
             "namespace": self._namespace,
             "space": self._space,
             # Only among these one is elected.
             "task_uid": uid(self._space, run.environment, run.task) if run.success and run.task else None,
-            "seq": seq,
             "id": run.id,
-            "digest": run.digest,
             "environment": run.environment,
             "task": run.task,
             "model": run.model,
@@ -175,11 +183,9 @@ class Neo4jTransaction:
             "ended_at": run.ended_at,
             "day": day_of(run.ended_at),
             "source": run.source,
-            "counted": counted,
             "tools": list(run.called),
             "sequence": sequence_of(run),
             "said": run.said,
-            "record": run.record,
         }
 
     def put_said_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray]) -> None:

@@ -48,6 +48,13 @@ VALUES (:namespace, :id, :digest, :environment, :task, :model, :user, :reward, :
         :counted, :sequence, :said, :record)
 RETURNING seq;
 
+-- name: restate_trajectory
+-- What the record says, said again.
+UPDATE trajectory SET environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
+                      success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
+                      said = :said
+WHERE namespace = :namespace AND id = :id;
+
 -- name: set_counted
 UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
 
@@ -79,6 +86,9 @@ SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT
 -- name: records_on_edge
 SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;
+
+-- name: passages
+SELECT source, target, count(*) FROM passage WHERE namespace = :namespace GROUP BY source, target;
 
 -- name: runs_after
 SELECT t.seq, t.id, t.success, t.sequence, v.embedding

@@ -226,6 +226,10 @@ class SQLiteStore:
             row for source in sorted(sources) for row in self._rows("edges_from", namespace=namespace, source=source)
         ]
 
+    def passages(self, *, namespace: str) -> dict[Edge, int]:
+        """How many runs are known to have taken each edge."""
+        return {(source, target): runs for source, target, runs in self._rows("passages", namespace=namespace)}
+
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
         return [ToolRow(*row) for row in self._rows("tools", namespace=namespace)]

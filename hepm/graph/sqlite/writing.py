@@ -114,24 +114,13 @@ class SQLiteTransaction:
             self.run("delete_run_vector", seq=row)
             self.run("delete_trajectory", seq=row)
 
+    def restate_runs(self, runs: Sequence[Run]) -> None:
+        """Set again what stored runs' rows tell of their records."""
+        for run in runs:
+            self.run("restate_trajectory", **_told(run))
+
     def _insert_run(self, run: Run, counted: bool) -> int:
-        values = {
-            "id": run.id,
-            "digest": run.digest,
-            "environment": run.environment,
-            "task": run.task,
-            "model": run.model,
-            "user": run.user,
-            "reward": run.reward,
-            "success": run.success,
-            "steps": run.steps,
-            "ended_at": run.ended_at,
-            "source": run.source,
-            "counted": counted,
-            "sequence": sequence_of(run),
-            "said": run.said,
-            "record": run.record,
-        }
+        values = _told(run) | {"digest": run.digest, "counted": counted, "record": run.record}
         return int(self.run("add_trajectory", **values).fetchone()[0])
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
@@ -264,3 +253,21 @@ def _place(move: Move) -> dict[str, object]:
 
 def _json(names: Sequence[ToolName]) -> str:
     return _encode(names)
+
+
+def _told(run: Run) -> dict[str, object]:
+    """What a run's row tells of its record."""
+    return {
+        "id": run.id,
+        "environment": run.environment,
+        "task": run.task,
+        "model": run.model,
+        "user": run.user,
+        "reward": run.reward,
+        "success": run.success,
+        "steps": run.steps,
+        "ended_at": run.ended_at,
+        "source": run.source,
+        "sequence": sequence_of(run),
+        "said": run.said,
+    }
