@@ -137,13 +137,14 @@ class Connections:
 
     def close(self) -> None:
         """Close all connections; later use is an error."""
-        with self._lock:
-            self._writer.close()
         with self._making:
             self._closed = True
             readers = list(self._readers)
         for reader in readers:
             reader.close()
+        # Last: one that may write clears the log away.
+        with self._lock:
+            self._writer.close()
 
     def _open_for_writing(self) -> sqlite3.Connection:
         try:
