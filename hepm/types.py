@@ -65,8 +65,8 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         _check_tool_name(self.name)
-        if self.latency_s is not None and not math.isfinite(self.latency_s):
-            raise ValueError(f"the latency is {self.latency_s}, not a finite number")
+        if self.latency_s is not None:
+            object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,10 @@ class Outcome:
     success: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.reward is not None and not math.isfinite(self.reward):
-            raise ValueError(f"the reward is {self.reward}, not a finite number")
+        if self.reward is not None:
+            object.__setattr__(self, "reward", _as_float(self.reward, "the reward"))
+        if type(self.success) is not bool and self.success is not None:
+            object.__setattr__(self, "success", _as_bool(self.success))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,8 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a trajectory needs an id")
-        if self.ended_at is not None and not math.isfinite(self.ended_at):
-            raise ValueError(f"the end of the run is at {self.ended_at}, not at a finite number")
+        if self.ended_at is not None:
+            object.__setattr__(self, "ended_at", _as_float(self.ended_at, "the end of the run"))
 
     @property
     def trusted(self) -> bool:
@@ -324,3 +326,20 @@ def _check_tool_name(name: ToolName) -> None:
         raise ValueError(f"a tool call without a name: {name!r}")
     if name == START:
         raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
+
+
+def _as_float(value: float, what: str) -> float:
+    """A number as a store holds it: Python's integers have no end, and numpy has floats of its own."""
+    try:
+        if math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        raise ValueError(f"{what} is too large a number") from None
+    raise ValueError(f"{what} is {value}, not a finite number")
+
+
+def _as_bool(value: object) -> bool:
+    """A label as a store holds it: numpy has its own truth values. "no" and 0.7 are none."""
+    if value in (True, False):
+        return bool(value)
+    raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

@@ -69,7 +69,7 @@ def test_a_number_beyond_all_floats_is_refused(tmp_path: Path, key: str, number:
 def test_no_number_of_a_run_is_infinite(number: float):
     with pytest.raises(ValueError, match="not a finite number"):
         ToolCall("look", latency_s=number)
-    with pytest.raises(ValueError, match="not at a finite number"):
+    with pytest.raises(ValueError, match="not a finite number"):
         Trajectory("odd", (), ended_at=number)
 
 

@@ -1,0 +1,58 @@
+"""Numbers that runs from Python carry, of any size and kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory
+from hepm.ingest import write_run
+from tests.faults.command import quick
+from tests.runs import trajectory
+
+
+@pytest.mark.parametrize("number", [10**30, np.float32(0.5), np.int64(7), True])
+def test_a_run_of_any_number_is_stored_with_those_beside_it(tmp_path: Path, number: Any) -> None:
+    whole = trajectory("odd", "a", "b", "c")
+    odd = Trajectory("odd", whole.turns, Outcome(number, True), ended_at=number)
+    with Memory.open(tmp_path / "s.hepm") as memory:
+        assert memory.ingest([trajectory("r1", "a", "b"), odd, trajectory("r2", "a", "b")]).stored == 3
+    exported = map(json.loads, quick("export", "--store", tmp_path / "s.hepm").out.splitlines())
+    assert [(run["reward"], run["ended_at"]) for run in exported if run["id"] == "odd"] == [(float(number),) * 2]
+    assert quick("doctor", "--store", tmp_path / "s.hepm").out == "all is well\n"
+
+
+def test_a_latency_and_a_label_of_numpy_are_written_like_pythons() -> None:
+    call = ToolCall("look", latency_s=np.float32(0.5))  # type: ignore[arg-type]  # as users hand it over
+    outcome = Outcome(success=np.bool_(True))  # type: ignore[arg-type]
+    record = json.loads(write_run(Trajectory("r", trajectory("r", "a").turns, outcome)))
+    assert (call.latency_s, record["success"]) == (0.5, True)
+    assert type(outcome.success) is bool
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_a_number_beyond_all_floats_is_a_value_error_in_words(number: int) -> None:
+    for make in (lambda: Outcome(number), lambda: ToolCall("a", latency_s=number)):
+        with pytest.raises(ValueError, match="is too large a number"):
+            make()
+    with pytest.raises(ValueError, match="the end of the run is too large a number"):
+        Trajectory("r", (), ended_at=number)
+
+
+@pytest.mark.parametrize("label", ["no", 0.7, 2])
+def test_a_label_that_is_neither_true_nor_false_is_refused(label: Any) -> None:
+    with pytest.raises(ValueError, match="neither true nor false"):
+        Outcome(success=label)
+
+
+def test_a_record_whose_number_cannot_be_held_is_one_rejection(tmp_path: Path) -> None:
+    runs = [write_run(trajectory(name, "a", "b")) for name in ("r1", "r2", "r3")]
+    runs[1] = runs[1].replace('"reward":1.0', f'"reward":1{"0" * 400}')
+    (tmp_path / "runs.jsonl").write_text("\n".join(runs) + "\n")
+    report = quick("ingest", tmp_path / "runs.jsonl", "--store", tmp_path / "s.hepm", "--json").json
+    assert (report["stored"], [one["record"] for one in report["rejected"]]) == (2, [2])
+    assert "too large a number" in report["rejected"][0]["reason"]
