@@ -101,7 +101,7 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
     splits = list(_splits(domain, options))
     apart = all(split.apart for split in splits)
     if options.rescue and apart and not domain.derived:
-        found.partings = find_partings([*domain.runs, *(domain.tested or ())])
+        found.partings = find_partings([*domain.runs, *(domain.tested or ())], among=domain.tested)
     for split in splits:
         _measure_split(found, split, methods)
     tested = domain.runs if domain.tested is None else domain.tested

@@ -67,13 +67,17 @@ class Partings:
     no_other_way: int
 
 
-def find_partings(runs: Sequence[Run]) -> Partings:
-    """The partings of the failed runs in `runs`; runs without a label count as neither."""
+def find_partings(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Partings:
+    """The partings of failed runs from the successful ones in `runs`; runs without a label count as neither.
+
+    Args:
+        among: The failed runs to look at are among these; all where None.
+    """
     solved: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
         if run.success:
             solved[run.task].append(run)
-    failed = sorted((run for run in runs if run.success is False), key=lambda run: run.id)
+    failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
     paired = [run for run in failed if run.task in solved]
     found = [parting for run in paired if (parting := _parting(run, solved[run.task]))]
     return Partings(found, alone=len(failed) - len(paired), no_other_way=len(paired) - len(found))

@@ -78,23 +78,26 @@ def verdict(findings: Findings) -> str:
 
 
 def _by_prediction(findings: Findings) -> str:
-    found = findings.rescue.partings if findings.rescue else 0
     ahead = findings.ahead
     if ahead is not None and ahead.interval.low <= 0:
         return (
             f"Memory would not have helped these agents as far as can be seen: {_prediction(findings)}, and "
-            f"{_too_few(found)}."
+            f"{_too_few(findings)}."
         )
     return (
         f"Memory would have known what comes next, but whether that helps these agents cannot be told: "
-        f"{_prediction(findings)}, and {_too_few(found)}."
+        f"{_prediction(findings)}, and {_too_few(findings)}."
     )
 
 
-def _too_few(partings: int) -> str:
-    if not partings:
+def _too_few(findings: Findings) -> str:
+    if findings.rescue is None:
+        why = "" if findings.apart else ", as memory held runs of their tasks"
+        return f"whether it would have put failed runs right was not looked at{why}"
+    if not findings.rescue.partings:
         return "no failed run was found to leave the way of a successful one"
-    return f"only {count_of(partings, 'failed run')} left the way of a successful one, which is too few to judge"
+    number = count_of(findings.rescue.partings, "failed run")
+    return f"only {number} left the way of a successful one, which is too few to judge"
 
 
 def _prediction(findings: Findings) -> str:

@@ -95,3 +95,10 @@ def test_harm_is_the_share_of_hints_that_lack_the_next_tool() -> None:
     assert (found.harm, found.harmed) == (0.5, {"c": 1.0})
     assert found.silent == pytest.approx(1 / 3)
     assert found.partings == 0
+
+
+def test_failed_runs_that_memory_was_filled_with_are_not_counted_among_the_tested_ones() -> None:
+    known, tested = bad("known", "a", "x"), bad("tested", "a", "y")
+    found = find_partings([good("g", "a", "b"), known, bad("alone", "a", "z", task="other"), tested], among=[tested])
+    assert [parting.moment.run for parting in found.found] == [tested]
+    assert (found.alone, found.no_other_way) == (0, 0)

@@ -68,11 +68,19 @@ def test_too_little_data_is_said() -> None:
 
 
 def test_without_partings_only_prediction_is_claimed() -> None:
-    found = verdict(replace(FINDINGS, rescue=None))
+    nowhere = replace(RESCUE, partings=0, families=0)
+    found = verdict(replace(FINDINGS, rescue=nowhere))
     assert found.startswith(
         "Memory would have known what comes next, but whether that helps these agents cannot be told"
     )
     assert found.endswith("and no failed run was found to leave the way of a successful one.")
+
+
+def test_failed_runs_that_were_not_looked_at_are_not_said_to_be_none() -> None:
+    left_out = verdict(replace(FINDINGS, rescue=None))
+    assert left_out.endswith("and whether it would have put failed runs right was not looked at.")
+    seen = verdict(replace(FINDINGS, rescue=None, apart=False))
+    assert seen.endswith("was not looked at, as memory held runs of their tasks.")
 
 
 def test_few_partings_are_named_and_not_judged() -> None:
