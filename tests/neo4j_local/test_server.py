@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -243,6 +244,25 @@ def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: P
 
 
 # Refusals
+
+
+@pytest.mark.parametrize("port", ["bolt_port", "http_port"])
+def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_path: Path, port: str):
+    taken: list[socket.socket] = []
+
+    def take(sentence: str) -> None:
+        if sentence.startswith("starting Neo4j") and not taken:
+            written = (tmp_path / "server" / "conf" / "neo4j.conf").read_text()
+            name = "bolt" if port == "bolt_port" else "http"
+            found = re.search(rf"server\.{name}\.listen_address=.*:(\d+)", written)
+            assert found
+            taken.append(socket.create_server(("127.0.0.1", int(found[1]))))
+
+    server = LocalServer(tmp_path / "server", LINE.name, heap="512m", say=take)
+    with running(server):
+        assert taken
+        assert getattr(server.status(), port) != taken[0].getsockname()[1]
+    taken[0].close()
 
 
 def test_a_port_in_use_is_named_before_anything_is_made(local: LocalServer, tmp_path: Path):

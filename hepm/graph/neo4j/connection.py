@@ -175,6 +175,9 @@ def explain(error: Exception, login: Login) -> StoreError:
     return StoreError(f"{where}: {said}" + (f" [{code}]" if code else ""))
 
 
+# What a server says of a database that it is still opening, or closing.
+_STARTING: Final = ("Neo.TransientError.General.Database", "Neo.TransientError.Database.")
+
 _SENTENCES: Final[tuple[tuple[type[StoreError], Callable[[str, str, str], bool], str], ...]] = (
     (
         StoreAccessError,
@@ -188,7 +191,7 @@ _SENTENCES: Final[tuple[tuple[type[StoreError], Callable[[str, str, str], bool],
     ),
     (
         StoreError,
-        lambda name, code, said: "DatabaseNotFound" in code or "DatabaseUnavailable" in code,
+        lambda name, code, said: code.startswith("Neo.ClientError.Database."),
         "{where} has no database {database!r}: name another one by NEO4J_DATABASE, or leave it out.",
     ),
     (
@@ -198,7 +201,7 @@ _SENTENCES: Final[tuple[tuple[type[StoreError], Callable[[str, str, str], bool],
     ),
     (
         StoreUnavailableError,
-        lambda name, code, said: name in _GONE or code.startswith("Neo.TransientError.General.Database"),
+        lambda name, code, said: name in _GONE or code.startswith(_STARTING),
         "no answer from {where} ({said}). Check that Neo4j is running there, start one with `hepm neo4j start`, or "
         "name a file as the store to work without a server.",
     ),

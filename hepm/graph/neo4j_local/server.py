@@ -280,7 +280,7 @@ class LocalServer:
         if process.is_alive(pid, self._mark):
             raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. What it did so far is in {self.log}")
         why = complaint(self._folder.console) or complaint(self._folder.log, since=since) or "it did not tell why"
-        if "Address already in use" in why:
+        if "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
             raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
         free_mb = shutil.disk_usage(self._folder.path).free >> 20
         room = f"; its disk has {free_mb} MB left" if free_mb < 200 else ""
