@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from hepm.errors import HepmError, InputError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, StoreError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
 from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
 from hepm.graph.lessons.mirror import LessonMirror
@@ -344,6 +344,9 @@ def _by_source(edges: Sequence[tuple[object, ...]]) -> dict[ToolName, Rows]:
     return rows
 
 
+_CLOSED = "this memory is closed: ask it before close(), or inside the with block that opens it."
+
+
 class Mirror:
     """All namespaces of a store that were asked for, kept fresh.
 
@@ -376,6 +379,8 @@ class Mirror:
 
     def namespace(self, name: str) -> NamespaceMirror:
         """The mirror of one namespace; read from the store when first asked for."""
+        if self._closed:
+            raise StoreError(_CLOSED)
         if time.monotonic() > self._next_poll:
             self._poll()
         found = self._namespaces.get(name)
@@ -388,6 +393,8 @@ class Mirror:
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store when first asked for."""
+        if self._closed:
+            raise StoreError(_CLOSED)
         if time.monotonic() > self._next_poll:
             self._poll()
         found = self._lessons.get(name)

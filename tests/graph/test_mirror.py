@@ -16,7 +16,6 @@ from hepm.errors import InputError, StoreError
 from hepm.graph.sqlite import SQLiteStore
 from tests.runs import trajectory
 
-
 _READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
 
 
@@ -211,11 +210,13 @@ def test_a_store_that_cannot_be_followed_is_told_of_once(
         assert next_tools(memory, "look")["buy"] >= 2
 
 
-def test_a_closed_memory_follows_no_more_and_says_nothing(memory: Memory, tmp_path: Path):
+@pytest.mark.parametrize("poll_s", [0.0, 60.0])
+def test_a_closed_memory_says_that_it_is_closed(memory: Memory, tmp_path: Path, poll_s: float):
     memory.ingest([trajectory("one", "look", "buy")])
-    with Memory.open(tmp_path / "runs.hepm", poll_s=0.0) as other:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=poll_s) as other:
         assert next_tools(other, "look") == {"buy": 1}
-    assert next_tools(other, "look") == {"buy": 1}
+    with pytest.raises(StoreError, match="this memory is closed"):
+        next_tools(other, "look")
 
 
 @pytest.mark.parametrize("c", [-1.0, float("nan"), float("inf")])
