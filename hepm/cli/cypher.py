@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, store_file
+from hepm.cli.options import (
+    NAMESPACE,
+    STORE,
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    check_store,
+    known_namespace,
+    store_file,
+)
 from hepm.cli.output import plain, print_json, print_table
 from hepm.cli.standard_input import read_stdin
 
@@ -95,9 +104,11 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
     from hepm.graph.sqlite import SQLiteStore
     from hepm.ingest.pipeline import replay_with
 
-    open_existing(store, namespace).close()  # says what is wrong with the path or the namespace
-    embedded = SQLiteStore(file)
+    check_store(store)
+    embedded = SQLiteStore(file)  # and no Memory: the copy is made of what is stored, and embeds nothing
     try:
+        if namespace is not None:
+            known_namespace(embedded, namespace)
         replay = replay_with(None)
         with open_copy(embedded, file, lambda records: replay(records)[0]) as copy:
             yield copy.ask

@@ -12,7 +12,7 @@ import typer
 from hepm.cli.standard_input import check_stdin
 
 if TYPE_CHECKING:
-    from hepm.graph.store import Counting
+    from hepm.graph.store import Counting, Store
     from hepm.memory import Memory
 
 StoreOption = Annotated[
@@ -57,18 +57,27 @@ def store_file(store: str) -> Path | None:
 
 def open_existing(store: str, namespace: str | None = None) -> Memory:
     """Open a memory to read it; a missing one is the user's mistake, not an empty memory."""
+    check_store(store)
+    memory = open_memory(store)
+    try:
+        if namespace is not None:
+            known_namespace(memory, namespace)
+    except BaseException:
+        memory.close()
+        raise
+    return memory
+
+
+def check_store(store: str) -> None:
+    """Refuse a file that is not there."""
     file = store_file(store)
     if file is not None and not file.exists():
         raise typer.BadParameter(
             f"there is no memory at {file}. Make one with `hepm ingest RUNS --store {store}`.", param_hint="--store"
         )
-    memory = open_memory(store)
-    if namespace is not None:
-        known_namespace(memory, namespace)
-    return memory
 
 
-def known_namespace(memory: Memory, namespace: str) -> str:
+def known_namespace(memory: Memory | Store, namespace: str) -> str:
     """The namespace, where it holds anything; else a misspelling is likelier than a wish for nothing."""
     known = memory.namespaces()
     if namespace not in known:
