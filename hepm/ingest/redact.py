@@ -9,92 +9,28 @@ Nearly all texts hold none, so the rules look for a telling literal first and se
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.ingest.records import is_list, is_object
+from hepm.ingest.secret_rules import DEFAULT_RULES, Rule
 from hepm.types import ToolCall, Trajectory, Turn
 
 Hook: TypeAlias = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One kind of secret.
-
-    Attributes:
-        kind: Stands in what replaces it.
-        pattern: Where it has a group named "secret", only that group is replaced.
-        literals: In lower case; every text that the pattern matches holds one of them, whatever its case. () where
-            there is none to look for.
-    """
-
-    kind: str
-    pattern: re.Pattern[str]
-    literals: tuple[str, ...] = ()
-
-
-# A text may have been cut before it comes here: "…" then ends a key that is shorter than a whole one.
-_KEY: Final = r"(?:(?=[\w-]*\d)[\w-]{16,}|[\w-]*…)"
-_VALUE: Final = r"""(?P<secret>\\?"[^"\\\n]{3,}|'[^'\n]{3,}|[^\s"'`,;}\])>\\\[]{3,})"""
-# What stands there in prose, in documentation and in code that reads the secret from elsewhere; and links.
-_NO_VALUE: Final = (
-    r"""(?!(?:the|this|that|a|an|your|must|should|is)\b)"""
-    r"""(?!\\?["'`]?(?:(?:null|none|nil|true|false|undefined|str|string|text|required|optional)\b"""
-    r"""|https?:|\[redacted|\*{3}|<|\$?\{))"""
-)
-_IS: Final = r"""\\?["']?[ \t]*[:=][ \t]*"""
-
-DEFAULT_RULES: Final = (
-    Rule(
-        "private-key",
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)"
-        ),
-        ("-----begin",),
-    ),
-    Rule("anthropic-key", re.compile(r"(?<![A-Za-z0-9])sk-ant-" + _KEY), ("sk-ant-",)),
-    Rule("openai-key", re.compile(r"(?<![A-Za-z0-9])sk-" + _KEY), ("sk-",)),
-    Rule("github-token", re.compile(r"\bgh[pousr]_" + _KEY), ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")),
-    Rule("github-token", re.compile(r"\bgithub_pat_" + _KEY), ("github_pat_",)),
-    Rule("aws-key", re.compile(r"\b(?:AKIA|ASIA)(?:[A-Z0-9]{16}|[A-Z0-9]*…)"), ("akia", "asia")),
-    Rule("google-key", re.compile(r"\bAIza" + _KEY), ("aiza",)),
-    Rule("slack-token", re.compile(r"\bxox[a-z]-(?:[A-Za-z0-9-]{10,}|[A-Za-z0-9-]*…)"), ("xox",)),
-    Rule("huggingface-token", re.compile(r"\bhf_(?:[A-Za-z0-9]{20,}|[A-Za-z0-9]*…)"), ("hf_",)),
-    Rule("jwt", re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyj",)),
-    Rule("password", re.compile(r"://(?P<secret>[^\s/:@\"'<>]{1,256}:[^\s/@\"'<>]{1,256})(?:@|…)"), ("://",)),
-    Rule("token", re.compile(r"\bbearer\s+(?P<secret>(?=[\w.~+/=-]*\d)[\w.~+/=-]{16,})", re.IGNORECASE), ("bearer",)),
-    Rule(
-        "password",
-        re.compile(r"(?:passw(?:or)?d|passphrase|pwd)" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE),
-        ("passw", "passphrase", "pwd"),
-    ),
-    Rule("secret", re.compile(r"secret" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE), ("secret",)),
-    Rule(
-        "api-key",
-        re.compile(r"(?:api[ _-]?|(?:access|private|secret)[_-]?)key" + _IS + _NO_VALUE + _VALUE, re.IGNORECASE),
-        ("key",),
-    ),
-    Rule(
-        "token",
-        re.compile(r"token" + _IS + r"(?!\\?[\"']?\d+\b)" + _NO_VALUE + _VALUE.replace("{3,}", "{8,}"), re.IGNORECASE),
-        ("token",),
-    ),
-)
-"""Keys of OpenAI, Anthropic, GitHub, AWS, Google, Slack and Hugging Face, JSON web tokens, private keys, credentials in
-URLs, bearer tokens, and what stands after a word such as password or token and a colon or an equals sign."""
-
 _SECRET_KEY: Final = re.compile(
-    r"(?:.*(?:password|passwd|passphrase|secret|apikey|accesskey|privatekey|secretkey)|(?:.*(?:access|auth|refresh|bearer|session|id|api))?token|credentials?|authorization)",
+    r"(?:.*(?:password|passwd|passphrase|passcode|secret|apikey|accesskey|accountkey|privatekey|secretkey)|(?:set)?cookie|(?:.*(?:access|auth|refresh|bearer|session|id|api))?token|credentials?|authorization)",
 )
 _KINDS: Final = ("password", "secret", "token")
 
 
-_RARE_FIRST: Final = "_jxqz-:kwvbypgfmcudlhrsinotae/ "
+_RARE_FIRST: Final = "?&\\qjxz_k-*vb/=\"':w.ygpfmucdlhrsinoate "
 """Letters of literals, the ones that are rarest in texts and JSON first."""
+
+_LAST: Final = 12
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
@@ -137,7 +73,9 @@ class Redactor:
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
         self._always = any(not rule.literals for rule in self._rules)
-        self._any_literal = _any_of(literal for rule in self._rules for literal in rule.literals)
+        literals = {literal for rule in self._rules for literal in rule.literals}
+        self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
+        self._any_literal = _any_of(literals)
         self._hook = hook
         self._looked = _Looked()
 
@@ -169,7 +107,7 @@ class Redactor:
         new = [text for text in texts if text not in looked.cleaned]
         looked.characters += sum(map(len, new))
         # One look at all of them is enough for nearly every run.
-        if self._hook is None and not self._suspected("\n".join(new)):
+        if self._hook is None and not self._may_hold(_searched("\n".join(new))):
             looked.clean.update(new)
             return len(new) < len(texts)
         for text in new:
@@ -206,16 +144,16 @@ class Redactor:
             known[key] = _kind_of_key(key) if self._rules else None
         return known[key]
 
+    def _may_hold(self, searched: bytes) -> bool:
+        return self._always or self._any_literal.search(searched) is not None
+
     def _suspected(self, text: str) -> list[Rule]:
         """The rules that may find something in a text."""
-        searched = text.encode("utf-8", "replace").lower()
-        if not self._always and self._any_literal.search(searched) is None:
+        searched = _searched(text)
+        if not self._may_hold(searched):
             return []
-        return [
-            rule
-            for rule in self._rules
-            if not rule.literals or any(literal.encode() in searched for literal in rule.literals)
-        ]
+        there = {literal for literal, as_bytes in self._literals if as_bytes in searched}
+        return [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
 
     def _rebuilt(self, trajectory: Trajectory, looked: _Looked) -> Trajectory:
         t = trajectory
@@ -256,18 +194,29 @@ class Redactor:
         return f"[redacted:{kind}]"
 
 
-def _any_of(literals: Iterable[str]) -> re.Pattern[bytes]:
+def _searched(text: str) -> bytes:
+    return text.encode("utf-8", "replace").lower()
+
+
+def _any_of(literals: Set[str]) -> re.Pattern[bytes]:
     """Finds whether any literal is in a text: twice as fast as asking for one after the other.
 
-    `re` runs quickly over letters that no alternative begins with, so each literal begins with its rarest letter, and
-    what comes before that is looked back at.
+    `re` runs quickly over letters that no alternative begins with, so each literal begins with a rare letter, and what
+    comes before that is looked back at last. A literal that holds another one is found by it.
     """
     by_anchor: dict[str, list[str]] = {}
-    for literal in literals:
-        at = min(range(len(literal)), key=lambda at: _RARE_FIRST.find(literal[at]))
-        before = f"(?<={re.escape(literal[: at + 1])})" if at else ""
-        by_anchor.setdefault(literal[at], []).append(before + re.escape(literal[at + 1 :]))
+    for literal in sorted(literals):
+        if any(other != literal and other in literal for other in literals):
+            continue
+        at = min(range(len(literal)), key=partial(_rank, literal))
+        before = f"(?<={re.escape(literal)})" if at else ""
+        by_anchor.setdefault(literal[at], []).append(re.escape(literal[at + 1 :]) + before)
     return re.compile("|".join(f"{re.escape(key)}(?:{'|'.join(rest)})" for key, rest in by_anchor.items()).encode())
+
+
+def _rank(literal: str, at: int) -> int:
+    """How common the letter is; the last one counts as commoner, since no other follows to tell at once."""
+    return _RARE_FIRST.find(literal[at]) + (_LAST if at == len(literal) - 1 else 0)
 
 
 def compiled(kind: str, expression: str) -> Rule:
