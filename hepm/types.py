@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, overload
 
+from hepm.wording import tool_in_prompt
+
 ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
@@ -297,8 +299,8 @@ class Suggestions(Sequence[Suggestion]):
     abstained: str | None = None
 
     def prompt(self) -> str:
-        """The line for a system prompt (H-EPM, appendix E.1); empty when there is no opinion."""
-        return HINT + ", ".join(on_one_line(s.tool) for s in self.ranked) if self.ranked else ""
+        """The line for a system prompt (H-EPM, appendix E.1), odd names quoted; empty when there is no opinion."""
+        return HINT + ", ".join(tool_in_prompt(s.tool) for s in self.ranked) if self.ranked else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...
@@ -309,16 +311,6 @@ class Suggestions(Sequence[Suggestion]):
 
     def __len__(self) -> int:
         return len(self.ranked)
-
-
-def on_one_line(text: str) -> str:
-    """A text with escapes in place of what would break or steer a line: line ends, control characters and the like."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def count_of(number: int, one: str, many: str = "") -> str:
-    """A number with its noun, for people: "1 run", "1,204 runs"; `many` where an "s" does not make the plural."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _check_tool_name(name: ToolName) -> None:

@@ -85,7 +85,7 @@ def _prepare_terminal() -> None:
 
 
 def _sentence(error: HepmError | OSError) -> str:
-    from hepm.types import on_one_line
+    from hepm.wording import on_one_line
 
     if isinstance(error, HepmError) or not error.strerror:
         return on_one_line(str(error))

@@ -13,7 +13,7 @@ import typer
 
 from hepm.cli.options import check_sources
 from hepm.cli.output import plain, print_table
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

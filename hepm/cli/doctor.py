@@ -8,7 +8,7 @@ import typer
 
 from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
 from hepm.cli.output import print_json
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
     from hepm.memory import Memory

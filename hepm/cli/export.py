@@ -13,7 +13,7 @@ import typer
 from hepm.cli.ingest import ingest
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, check_target, open_existing
 from hepm.errors import HepmError
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 
 def export_runs(

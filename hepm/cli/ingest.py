@@ -21,7 +21,7 @@ from hepm.cli.options import (
 )
 from hepm.cli.output import print_json
 from hepm.errors import HepmError
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
     from hepm.ingest import Rejection

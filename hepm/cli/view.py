@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, check_target, open_existing
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 
 def view(

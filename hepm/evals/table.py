@@ -13,7 +13,7 @@ from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
 from hepm.evals.verdict import judged
-from hepm.types import on_one_line
+from hepm.wording import on_one_line
 
 _TOOLS = 3
 

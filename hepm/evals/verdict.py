@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hepm.evals.report import Difference
 from hepm.evals.rescue import RescueAndHarm
-from hepm.types import ToolName, count_of
+from hepm.types import ToolName
+from hepm.wording import count_of
 
 FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5

@@ -12,7 +12,8 @@ from hepm.graph.lessons.changes import recount
 from hepm.graph.lessons.rows import UNUSED
 from hepm.graph.mirror import NamespaceMirror
 from hepm.graph.store import Replay, Store
-from hepm.types import ToolName, count_of
+from hepm.types import ToolName
+from hepm.wording import count_of
 
 Values: TypeAlias = tuple[object, ...]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from hepm.ingest.records import is_list, is_object
 from hepm.ingest.transitions import without_hints
 from hepm.types import ToolCall, Trajectory, Turn
-
-CUT: Final = "…"
-"""Ends a text that went on."""
+from hepm.wording import CUT
 
 
 def shorten(

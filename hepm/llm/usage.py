@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from hepm.errors import InputError
-from hepm.types import count_of
+from hepm.wording import count_of
 
 count = count_of  # `hepm.llm.budget` takes it from here
 

@@ -22,9 +22,9 @@ from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
 from hepm.experience.distilling.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import situation_of
 from hepm.types import ToolCall, ToolName, Trajectory
+from hepm.wording import CUT
 
 _NAMED_ARGUMENTS: Final = 8
 _TRIPLES: Final = 6

@@ -20,10 +20,11 @@ from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
 from hepm.experience.distilling.transcript import plain
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.experience.prompt.quoting import quoted, quoted_run
+from hepm.experience.prompt.quoting import quoted_run
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.transitions import situation_of
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
+from hepm.wording import quoted
 
 FIELD_CHARS: Final = 600
 PRECONDITION_CHARS: Final = 120

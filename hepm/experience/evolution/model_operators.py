@@ -16,9 +16,9 @@ from hepm.experience.evolution.operators import Evidence, child_of, joined, name
 from hepm.experience.evolution.plan import Operator
 from hepm.experience.evolution.population import Member
 from hepm.experience.lessons import Conditions, Experience
-from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Message, Question
 from hepm.types import Trajectory
+from hepm.wording import quoted
 
 _RUNS: Final = 3  # of either kind are told
 _PART_CHARS: Final = 700

@@ -15,8 +15,8 @@ from hepm.experience.distilling.transcript import listed, moves_of, plain
 from hepm.experience.evolution.plan import Operator
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
 from hepm.graph.lessons.rows import Parent, Source
-from hepm.ingest.shorten import CUT
 from hepm.types import Trajectory
+from hepm.wording import CUT
 
 FIELD_CHARS: Final = 600
 PRECONDITIONS: Final = 8

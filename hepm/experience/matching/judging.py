@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from hepm.experience.lessons import EXTRACTIVE, Principle
-from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question
+from hepm.wording import quoted
 
 STEP: Final = "judge"
 SENTENCE_CHARS: Final = 600

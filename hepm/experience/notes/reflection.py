@@ -19,11 +19,10 @@ from typing import Final, NamedTuple
 
 from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, cleaned, lost, telling, text_of
 from hepm.experience.notes.wishes import gather, wishes_in
-from hepm.experience.prompt.quoting import quoted
-from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.types import Turn
+from hepm.wording import CUT, quoted
 
 REFLECT: Final = "reflect"
 RECALL: Final = "recall"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from hepm.errors import LlmError
 from hepm.experience.lessons import Zone
-from hepm.experience.prompt.quoting import quoted
 from hepm.llm import Client, Message, OfferedTool, Question, ToolsCalled
+from hepm.wording import quoted
 
 if TYPE_CHECKING:
     from hepm.experience.experiences import FoundExperience

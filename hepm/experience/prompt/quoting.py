@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from hepm.experience.distilling.study import Study
 from hepm.ingest.records import is_list, is_object
-from hepm.ingest.shorten import CUT
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
 from hepm.types import ToolCall
+from hepm.wording import CUT, quoted
 
 RUN_CHARS: Final = 12_000
 _LINE_CHARS: Final = 400
 _KEY_LINE_CHARS: Final = 1_000
-
-# What chat templates of models read as the end of a text or the beginning of a message.
-_STEERING: Final = re.compile(r"[<>\[\]|`]|(?:system|user|assistant|human|tool|developer)\s*:", re.IGNORECASE)
-# Characters that nobody sees and Python calls printable: fillers, and selectors of variants, which can carry any text.
-_UNSEEN: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-
-
-def quoted(text: str, limit: int) -> str:
-    """A text as a JSON string on one line: nothing in it ends the quotation, hides, moves a cursor, opens a message."""
-    cut = text if len(text) <= limit else text[: limit - 1].rstrip() + CUT
-    line = json.dumps(" ".join(cut.split()), ensure_ascii=False)
-    # Escapes stay JSON: who decodes the string reads the text as it was.
-    line = _STEERING.sub(lambda match: "".join(_escaped(c) if c in "<>[]|`:" else c for c in match[0]), line)
-    line = _UNSEEN.sub(lambda match: _escaped(match[0]), line)
-    return "".join(c if c.isprintable() else _escaped(c) for c in line)
 
 
 def quoted_run(it: Study, *, limit: int = RUN_CHARS) -> str:
@@ -104,8 +86,3 @@ def _nearest_first(lines: Sequence[_Line]) -> list[int]:
     """Places of lines: those of key turns, then the nearer to one, to the beginning or to the end, the earlier."""
     marks = [-1, len(lines), *(at for at, line in enumerate(lines) if line.key)]
     return sorted(range(len(lines)), key=lambda at: (min(abs(at - mark) for mark in marks), at))
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2))

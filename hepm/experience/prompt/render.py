@@ -6,7 +6,6 @@ tokens. What changes least comes first, so that a provider's cache of the prompt
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -14,9 +13,9 @@ from typing import Final, NamedTuple
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.principles import FoundPrinciple
-from hepm.experience.prompt.quoting import quoted
 from hepm.llm.usage import estimate_tokens
-from hepm.types import BLOCK_END, BLOCK_START, HINT, Suggestions, on_one_line
+from hepm.types import BLOCK_END, BLOCK_START, Suggestions
+from hepm.wording import on_one_line, quoted
 
 BUDGET: Final = 1_000
 ITEM_CHARS: Final = 400
@@ -34,9 +33,6 @@ _ZONES: Final[Mapping[Zone, str]] = {
     "preference": "What users want in situations like this:",
 }
 _RECALLED: Final = "Of what this user prefers, now:"
-
-_NAME: Final = re.compile(r"[\w./-]{1,128}")
-"""Names of tools that stand in a prompt as they are; calls may hold any text in place of a name."""
 
 Redact = Callable[[str], str]
 
@@ -115,7 +111,7 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Redact | None =
     lines = list(_lines(found, redact or _as_it_is))
     stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
     left = budget - taken
-    hint = _hint(found.suggestions)
+    hint = found.suggestions.prompt()
     if estimate_tokens(hint) > left:
         hint = ""
     present, _ = _fitting([line for line in lines if line.part == 1], left - estimate_tokens(hint))
@@ -162,12 +158,6 @@ def _experience(one: FoundExperience, redact: Redact) -> str:
     told = ", ".join(f'"{name}": {quoted(redact(text), ITEM_CHARS)}' for name, text in parts if text)
     runs = ", ".join(on_one_line(source.run) for source in made.sources[:3])
     return f"- [{one.id}] {{{told}}}" + (f" (runs: {quoted(runs, ITEM_CHARS)})" if runs else "")
-
-
-def _hint(suggestions: Suggestions) -> str:
-    """The line of `Suggestions.prompt`, names that are none quoted."""
-    names = [one.tool if _NAME.fullmatch(one.tool) else quoted(one.tool, ITEM_CHARS) for one in suggestions]
-    return HINT + ", ".join(names) if names else ""
 
 
 def _fitting(lines: Sequence[_Line], room: int) -> tuple[list[_Line], int]:
