@@ -15,8 +15,10 @@ MOST_DIMENSIONS: Final = 4096
 """Of hashed words: more tell hardly more of them apart, and every remembered state takes 4 bytes for each."""
 
 _HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d*)")
+_ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _KNOWN = (
     f"known are: 'hash-512' (1 to {MOST_DIMENSIONS:,} dimensions), 'all-MiniLM-L6-v2', 'sentence-transformers/MODEL', "
+    "'OWNER/MODEL' of the Hugging Face hub, "
     "'openai/MODEL', and the path of a folder that holds a sentence-transformers model"
 )
 
@@ -32,7 +34,7 @@ def open_embedder(
     """The embedder of that name; loads no model yet.
 
     Args:
-        name: "hash-512", "all-MiniLM-L6-v2", "sentence-transformers/MODEL" (MODEL may be "owner/model"),
+        name: "hash-512", "all-MiniLM-L6-v2", "sentence-transformers/MODEL", "owner/model" of the hub,
             "openai/MODEL", a folder's path, or the `name` of any such embedder.
         base_url: Of an OpenAI-compatible endpoint; OpenAI's own where None.
         api_key: For that endpoint.
@@ -58,4 +60,6 @@ def open_embedder(
         return sentence.SentenceEmbedder(Path(name), device=device)
     if name.startswith(sentence.FOLDER_PREFIX):
         raise InputError(f"the embedder {name!r} was opened from a folder: give the path of that folder instead.")
+    if _ON_THE_HUB.fullmatch(name) and not name.startswith((endpoint.PREFIX, "hepm/")):
+        return sentence.SentenceEmbedder(name, device=device)
     raise InputError(f"no embedder is called {name!r}; {_KNOWN}.")

@@ -17,6 +17,7 @@ from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
         ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
         ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
         ("sentence-transformers/BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
+        ("BAAI/bge-small-en-v1.5", "sentence-transformers/BAAI/bge-small-en-v1.5"),
         ("openai/text-embedding-3-small", "openai/text-embedding-3-small"),
     ],
 )
