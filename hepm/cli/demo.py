@@ -13,7 +13,7 @@ import typer
 
 from hepm.cli.options import check_sources
 from hepm.cli.output import plain, print_table
-from hepm.wording import on_one_line
+from hepm.wording import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +27,9 @@ PACKAGE: Final = "bfcl-eval==2026.3.23"
 """Gold tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
 
 _EDGES: Final = 8
+_SHORT: Final = 3
+"""A run of no more calls has no start, middle and end to ask about."""
+_USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
@@ -44,34 +47,47 @@ def demo(
     from rich.console import Console
 
     from hepm.evals.domains import domains_of
+    from hepm.graph.whole_file import check_place
     from hepm.ingest import Rejection, read_runs
     from hepm.memory import Memory
 
     if bool(runs) == download:
         raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
     check_sources(runs or [])
+    check_place(page, "the page")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
         sources = [_fetch(Path(folder), console)] if download else runs or []
-        records: list[Record] = [(name, run) for name, run in read_runs(sources) if not isinstance(run, Rejection)]
+        records: list[Record] = []
+        rejected: list[Rejection] = []
+        for name, run in read_runs(sources):
+            if isinstance(run, Rejection):
+                rejected.append(run)
+            else:
+                records.append((name, run))
+        if rejected and not records:
+            typer.echo(on_one_line(f"hepm: no run could be read: {rejected[0].file}: {rejected[0].reason}"), err=True)
+            raise typer.Exit(1)
         domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
         if not domains:
-            typer.echo(f"hepm: no run with a known good outcome in {', '.join(map(str, sources))}", err=True)
+            typer.echo(on_one_line(f"hepm: no run with a known good outcome in {', '.join(sources)}"), err=True)
             raise typer.Exit(1)
         domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
-        console.print(
-            f"[bold]{len(records):,} runs read[/], most of them ({len(domain.runs):,}) of {_shown(domain.name)}\n"
-        )
+        read, used = len(records), len(domain.runs)
+        most = "" if used == read else f"the most, {used:,}, "
+        console.print(f"[bold]{count_of(read, 'run')} read[/], {most}of {_shown(domain.name)}\n")
         with Memory.open(folder) as memory:
             held_out = _held_out(domain)
             apart = {event.run.family for event in held_out}
             kept = [run.trajectory for run in domain.runs if run.family not in apart]
             report = memory.ingest(kept)
-            console.print(
-                f"[bold]1. Remembered[/] {report.stored:,} of its runs; the tasks asked about below stay out."
-            )
+            apart_are = "; the tasks asked about below stay out" if held_out else ""
+            console.print(f"[bold]1. Remembered[/] {count_of(report.stored, 'run')}{apart_are}.")
             _show_edges(memory)
-            _show_suggestions(memory, held_out, console)
+            if held_out:
+                _show_suggestions(memory, held_out, console)
+            else:
+                _tell_why_nothing_is_asked(domain, console)
             _show_quality(domain, console)
             _write_page(memory, page, domain.name, console)
 
@@ -97,7 +113,7 @@ def _held_out(domain: Domain) -> list[Event]:
     Of few tasks at most half are held out, so that something is left to remember.
     """
     long = sorted(
-        (run for run in domain.runs if run.success and len(run.calls) > 3), key=lambda run: (run.family, run.id)
+        (run for run in domain.runs if run.success and len(run.calls) > _SHORT), key=lambda run: (run.family, run.id)
     )
     most = min(3, len({run.family for run in domain.runs}) // 2)
     picked = list({run.family: run for run in reversed(long)}.values())[::-1][:most][::-1]
@@ -123,12 +139,22 @@ def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Consol
         state = now.state()
         found = memory.suggest(now.last, history=now.history, state=state)
         said = " ".join((state.said or ("nothing",))[-1].split())
-        console.print(f"\n  User: [italic]{_shown(said[:160])}[/]", highlight=False)
+        console.print(f"\n  User: [italic]{_shown(_cut(said))}[/]", highlight=False)
         console.print(f"  Calls so far: {_shown(', '.join(now.history[-4:]) or 'none')}", highlight=False)
         console.print(f"  [bold]{_shown(found.prompt() or f'No suggestion: {found.abstained}')}[/]", highlight=False)
         for suggestion in found:
             console.print(_shown(f"    {suggestion.tool}: {suggestion.reason}"), highlight=False)
         console.print(f"  (what came next: {_shown(event.next)})", highlight=False)
+
+
+def _tell_why_nothing_is_asked(domain: Domain, console: Console) -> None:
+    tasks = len({run.family for run in domain.runs})
+    why = (
+        "all runs are of one task, and a task asked about has to stay out of memory"
+        if tasks == 1
+        else f"no run with a good outcome has more than {_SHORT} calls"
+    )
+    console.print(f"\n[bold]2. Asked[/] nothing: {why}.")
 
 
 def _show_quality(domain: Domain, console: Console) -> None:
@@ -150,7 +176,12 @@ def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None
     from hepm.graph.page import write_page
 
     report = write_page(memory.graph(evidence=True), page, title=name)
-    console.print(f"\n[bold]4. Drawn[/]: open {_shown(str(report.path))} ({report.tools} tools, {report.edges} edges).")
+    drawn = f"{count_of(report.tools, 'tool')}, {count_of(report.edges, 'edge')}"
+    console.print(f"\n[bold]4. Drawn[/]: open {_shown(str(report.path))} ({drawn}).")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _USER_CHARS else text[: _USER_CHARS - 1].rstrip() + CUT
 
 
 def _shown(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, check_target, open_existing
-from hepm.wording import on_one_line
+from hepm.wording import count_of, on_one_line
 
 
 def view(
@@ -23,9 +23,12 @@ def view(
     Example: `hepm view retail.html --namespace retail`
     """
     from hepm.graph.page import write_page
+    from hepm.graph.whole_file import check_place
 
     check_target(page, store)
+    check_place(page, "the page")
     with open_existing(store, namespace) as memory:
         graph = memory.graph(namespace=namespace, evidence=True)
     report = write_page(graph, page, title=f"{Path(store).name} · {namespace}", focus=tool, max_tools=most)
-    print(on_one_line(f"{report.tools} tools and {report.edges} edges drawn in {report.path}"))
+    drawn = f"{count_of(report.tools, 'tool')} and {count_of(report.edges, 'edge')}"
+    print(on_one_line(f"{drawn} drawn in {report.path}"))

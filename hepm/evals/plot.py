@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.report import EvalReport, MethodScores
+from hepm.graph.whole_file import check_place, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ def check_plot(path: Path) -> None:
     """Refuse before the evaluation what would fail after it.
 
     Raises:
-        InputError: the name ends in no kind of picture, or its folder is missing.
+        InputError: the name ends in no kind of picture, or nothing can be written there.
         MissingExtraError: matplotlib is not installed.
     """
     if path.suffix.lower() not in _KINDS:
@@ -33,10 +34,11 @@ def check_plot(path: Path) -> None:
         raise InputError(f"there is no folder {str(path.parent)!r} to write the plot to")
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a plot needs matplotlib: pip install 'hepm[plot]'")
+    check_place(path, "the plot")
 
 
 def plot(report: EvalReport, path: Path, *, metric: str = "hit@2") -> None:
-    """Write the picture; the ending of `path` says which kind."""
+    """Write the picture; the ending of `path` says which kind. An error leaves what was there as it was."""
     check_plot(path)
     from matplotlib.figure import Figure
 
@@ -53,7 +55,8 @@ def plot(report: EvalReport, path: Path, *, metric: str = "hit@2") -> None:
         axes = figure.add_subplot(rows, columns, number + 1)
         _panel(axes, title, methods, metric, named=number % columns == 0)
     figure.suptitle(f"{metric}, 95 % intervals over task families")
-    figure.savefig(path)
+    with whole_file(path, "the plot") as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
 
 
 def _panel(axes: Axes, title: str, methods: Mapping[str, MethodScores], metric: str, *, named: bool) -> None:

@@ -14,11 +14,12 @@ from typing import Final
 
 import networkx as nx
 
-from hepm.errors import InputError
 from hepm.graph.page.content import PageContent, PageReport, read_content
 from hepm.graph.page.layout import positions, radii
 from hepm.graph.page.vis_network import vis_network_script
+from hepm.graph.whole_file import whole_file
 from hepm.types import START, ToolName
+from hepm.wording import count_of
 
 _SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")
 """In the order they are loaded; each says in its first line what it holds."""
@@ -32,7 +33,7 @@ def write_page(
     focus: ToolName | None = None,
     max_tools: int | None = None,
 ) -> PageReport:
-    """Write the page to `path`, over what was there.
+    """Write the page to `path`, in place of what was there; an error leaves that as it was.
 
     Raises:
         InputError: unknown `focus` (its text names close ones), `max_tools` below 1, or a path that cannot be written.
@@ -40,10 +41,8 @@ def write_page(
     """
     content = read_content(graph, focus=focus, max_tools=max_tools)
     page = _render(content, title).encode("utf-8")
-    try:
-        Path(path).write_bytes(page)
-    except OSError as error:
-        raise InputError(f"the page cannot be written to {path}: {error.strerror or error}") from error
+    with whole_file(Path(path), "the page") as file:
+        file.write_bytes(page)
     return PageReport(path=Path(path), tools=content.tool_count, edges=len(content.edges), bytes=len(page))
 
 
@@ -98,14 +97,10 @@ def _hash(text: str) -> str:
 
 
 def _counts(content: PageContent) -> str:
-    counts = f"{_plural(content.tool_count, 'tool')}, {_plural(len(content.edges), 'edge')}"
+    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
     if content.focus is not None:
         counts = f"neighbourhood of {content.tools[content.focus].label}: {counts}"
-    return counts + (f" ({content.left_out:,} more tools left out)" if content.left_out else "")
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    return counts + (f" ({count_of(content.left_out, 'more tool')} left out)" if content.left_out else "")
 
 
 def _embedded(content: PageContent, title: str) -> str:
