@@ -29,7 +29,7 @@ from hepm.ingest.prepare import IngestOptions, Source, prepare, without_secrets
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import START, Recalled, StateSummary, Suggestions, Tool, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from hepm.experience.prompt.render import Prompt
 
 DEFAULT_STORE: Final = "memory.hepm"
-DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 

@@ -20,6 +20,9 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 START: Final[ToolName] = "<START>"
 """The node before the first call. Ours; the paper starts after the first call."""
 
+DEFAULT_NAMESPACE: Final = "default"
+"""Where runs and lessons go that nobody gave a namespace."""
+
 HINT: Final = "Suggested next tools: "
 """How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
 

@@ -18,7 +18,7 @@ from hepm.experience.lessons import Experience, Stage
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.llm import Client
-from hepm.types import StateSummary
+from hepm.types import DEFAULT_NAMESPACE, StateSummary
 
 RETRIEVED: Final = 3
 """Experiences kept per turn (PRIME, table 2)."""
@@ -60,7 +60,7 @@ class Experiences:
     def distill(
         self,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         again: bool = False,
         on_progress: Progress | None = None,
@@ -75,7 +75,7 @@ class Experiences:
         self,
         state: str | StateSummary,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         turn: int = 0,
         horizon: int = 0,
@@ -117,7 +117,7 @@ class Experiences:
     def evolve(
         self,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         iterations: int = ITERATIONS,
         seed: int = 0,
         settings: EvolutionSettings | None = None,
@@ -137,11 +137,11 @@ class Experiences:
             dry_run=dry_run,
         )
 
-    def undo(self, evolution: str, *, namespace: str) -> Undone:
+    def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
         """Take an evolution back (see `hepm.experience.evolution.history.undo`)."""
         return undo(self._library, evolution, namespace=namespace)
 
-    def evolutions(self, *, namespace: str) -> list[PastEvolution]:
+    def evolutions(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[PastEvolution]:
         """What is left of past evolutions, in order."""
         return evolutions(one.row for one in self._library.lessons(namespace).all("experience", retired=True))
 

@@ -17,7 +17,7 @@ from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.pipeline import parse_stored
-from hepm.types import Trajectory
+from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 FLOOR: Final = 0.6
 """Least cosine of an experience that applies (PRIME, table 2), for vectors of a sentence model."""
@@ -77,11 +77,13 @@ class Library:
         """The lessons of a namespace, as new as the mirror."""
         return self._mirror.lessons(namespace)
 
-    def list(self, kind: Kind, *, namespace: str, retired: bool = False) -> builtins.list[StoredLesson]:
+    def list(
+        self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
+    ) -> builtins.list[StoredLesson]:
         """Lessons of a kind as stored, in order of arrival; with `retired` those too that are found no more."""
         return self.lessons(namespace).all(kind, retired=retired)
 
-    def change(self, change: LessonChange, *, namespace: str) -> Changed:
+    def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
         """Carry out a change, and see it at once."""
         embedder = self._agreed_embedder()
         texts = list(dict.fromkeys(row.text for row in change.put))
@@ -91,7 +93,7 @@ class Library:
         finally:
             self._mirror.catch_up(defer=True)
 
-    def forget_user(self, user: str, *, namespace: str) -> list[str]:
+    def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove a user's own lessons, and see it at once (see `LessonStore.forget_user`)."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
@@ -107,7 +109,7 @@ class Library:
         text: str,
         kind: Kind,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         limit: int,
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
@@ -118,20 +120,20 @@ class Library:
         vector = self.vectors([text])[0]
         return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
 
-    def revive(self, ids: Sequence[str], *, namespace: str) -> None:
+    def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Find retired lessons again from now on; their uses stay what they were."""
         self.change(LessonChange(revive=ids), namespace=namespace)
 
     # What was shown, and how it ended
 
-    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> None:
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remember that lessons were shown in a run; `Memory.prompt` does it where it is told the run.
 
         While the store does not answer, this is kept in memory and told later.
         """
         self._shown.show(run, lessons, namespace=namespace)
 
-    def settle(self, run: str, *, success: bool, namespace: str) -> None:
+    def settle(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Tell how a run ended: what was shown in it is credited, once. A run that is ingested settles by itself."""
         self._shown.settle(run, success=success, namespace=namespace)
         self._mirror.catch_up(defer=True)
@@ -140,23 +142,23 @@ class Library:
         """Tell the store what waits."""
         self._shown.deliver()
 
-    def shown_in(self, lesson: str, *, namespace: str) -> dict[str, bool | None]:
+    def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """Runs that a lesson was shown in, and how each ended; None where that is not known."""
         shown = self.store.lessons.showings(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
 
-    def ledger(self, about: Subject, *, namespace: str) -> StoreLedger:
+    def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
         """A ledger for a `hepm.llm.Client`, so that no answer is paid for twice (see `StoreLedger`)."""
         return StoreLedger(self.store.lessons, namespace, about)
 
     # Runs to learn from
 
-    def waiting(self, step: str, *, namespace: str, again: bool = False) -> int:
+    def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
         """How many runs a step has not seen, or of all."""
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def tasks(self, step: str, *, namespace: str, again: bool = False) -> Iterator[Task]:
+    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
 
         A run that names no task is a task of its own.
@@ -169,7 +171,7 @@ class Library:
             if wanted:
                 yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
 
-    def runs(self, ids: Sequence[str], *, namespace: str) -> builtins.list[Trajectory]:
+    def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given; those that are gone are left out.
 
         Raises:
@@ -182,7 +184,7 @@ class Library:
             found.extend(parse_stored(name, records[name]) for name in batch if name in records)
         return found
 
-    def mark_done(self, step: str, runs: Sequence[str], *, namespace: str) -> None:
+    def mark_done(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Remember that a step has seen runs."""
         answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
         self.store.lessons.put_answers(answers, namespace=namespace)

@@ -26,7 +26,7 @@ from hepm.experience.notes.versions import NoteVersions, Outcome, Reflected, Ses
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
-from hepm.types import Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 
 Conversation: TypeAlias = Sequence[Mapping[str, Any]] | Trajectory | str
 """OpenAI chat messages, a run, or the id of a stored one."""
@@ -50,7 +50,13 @@ class Preferences:
         self._redact = redact or _without_secrets
 
     def reflect(
-        self, user: str, conversation: Conversation, *, namespace: str, model: Client | None = None, session: str = ""
+        self,
+        user: str,
+        conversation: Conversation,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        model: Client | None = None,
+        session: str = "",
     ) -> Reflected:
         """Write down what a session told of how the user wants to be served.
 
@@ -73,7 +79,13 @@ class Preferences:
         return self._reflect(user, turns, where, namespace=namespace, model=model)
 
     def _reflect(
-        self, user: str, turns: Sequence[Turn], session: Session, *, namespace: str, model: Client | None
+        self,
+        user: str,
+        turns: Sequence[Turn],
+        session: Session,
+        *,
+        namespace: str,
+        model: Client | None,
     ) -> Reflected:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
         make = partial(_extract, turns=clean) if model is None else partial(_ask, model, user, turns=clean)
@@ -86,7 +98,7 @@ class Preferences:
     def reflect_all(
         self,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
         again: bool = False,
         on_progress: Progress | None = None,
@@ -121,7 +133,7 @@ class Preferences:
                 on_progress(report)
         return report
 
-    def estimate(self, model: Client, *, namespace: str, again: bool = False) -> Estimate:
+    def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
         """What `reflect_all` would ask a model, at most; nothing is asked or stored.
 
         What the notes will be by then is not known: they count as long as they may be.
@@ -131,11 +143,11 @@ class Preferences:
         questions = (reflection_question(run.user, full, run.turns) for run in runs if spoken(run.turns))
         return model.estimate(questions)
 
-    def notes(self, user: str, *, namespace: str) -> Notes | None:
+    def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
         """The newest notes on a user, whole; None where there are none. Answered from memory."""
         return NoteVersions(self._library, namespace).newest_known(user)
 
-    def history(self, user: str, *, namespace: str) -> list[Notes]:
+    def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
         found: list[Notes] = []
         versions = NoteVersions(self._library, namespace)
@@ -148,7 +160,7 @@ class Preferences:
         user: str,
         context: str,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         k: int = RECALLED,
         floor: float | None = None,
         model: Client | None = None,
@@ -175,7 +187,7 @@ class Preferences:
             return picked(model.ask(recall_question(user, lines, self._redact(context), k)), lines, k)
         return recalled(self._library, lines, context, k=k, floor=floor)
 
-    def edit(self, user: str, text: str, *, namespace: str, version: int | None = None) -> Notes:
+    def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
         """Write the notes by hand, shorter ones or none too.
 
         Args:
@@ -202,7 +214,7 @@ class Preferences:
             raise InputError(f"there are no notes on {user!r}.")
         return done.notes
 
-    def restore(self, user: str, version: int, *, namespace: str) -> Notes:
+    def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
         """Write an earlier version anew, as the newest one.
 
         Raises:
@@ -213,7 +225,7 @@ class Preferences:
             raise InputError(f"the notes on {user!r} have no version {version}.")
         return self.edit(user, stored[0].row.text, namespace=namespace)
 
-    def forget(self, user: str, *, namespace: str) -> list[str]:
+    def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes on a user, and answers about them; the ids of the removed.
 
         The user's runs stay (`hepm.Memory.forget` removes them and the notes), but none of them is reflected on later.
@@ -223,7 +235,7 @@ class Preferences:
             self._library.mark_done(STEP, runs, namespace=namespace)
         return self._library.forget_user(user, namespace=namespace)
 
-    def users(self, *, namespace: str) -> list[str]:
+    def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Users that there are notes on, by name."""
         return sorted({stored.row.user for stored in self._library.lessons(namespace).all("notes")})
 

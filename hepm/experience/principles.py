@@ -18,7 +18,7 @@ from hepm.experience.matching.place import places_of, undisputed
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Estimate
-from hepm.types import START, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, ToolName
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -83,7 +83,7 @@ class Principles:
     def distill(
         self,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         judge: Judge | None = None,
         similarity: float = SIMILARITY,
@@ -112,7 +112,7 @@ class Principles:
         self,
         judge: Estimator,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         similarity: float = SIMILARITY,
         again: bool = False,
@@ -140,7 +140,13 @@ class Principles:
         return Estimate(usage, paid_before=0)
 
     def search(
-        self, text: str, *, namespace: str, environment: str = "", k: int = RETRIEVED, floor: float | None = None
+        self,
+        text: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
+        k: int = RETRIEVED,
+        floor: float | None = None,
     ) -> list[FoundPrinciple]:
         """The k most similar principles, with their scores, best first; ties by arrival.
 
@@ -167,7 +173,7 @@ class Principles:
         self,
         after: Sequence[ToolName],
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         environment: str = "",
         k: int = RETRIEVED,
         least_runs: int = LEAST_RUNS,
@@ -191,7 +197,7 @@ class Principles:
         names = {id(one): name for name, one in known.items()}
         return [_found(stored[names[id(one)]], None) for one in kept]
 
-    def get(self, id: str, *, namespace: str) -> FoundPrinciple | None:
+    def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
         """One principle, pruned or not; None if there is none."""
         stored = self._library.lessons(namespace).get(id)
         return None if stored is None or stored.row.kind != "principle" else _found(stored, None)
@@ -199,7 +205,7 @@ class Principles:
     def prune(
         self,
         *,
-        namespace: str,
+        namespace: str = DEFAULT_NAMESPACE,
         below: float = PRUNED_BELOW,
         min_uses: int = FEWEST_USES,
         dry_run: bool = False,
@@ -219,7 +225,7 @@ class Principles:
             )
         return sorted(taken, key=lambda one: (one.score, one.id))
 
-    def revive(self, ids: Sequence[str], *, namespace: str) -> list[str]:
+    def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Find retired principles again from now on; ids of those that were. Their score stays what it was."""
         lessons = self._library.lessons(namespace)
         retired = [
@@ -231,7 +237,7 @@ class Principles:
             self._library.change(LessonChange(revive=retired), namespace=namespace)
         return retired
 
-    def contradictions(self, *, namespace: str, limit: int = 50) -> list[Contradiction]:
+    def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
         """Guiding and cautionary principles that oppose each other, those that most runs stand behind first."""
         return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
 

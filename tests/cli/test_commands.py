@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hepm.cli.options import NAMESPACE, STORE
-from hepm.memory import DEFAULT_NAMESPACE, DEFAULT_STORE
+from hepm.memory import DEFAULT_STORE
+from hepm.types import DEFAULT_NAMESPACE
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 

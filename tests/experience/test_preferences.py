@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hepm import Trajectory, Turn
+from hepm import Memory, Trajectory, Turn
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
 from hepm.experience.ledger import StoreLedger
 from hepm.experience.lessons import Notes
@@ -600,3 +600,11 @@ def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
         preferences.forget(user, namespace=NS)
     assert store.lessons.list(namespace=NS) == []
     assert store.lessons.change(LessonChange(), {}, namespace=NS).new == ()
+
+
+def test_lessons_are_where_the_runs_are_when_no_namespace_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.preferences.edit("ann", "likes short answers")
+        assert memory.preferences.users() == memory.preferences.users(namespace="default") == ["ann"]
+        assert memory.experiences.evolutions() == []
+        assert memory.principles.contradictions() == []

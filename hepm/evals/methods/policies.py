@@ -14,9 +14,9 @@ from hepm.evals.training import Training
 from hepm.graph.delta import said_text
 from hepm.graph.mirror import NamespaceMirror
 from hepm.ingest.transitions import Situation
-from hepm.memory import DEFAULT_NAMESPACE, Memory
+from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query
-from hepm.types import USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 _EVERYTHING = 1_000_000
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
