@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hepm.evals.domains import Domain
     from hepm.evals.events import Event
     from hepm.evals.families import Record
+    from hepm.ingest import Rejection
     from hepm.memory import Memory
 
 PACKAGE: Final = "bfcl-eval==2026.3.23"
@@ -65,8 +66,9 @@ def demo(
                 rejected.append(run)
             else:
                 records.append((name, run))
+        if rejected:
+            _tell_first(rejected)
         if rejected and not records:
-            typer.echo(on_one_line(f"hepm: no run could be read: {rejected[0].file}: {rejected[0].reason}"), err=True)
             raise typer.Exit(1)
         domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
         if not domains:
@@ -74,8 +76,8 @@ def demo(
             raise typer.Exit(1)
         domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
         read, used = len(records), len(domain.runs)
-        most = "" if used == read else f"the most, {used:,}, "
-        console.print(f"[bold]{count_of(read, 'run')} read[/], {most}of {_shown(domain.name)}\n")
+        part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
+        console.print(f"[bold]{count_of(read, 'run')} read[/], {part}of {_shown(domain.name)}\n")
         with Memory.open(folder) as memory:
             held_out = _held_out(domain)
             apart = {event.run.family for event in held_out}
@@ -90,6 +92,12 @@ def demo(
                 _tell_why_nothing_is_asked(domain, console)
             _show_quality(domain, console)
             _write_page(memory, page, domain.name, console)
+
+
+def _tell_first(rejected: Sequence[Rejection]) -> None:
+    count, first = count_of(len(rejected), "record"), rejected[0]
+    said = f"hepm: {count} could not be used{', the first' if len(rejected) > 1 else ''}: {first.file}: {first.reason}"
+    typer.echo(on_one_line(said), err=True)
 
 
 def _fetch(folder: Path, console: Console) -> str:
