@@ -21,10 +21,12 @@ from hepm.cli.options import (
 )
 from hepm.cli.output import print_json
 from hepm.errors import HepmError
-from hepm.wording import on_one_line
+from hepm.wording import count_of, on_one_line
 
 if TYPE_CHECKING:
+    from hepm.cli.progress import Bar
     from hepm.ingest import Rejection
+    from hepm.ingest.pipeline import IngestReport
 
 _SHOWN_REJECTIONS = 10
 
@@ -86,6 +88,7 @@ def ingest(
     read_runs([], reading)  # says now, before a store is made, that the format is unknown
     described = load_tools(tools) if tools else []
     with (
+        _interruption_told() as so_far,
         no_empty_store(store),
         open_memory(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
@@ -97,25 +100,49 @@ def ingest(
             options=IngestOptions(redactor, assume_success, processes, trusted),
             tools=described,
             vectors=vectors,
-            on_batch=lambda so_far: bar.show(so_far.read),
+            on_batch=lambda report: _show(report, so_far, bar),
         )
     if as_json:
         print_json(report.to_json())
     else:
         kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
-        print(f"{report.stored:,} runs stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-        if report.without_calls:
-            print(f"{report.without_calls:,} of them hold no tool call, so that nothing is learned from them")
-        if report.distrusted:
-            print(f"{report.distrusted:,} of them are not trusted: they are kept, and count for nothing")
-        if report.unlabelled:
+        stored = count_of(report.stored, "run")
+        print(f"{stored} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
+        if n := report.without_calls:
+            print(f"{_of_them(n, 'holds', 'hold')} no tool call, so that nothing is learned there")
+        if n := report.distrusted:
+            kept = _of_them(n, "is not trusted: it is kept, and counts", "are not trusted: they are kept, and count")
+            print(f"{kept} for nothing")
+        if n := report.unlabelled:
             print(
-                f"{report.unlabelled:,} of them have no outcome and count for nothing yet: "
-                "name their key with --success-key or --reward-key, or pass --assume-success"
+                f"{_of_them(n, 'has no outcome and counts', 'have no outcome and count')} for nothing yet: "
+                "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
             )
         _tell_rejections(report.rejected)
     if not report.read:
         raise typer.Exit(1)
+
+
+def _show(report: IngestReport, so_far: list[IngestReport], bar: Bar) -> None:
+    so_far[:] = [report]
+    bar.show(report.read)
+
+
+def _of_them(number: int, one: str, many: str) -> str:
+    return f"{number:,} of them {one if number == 1 else many}"
+
+
+@contextlib.contextmanager
+def _interruption_told() -> Generator[list[IngestReport]]:
+    """Say at Ctrl-C what is stored by the last of the reports that are put into the list."""
+    so_far: list[IngestReport] = []
+    try:
+        yield so_far
+    except KeyboardInterrupt:
+        stored = count_of(so_far[-1].stored if so_far else 0, "run")
+        with contextlib.suppress(OSError):
+            typer.echo(f"hepm: interrupted with {stored} stored so far; repeat the command to go on", err=True)
+        raise
 
 
 @contextlib.contextmanager
@@ -151,7 +178,7 @@ def _rule(option: str) -> tuple[str, str]:
 
 def _tell_rejections(rejected: Sequence[Rejection]) -> None:
     if rejected:
-        typer.echo(f"{len(rejected):,} records could not be used:", err=True)
+        typer.echo(f"{count_of(len(rejected), 'record')} could not be used:", err=True)
     for one in rejected[:_SHOWN_REJECTIONS]:
         record = "" if one.record is None else f" record {one.record}"
         typer.echo(on_one_line(f"  {one.file}{record}: {one.reason}"), err=True)

@@ -1,0 +1,63 @@
+"""What `hepm ingest` says to people, of one and of many, and when it is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.cli.chats import chat, write
+from tests.faults.command import HEPM, quick
+from tests.faults.logs import lines, records
+
+
+def test_one_run_and_one_record_are_told_in_the_singular(tmp_path: Path) -> None:
+    unlabelled = chat("a", [], task="t", success=None)
+    log = write(tmp_path / "runs.jsonl", [unlabelled, {"id": "broken", "messages": 7}])
+    answer = quick("ingest", log, "--store", tmp_path / "s.hepm")
+    assert answer.out.startswith("1 run stored, 0 known before")
+    assert "\n1 of them holds no tool call, so that nothing is learned there\n" in answer.out
+    assert "\n1 of them has no outcome and counts for nothing yet: " in answer.out
+    assert answer.err.startswith("1 record could not be used:\n")
+
+
+def test_many_runs_are_told_in_the_plural(tmp_path: Path) -> None:
+    runs = [chat(str(n), (), task="t", success=None) for n in range(3)]
+    log = write(tmp_path / "runs.jsonl", runs)
+    out = quick("ingest", log, "--store", tmp_path / "s.hepm").out
+    assert out.startswith("3 runs stored, 0 known before")
+    assert "\n3 of them hold no tool call, " in out
+    assert "\n3 of them have no outcome and count for nothing yet: " in out
+
+
+def stored_in(store: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database:
+            return database.execute("SELECT count(*) FROM trajectory").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(tmp_path: Path) -> None:
+    log, store = tmp_path / "runs.jsonl", tmp_path / "store.hepm"
+    log.write_bytes(lines(records(30_000)))
+    process = subprocess.Popen(
+        [HEPM, "ingest", str(log), "--store", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    while not stored_in(store):
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, "")
+    stored = stored_in(store)
+    assert 0 < stored < 30_000
+    assert err == f"hepm: interrupted with {stored:,} runs stored so far; repeat the command to go on\n"
