@@ -423,6 +423,61 @@ def test_hovering_a_tool_shows_a_tip(look: Callable[..., Sheet]):
     assert "Next: get_order (0.50), return_items (0.30)" in sheet.page.inner_text("#tip")
 
 
+def test_the_tip_is_gone_after_a_click_and_after_a_search(look: Callable[..., Sheet]):
+    sheet = look(shop())
+    x, y = sheet.point_of("get_order")
+    sheet.page.mouse.move(x, y)
+    sheet.page.wait_for_selector("#tip:not([hidden])")
+    sheet.page.mouse.click(x, y)
+    sheet.page.mouse.move(x + 1, y + 1)  # as a hand does
+    sheet.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert sheet.page.inner_text("#panel h2") == "get_order"
+    assert sheet.page.is_hidden("#tip")
+    sheet.page.mouse.move(*sheet.point_of("find_user"))
+    sheet.page.wait_for_selector("#tip:not([hidden])")
+    sheet.page.keyboard.press("/")
+    sheet.page.keyboard.type("return_items")
+    sheet.page.keyboard.press("Enter")
+    assert sheet.page.is_hidden("#tip")
+
+
+def test_tools_before_a_tool_come_in_the_order_of_their_bars(look: Callable[..., Sheet]):
+    graph = nx.DiGraph()
+    for name, support, weight in (("often", 90, 0.2), ("sure", 3, 1.0), ("rare", 5, 0.4)):
+        graph.add_edge(name, "goal", support=support, failures=0, weight=weight)
+    sheet = look(graph, focus="goal")
+    assert sheet.page.locator("#panel ol .tool").all_inner_texts() == ["sure", "rare", "often"]
+
+
+def test_a_tool_called_start_is_told_from_the_start_of_runs(look: Callable[..., Sheet]):
+    graph = nx.DiGraph()
+    for a, b in ((START, "START"), ("START", "goal"), (START, "goal"), (START, "start of a run")):
+        graph.add_edge(a, b, support=1, failures=0, weight=0.5)
+    sheet = look(graph)
+    names = sheet.page.locator("#panel ol .tool").all_inner_texts()
+    assert sorted(names) == ["START", "goal", "start of a run", "start of a run"]
+    assert sheet.page.locator("#panel ol .tool.start").all_inner_texts() == ["start of a run"]
+    marks = "document.querySelectorAll('#panel ol .tool')"
+    drawn = f"[...{marks}].map((tool) => getComputedStyle(tool, '::before').content)"
+    assert sheet.page.evaluate(drawn) == ['""', "none", "none", "none"]
+
+
+def test_errors_are_told_only_of_tools_that_had_some_and_one_call_is_no_calls(look: Callable[..., Sheet]):
+    graph = nx.DiGraph()
+    graph.add_node("silent", calls=4, errors=0)
+    graph.add_node("loud", calls=1, errors=1)
+    graph.add_edge("silent", "loud", support=1, failures=1, weight=0.5)
+    sheet = look(graph)
+    assert "4 calls" in sheet.panel()
+    assert re.search(r"\b1 call$", sheet.panel(), re.MULTILINE)
+    sheet.page.locator("#panel ol .tool", has_text="silent").click()
+    assert "Errors" not in sheet.panel()
+    sheet.page.locator("#panel ol .tool", has_text="loud").click()
+    assert re.search(r"Calls\s+1\s+Errors\s+1 \(100 %\)", sheet.panel())
+    sheet.page.locator("#panel .why").click()
+    assert re.search(r"Support\s+1 successful run\s+Failed\s+1 run\s", sheet.panel())
+
+
 def test_slash_finds_a_tool_and_enter_goes_there(look: Callable[..., Sheet]):
     sheet = look(wide(200))
     sheet.page.keyboard.press("/")

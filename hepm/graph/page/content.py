@@ -18,6 +18,8 @@ from hepm.types import START, ToolName
 
 LABEL_CHARACTERS: Final = 36
 """Longest name written beside a node; the panel has the whole."""
+START_LABEL: Final = "start of a run"
+"""What START is called; its diamond tells it from a tool of that name."""
 SUMMARIES: Final = 6
 RUNS: Final = 30
 SUMMARY_CHARACTERS: Final = 600
@@ -157,7 +159,7 @@ def _close_matches(wanted: ToolName, every: Iterable[ToolName]) -> str:
 def _tool(name: ToolName, attributes: Mapping[str, Any]) -> PageTool:
     return PageTool(
         name=name,
-        label="START" if name == START else short_label(name),
+        label=START_LABEL if name == START else short_label(name),
         calls=_count(attributes.get("calls")),
         errors=_count(attributes.get("errors")),
         description=_text(attributes.get("description")),

@@ -14,10 +14,12 @@ EDGES.forEach((edge, id) => {
   beforeOf[edge.target].push(edge);
 });
 for (const edges of beforeOf) {
-  edges.sort((a, b) => (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);
+  edges.sort((a, b) => (b.weight ?? 0) - (a.weight ?? 0) || (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);
   // From which number of next tools on something leads here; below it the best supported way in is drawn all the same,
   // so that no tool hangs in the air.
-  const ways = edges.filter((edge) => edge.source !== edge.target);
+  const ways = edges
+    .filter((edge) => edge.source !== edge.target)
+    .sort((a, b) => (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);
   const reachedFrom = Math.min(...ways.map((edge) => edge.rank));
   if (ways.length) ways[0].standsInBelow = reachedFrom;
 }

@@ -3,6 +3,8 @@
 
 const perTool = document.getElementById("per-tool");
 const weight = document.getElementById("weight");
+let pointer = null;
+let waiting = false;
 
 function selectTool(id) {
   Object.assign(view, { tool: id, edge: null });
@@ -25,6 +27,9 @@ function clearSelection() {
 }
 
 function refresh() {
+  // What lay under the pointer is elsewhere now, until the pointer moves again.
+  pointer = null;
+  tip.hidden = true;
   redraw();
   perTool.value = view.perTool;
   weight.value = view.weight;
@@ -57,15 +62,12 @@ document.getElementById("zoom-out").addEventListener("click", () => zoomBy(1 / 1
 
 network.on("click", (event) => {
   const hit = under(event.pointer.DOM);
-  tip.hidden = true;
   // A click is no wish to travel: what was clicked is in sight already.
   Object.assign(view, { tool: hit.tool ?? null, edge: hit.edge ?? null });
   fillPanel();
   refresh();
 });
 
-let pointer = null;
-let waiting = false;
 function hover() {
   waiting = false;
   const hit = pointer ? under(pointer) : {};

@@ -22,9 +22,9 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const nameOf = (id) => (isStart(id) ? "START" : TOOLS[id].name);
+const nameOf = (id) => (isStart(id) ? TOOLS[id].label : TOOLS[id].name);
 const toolButton = (id) =>
-  make("button", { type: "button", class: "tool", dir: "auto", onclick: () => selectTool(id) }, nameOf(id));
+  make("button", { type: "button", class: isStart(id) ? "tool start" : "tool", dir: "auto", onclick: () => selectTool(id) }, nameOf(id));
 
 function facts(rows) {
   return make("dl", { class: "facts" }, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]));
@@ -56,14 +56,19 @@ function list(title, edges, end, none) {
   return [make("h3", {}, title, " ", make("small", {}, String(edges.length))), body];
 }
 
+/** Calls and errors of a tool. No errors are not told: where calls carry no error flag they are not known. */
+function callsOf(tool) {
+  const share = tool.calls ? ` (${asPercent(tool.errors / tool.calls)})` : "";
+  return facts([["Calls", asCount(tool.calls)], ...(tool.errors ? [["Errors", asCount(tool.errors) + share]] : [])]);
+}
+
 function toolPanel(id) {
   const tool = TOOLS[id];
-  const errors = tool.errors === null || !tool.calls ? "" : ` (${asPercent(tool.errors / tool.calls)})`;
   const about = isStart(id)
     ? [make("p", { class: "about" }, "Where every run starts, before its first call.")]
     : [
         make("p", { class: "about", dir: "auto" }, tool.description || "No description recorded."),
-        facts([["Calls", asCount(tool.calls)], ["Errors", asCount(tool.errors) + errors]]),
+        callsOf(tool),
       ];
   return [
     make("h2", { dir: "auto" }, nameOf(id)),
@@ -81,6 +86,9 @@ function texts(title, items, all, tag) {
   return [make("h3", {}, title, " ", make("small", {}, asCount(all))), body, ...more];
 }
 
+const asRuns = (number, kind = "") =>
+  number === null ? NOT_KNOWN : `${asCount(number)} ${kind}${number === 1 ? "run" : "runs"}`;
+
 function edgePanel(edge) {
   return [
     make("h2", {}, toolButton(edge.source), make("span", { class: "arrow" }, " → "), toolButton(edge.target)),
@@ -88,8 +96,8 @@ function edgePanel(edge) {
     bar(edge, edge.weight),
     facts([
       ["Weight", asWeight(edge.weight)],
-      ["Support", edge.support === null ? NOT_KNOWN : `${asCount(edge.support)} successful runs`],
-      ["Failed", edge.failures === null ? NOT_KNOWN : `${asCount(edge.failures)} runs`],
+      ["Support", asRuns(edge.support, "successful ")],
+      ["Failed", asRuns(edge.failures)],
       ["Failure share", asPercent(edge.failure_share)],
     ]),
     ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
@@ -97,9 +105,11 @@ function edgePanel(edge) {
   ];
 }
 
+const callsIn = (tool) => `${asCount(tool.calls)} ${tool.calls === 1 ? "call" : "calls"}`;
+
 function overview() {
   const rows = TOOLS.map((tool, id) =>
-    make("li", {}, toolButton(id), make("span", { class: "numbers" }, isStart(id) ? "" : `${asCount(tool.calls)} calls`)),
+    make("li", {}, toolButton(id), make("span", { class: "numbers" }, isStart(id) ? "" : callsIn(tool))),
   );
   return [
     make("h2", {}, "All tools"),
@@ -135,13 +145,15 @@ function tipBody(found) {
   return [
     make("b", {}, tool.label),
     ...(tool.description ? [make("p", { dir: "auto" }, cut(tool.description))] : []),
-    ...(isStart(found.tool) ? [] : [facts([["Calls", asCount(tool.calls)], ["Errors", asCount(tool.errors)]])]),
+    ...(isStart(found.tool) ? [] : [callsOf(tool)]),
     make("p", {}, next.length ? `Next: ${next.join(", ")}` : "Nothing followed it."),
   ];
 }
 
 function showTip(found, point) {
-  tip.hidden = found.tool === undefined && found.edge === undefined;
+  // What is selected stands in the panel, so a tip of it would only hide the graph.
+  const known = (found.tool ?? null) === view.tool && (found.edge ?? null) === view.edge;
+  tip.hidden = known || (found.tool === undefined && found.edge === undefined);
   if (tip.hidden) return;
   tip.replaceChildren(...tipBody(found));
   const [right, bottom] = [plane.clientWidth - tip.offsetWidth - 8, plane.clientHeight - tip.offsetHeight - 8];
