@@ -16,7 +16,8 @@ from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
-from hepm.graph.mirror import Mirror, NamespaceMirror
+from hepm.graph.mirror import Mirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.opening import open_store
 from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals

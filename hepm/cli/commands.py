@@ -30,7 +30,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    epilog="Exit codes: 0 done, 1 failed, 2 misused, 3 no server (neo4j status), 130 interrupted. Set HEPM_STORE to name the store once.",
+    epilog="Exit codes: 0 done, 1 failed, 2 misused, 3 no server (neo4j status), 130 interrupted. "
+    "Set HEPM_STORE to name the store once.",
 )
 app.command()(demo)
 app.command()(ingest)

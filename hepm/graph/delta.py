@@ -328,6 +328,24 @@ def flags_of(state: StateSummary) -> int:
     return USER_SPOKE * state.user_spoke | AGENT_SPOKE * state.agent_spoke | FAILED * state.failed
 
 
+def facts_of(run: Run) -> dict[str, object]:
+    """What a store tells of a run beside its record: all of it can be read off the record again."""
+    return {
+        "id": run.id,
+        "environment": run.environment,
+        "task": run.task,
+        "model": run.model,
+        "user": run.user,
+        "reward": run.reward,
+        "success": run.success,
+        "steps": run.steps,
+        "ended_at": run.ended_at,
+        "source": run.source,
+        "sequence": sequence_of(run),
+        "said": run.said,
+    }
+
+
 def sequence_of(run: Run) -> str:
     """The run's steps as JSON: a list of [targets, flags, key]."""
     return _encode([(t.targets, t.flags, t.key) for t in run.transitions])

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from hepm.graph.delta import Delta, Run, sequence_of
 from hepm.graph.lessons.changes import recount
 from hepm.graph.lessons.rows import UNUSED
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import Replay, Store
 from hepm.types import ToolName
 from hepm.wording import count_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.policy.episodic import Episodic
 from hepm.policy.procedural import Procedural
 from hepm.policy.query import Floors, Query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.policy.procedural import successors
 from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
 from hepm.types import Suggestion, Suggestions, ToolName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hepm.graph.mirror import NamespaceMirror, NextTool
+from hepm.graph.namespace import NamespaceMirror, NextTool
 from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
 from hepm.types import Suggestion, Suggestions, ToolName
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.types import START, StateSummary, Suggestions, ToolName
 

@@ -12,7 +12,7 @@ from hepm.evals.events import Event, Run
 from hepm.evals.methods.protocol import Method, Ranking
 from hepm.evals.training import Training
 from hepm.graph.delta import said_text
-from hepm.graph.mirror import NamespaceMirror
+from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.transitions import Situation
 from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.cypher.statements import statement
-from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
+from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, facts_of
 from hepm.graph.model_rows import TOLD_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import rows_of
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
@@ -166,26 +166,14 @@ class Neo4jTransaction:
 
     def _told(self, run: Run) -> dict[str, object]:
         """What a run's node tells of its record."""
-        return {
+        return facts_of(run) | {
             "uid": self._trajectory(run.id),
             "namespace": self._namespace,
             "space": self._space,
             # Only among these one is elected.
             "task_uid": uid(self._space, run.environment, run.task) if run.success and run.task else None,
-            "id": run.id,
-            "environment": run.environment,
-            "task": run.task,
-            "model": run.model,
-            "user": run.user,
-            "reward": run.reward,
-            "success": run.success,
-            "steps": run.steps,
-            "ended_at": run.ended_at,
             "day": day_of(run.ended_at),
-            "source": run.source,
             "tools": list(run.called),
-            "sequence": sequence_of(run),
-            "said": run.said,
         }
 
     def put_said_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, sequence_of
+from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, facts_of
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import FloatArray, Known, Selection
 from hepm.graph.stored_vectors import to_bytes
@@ -117,10 +117,10 @@ class SQLiteTransaction:
     def restate_runs(self, runs: Sequence[Run]) -> None:
         """Set again what stored runs' rows tell of their records."""
         for run in runs:
-            self.run("restate_trajectory", **_told(run))
+            self.run("restate_trajectory", **facts_of(run))
 
     def _insert_run(self, run: Run, counted: bool) -> int:
-        values = _told(run) | {"digest": run.digest, "counted": counted, "record": run.record}
+        values = facts_of(run) | {"digest": run.digest, "counted": counted, "record": run.record}
         return int(self.run("add_trajectory", **values).fetchone()[0])
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
@@ -253,21 +253,3 @@ def _place(move: Move) -> dict[str, object]:
 
 def _json(names: Sequence[ToolName]) -> str:
     return _encode(names)
-
-
-def _told(run: Run) -> dict[str, object]:
-    """What a run's row tells of its record."""
-    return {
-        "id": run.id,
-        "environment": run.environment,
-        "task": run.task,
-        "model": run.model,
-        "user": run.user,
-        "reward": run.reward,
-        "success": run.success,
-        "steps": run.steps,
-        "ended_at": run.ended_at,
-        "source": run.source,
-        "sequence": sequence_of(run),
-        "said": run.said,
-    }

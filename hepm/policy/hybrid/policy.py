@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from hepm.graph.mirror import EVIDENCE_RUNS, NamespaceMirror
+from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES, Tools, features
 from hepm.policy.hybrid.reading import Reading

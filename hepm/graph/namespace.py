@@ -1,0 +1,347 @@
+"""One namespace's graph in memory: what suggestions are answered from.
+
+Readers take no lock: what they read is replaced, never changed in place.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from hepm.errors import InputError, StoreUnavailableError
+from hepm.graph.calls import CallReader, Calls
+from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
+from hepm.graph.nearest import StateBlock
+from hepm.graph.store import Change, EdgeRow, StateBatch, Store
+from hepm.types import START, Evidence, ToolName
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+T = TypeVar("T")
+
+_log = logging.getLogger("hepm")
+
+EVIDENCE_RUNS = 5
+EVIDENCE_SUMMARIES = 3
+"""How many runs and summaries are shown behind one suggestion."""
+
+_EDGES_AT_ONCE = 1_000
+
+_FEW_CALLS = 2_000
+"""So many are read anew while an ingest waits; in a larger memory that takes too long."""
+
+
+class NextTool(NamedTuple):
+    """An outgoing edge as policies see it.
+
+    Attributes:
+        weight: w(a, b) of H-EPM 4.2, in [0, 1]; the weights of one tool's successors sum to 1.
+        support: N, successful trajectories that took the edge.
+        failures: Failed trajectories that took it.
+    """
+
+    tool: ToolName
+    weight: float
+    support: int
+    failures: int
+
+    @property
+    def failure_share(self) -> float:
+        """Failed among the labelled trajectories that took the edge, in [0, 1]."""
+        seen = self.support + self.failures
+        return self.failures / seen if seen else 0.0
+
+
+Rows: TypeAlias = list[tuple[ToolName, ToolName, int, int, int, int]]
+
+
+@dataclass(slots=True)
+class _States:
+    """States after one tool, and the newest id among them."""
+
+    block: StateBlock = field(default_factory=StateBlock)
+    newest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What readers take in one step, and a follower replaces in one.
+
+    Readers keep here what they read or work out themselves. One that began before a change writes into the snapshot
+    that it read from, and so nothing old gets into the next.
+
+    Attributes:
+        rows: Edges by source.
+        successors: What was weighed, by tool and c.
+        states: By source; they grow in place, which readers of a block may rely on (see `StateBlock`).
+    """
+
+    rows: dict[ToolName, Rows]
+    states: dict[ToolName, _States] = field(default_factory=dict[ToolName, _States])
+    successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
+        default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
+    )
+
+
+class NamespaceMirror:
+    """One namespace's graph. Whatever is asked for the first time is read or worked out then, and kept."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self.name = namespace
+        self._tool_ids: dict[ToolName, int] = {}
+        self.tool_names: list[ToolName] = []
+        """Tool names by the numbers that state blocks use."""
+        self._numbering = threading.Lock()
+        self._reading = threading.Lock()
+        self._reader: CallReader | None = None
+        self._calls: Calls | None = None
+        self._derived: dict[Callable[[Calls], object], object] = {}
+        self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
+        self._marking = threading.Lock()
+        self._now = self._read()
+
+    def _read(self) -> _Snapshot:
+        """The graph as it is; of a remote store its states too, in bulk, so that nothing more is asked of it."""
+        rows = _by_source(self._store.edges(namespace=self.name))
+        if not self._store.remote:
+            return _Snapshot(rows)
+        # Runs before states: a state that comes between is of a run that is read later.
+        runs = self._store.runs_after(0, namespace=self.name)
+        states = self._store.states_newer_than(0, namespace=self.name)
+        rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
+        for row, state in enumerate(states.rows):
+            if state.success:
+                for tool in state.sources:
+                    rows_of.setdefault(tool, []).append(row)
+        after = {
+            tool: self._extended(_States(), StateBatch([states.rows[row] for row in of], states.vectors_ND[of]))
+            for tool, of in rows_of.items()
+        }
+        with self._reading:
+            self._reader = CallReader(self.tool_id, self.tool_names)
+            self._reader.read(runs, states)
+            self._take_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
+        return _Snapshot(rows, after)
+
+    def __contains__(self, tool: ToolName) -> bool:
+        return tool in self._now.rows
+
+    def sources(self) -> list[ToolName]:
+        """Tools that have successors, by name."""
+        return sorted(self._now.rows)
+
+    def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
+        """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
+
+        `c` weighs efficiency against frequency: w' = N + c * sum(1/n) (H-EPM 4.2), normalised over the successors.
+
+        Raises:
+            InputError: `c` is negative or no number.
+        """
+        now = self._now
+        found = now.successors.get((tool, c))
+        if found is None:
+            found = now.successors[tool, c] = _weigh(now.rows.get(tool, ()), c)
+        return found
+
+    def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
+        """One edge's counts, failures included; None if it was never taken."""
+        for row in self._now.rows.get(source, ()):
+            if row[1] == target:
+                return EdgeRow(*row)
+        return None
+
+    def block(self, tool: ToolName) -> StateBlock:
+        """Vectors of the states remembered after `tool`; empty if there are none."""
+        now = self._now
+        found = now.states.get(tool)
+        if found is None:
+            if self._store.remote:
+                return StateBlock()  # all that there are were read in bulk
+            found = now.states[tool] = self._extended(_States(), self._states_after(tool, 0))
+        return found.block
+
+    def derived(self, make: Callable[[Calls], T]) -> T:
+        """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked."""
+        found = self._derived.get(make)
+        if found is None:
+            with self._reading:
+                if self._calls is None:
+                    self._calls = self._newest_calls()
+                if make not in self._derived:
+                    self._derived[make] = make(self._calls)
+                found = self._derived[make]
+        return found  # type: ignore[return-value]
+
+    def _newest_calls(self) -> Calls:
+        """Those read so far and what came since."""
+        if self._reader is None:
+            self._reader = CallReader(self.tool_id, self.tool_names)
+        # Runs before states, as in `_read`.
+        runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
+        states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
+        self._reader.read(runs, states)
+        return self._reader.snapshot(self._store.header.dimensions)
+
+    def _take_calls(self, calls: Calls) -> None:
+        self._calls = calls
+        for make in list(self._derived):
+            self._derived[make] = make(calls)
+
+    def tool_id(self, tool: ToolName) -> int:
+        """The number that state blocks know a tool by; given out when first asked for."""
+        found = self._tool_ids.get(tool)
+        if found is None:
+            with self._numbering:
+                found = self._tool_ids.setdefault(tool, len(self.tool_names))
+                if found == len(self.tool_names):
+                    self.tool_names.append(tool)
+        return found
+
+    def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
+        """Runs and summaries behind the edges from `sources` to `target`, read from the store.
+
+        Empty while the store does not answer.
+        """
+        found = self._evidence([(source, target) for source in sources])
+        runs = dict.fromkeys(run for one in found for run in one.runs)
+        summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
+        return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(summaries)[:EVIDENCE_SUMMARIES])
+
+    def _evidence(self, edges: Sequence[Edge]) -> list[Evidence]:
+        found: list[Evidence] = []
+        try:
+            for start in range(0, len(edges), _EDGES_AT_ONCE):
+                part = edges[start : start + _EDGES_AT_ONCE]
+                found += self._store.evidence(
+                    part, namespace=self.name, runs=EVIDENCE_RUNS, summaries=EVIDENCE_SUMMARIES
+                )
+        except StoreUnavailableError as error:
+            _log.warning("nothing is known of the runs behind a suggestion for now: %s", error)
+        return found + [Evidence()] * (len(edges) - len(found))
+
+    def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
+        """A NetworkX graph of its own that the caller may keep and change.
+
+        Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
+        failure_share, and with `evidence` also runs and summaries, which are read from the store.
+        """
+        import networkx as nx
+
+        graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
+        for tool in self._store.tools(namespace=self.name):
+            if not tool.calls:
+                continue  # described and never called
+            graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
+        now = self._now
+        if START in now.rows:
+            graph.add_node(START, calls=0, errors=0, description="before the first call")
+        for source, rows in sorted(now.rows.items()):
+            weights = {following.tool: following for following in _weigh(rows, c)}
+            for _, target, support, inverse_steps, failures, unlabelled in rows:
+                following = weights.get(target) or NextTool(target, 0.0, support, failures)
+                graph.add_edge(
+                    source,
+                    target,
+                    support=support,
+                    inverse_steps=inverse_steps / INVERSE_STEPS_UNIT,
+                    weight=following.weight,
+                    failures=failures,
+                    unlabelled=unlabelled,
+                    failure_share=following.failure_share,
+                )
+        if evidence:
+            edges: list[Edge] = list(graph.edges)
+            for edge, behind in zip(edges, self._evidence(edges), strict=True):
+                graph.edges[edge].update(runs=list(behind.runs), summaries=list(behind.summaries))
+        return graph
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        """Read again what later revisions touched; to follow a change twice does no harm.
+
+        What is worked out of all calls stays as it is until `follow_calls`.
+        """
+        everything = any(change.sources is None for change in changes)
+        self._now = self._read() if everything else self._followed(changes)
+        if not (everything and self._store.remote):
+            self._mark(rewritten=any(change.rewritten for change in changes))
+
+    def _followed(self, changes: Sequence[Change]) -> _Snapshot:
+        touched = {tool for change in changes for tool in change.sources or ()}
+        rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
+        fresh = _by_source(self._store.edges(namespace=self.name, sources=sorted(touched)))
+        # Copied in one step each, since readers add to them meanwhile.
+        before = self._now
+        rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        for tool in touched:
+            rows.pop(tool, None)
+        for tool in touched if self._store.remote else touched & after.keys():
+            states = _States() if tool in rewritten else after.get(tool, _States())
+            after[tool] = self._extended(states, self._states_after(tool, states.newest))
+        kept = {key: found for key, found in successors.items() if key[0] not in touched}
+        return _Snapshot(rows | fresh, after, kept)
+
+    @property
+    def few_calls(self) -> bool:
+        """Whether `follow_calls` takes some hundredths of a second at most."""
+        calls = self._calls
+        return calls is None or len(calls.next_N) <= _FEW_CALLS
+
+    def follow_calls(self) -> None:
+        """Make what is worked out of all calls again, where it was asked for and something changed."""
+        with self._reading:
+            with self._marking:
+                behind, self._behind = self._behind, None
+            if behind is None or self._calls is None:
+                return
+            try:
+                if behind:
+                    self._reader = None
+                self._take_calls(self._newest_calls())
+            except BaseException:
+                self._mark(rewritten=behind)
+                raise
+
+    def _mark(self, *, rewritten: bool) -> None:
+        with self._marking:
+            self._behind = bool(self._behind) or rewritten
+
+    def _states_after(self, tool: ToolName, newest: int) -> StateBatch:
+        return self._store.states_after(tool, namespace=self.name, newer_than=newest)
+
+    def _extended(self, states: _States, batch: StateBatch) -> _States:
+        if batch.rows:
+            targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
+            ids = [row.id for row in batch.rows]
+            states.block.extend(batch.vectors_ND, targets, ids)
+            states.newest = ids[-1]
+        return states
+
+
+def _by_source(edges: Sequence[tuple[object, ...]]) -> dict[ToolName, Rows]:
+    # They come by source: one look-up a tool, not one an edge.
+    rows: dict[ToolName, Rows] = {}
+    current: object = None
+    of_source: Rows = []
+    for row in edges:
+        if row[0] != current:
+            current = row[0]
+            of_source = rows[current] = []  # type: ignore[index]
+        of_source.append(row)  # type: ignore[arg-type]
+    return rows
+
+
+def _weigh(rows: Sequence[tuple[ToolName, ToolName, int, int, int, int]], c: float) -> tuple[NextTool, ...]:
+    if not 0 <= c < inf:
+        raise InputError(f"c is {c:g}: it must be 0, which leaves efficiency out, or more.")
+    raw = [(row[2] + c * row[3] / INVERSE_STEPS_UNIT, row) for row in rows if row[2]]
+    total = sum(weight for weight, _ in raw)
+    found = [NextTool(row[1], weight / total, row[2], row[4]) for weight, row in raw]
+    found.sort(key=lambda following: (-following.weight, following.tool))
+    return tuple(found)
