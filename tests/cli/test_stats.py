@@ -1,0 +1,48 @@
+"""The table of `hepm stats` as people read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.chats import chats, write
+from tests.faults.command import hepm, quick
+
+DESCRIBED = [
+    {"type": "function", "function": {"name": f"never_{n}", "description": "Waits.", "parameters": {}}}
+    for n in range(1234)
+]
+
+
+def stats(tmp_path: Path, *namespaces: str, described: bool = False) -> list[str]:
+    log = write(tmp_path / "runs.jsonl", chats())
+    (tmp_path / "tools.json").write_text(json.dumps(DESCRIBED))
+    tools = ["--tools", tmp_path / "tools.json"] if described else []
+    for name in namespaces:
+        assert quick("ingest", log, "--store", tmp_path / "s.hepm", "-n", name, *tools).code == 0
+    answer = hepm("stats", "--store", tmp_path / "s.hepm", env={"COLUMNS": "80"})
+    assert answer.code == 0, answer.err
+    return answer.out.splitlines()
+
+
+def test_names_of_namespaces_stand_whole_at_80_columns(tmp_path: Path) -> None:
+    lines = stats(tmp_path, "bfcl-multi-turn", "tau-bench-retail")
+    for name in ("bfcl-multi-turn", "tau-bench-retail"):
+        assert any(line.startswith(f"{name} ") for line in lines), lines
+
+
+def test_a_name_too_long_for_its_column_breaks_between_its_words(tmp_path: Path) -> None:
+    lines = stats(tmp_path, "conversations_of_department/retail-multi-turn")
+    pieces = [line.split()[0] for line in lines[-3:]]
+    assert "".join(pieces) == "conversations_of_department/retail-multi-turn"
+    assert all(piece.endswith(("_", "/", "-", "turn")) for piece in pieces), pieces
+    assert max(map(len, lines)) <= 80
+
+
+def test_tools_that_were_never_called_are_counted_apart(tmp_path: Path) -> None:
+    lines = stats(tmp_path, "shop", described=True)
+    assert lines[-1] == "shop: 6 tools called, 1,234 more described"
+    row = next(line.split() for line in lines if line.startswith("shop "))
+    assert row[5] == "6"
+    page = quick("view", tmp_path / "page.html", "--store", tmp_path / "s.hepm", "-n", "shop").out
+    assert page.startswith("6 tools and ")
