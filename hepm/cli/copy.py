@@ -69,7 +69,7 @@ def _to_export(source: str, target: str, namespace: str) -> Copied:
     from hepm.ingest.copying import Copied
 
     with open_existing(source, namespace) as memory:
-        count = write_lines(memory.export(namespace=namespace), Path(target))
+        count = write_lines(memory.export(namespace=namespace), Path(target), "the runs")
         # As long as nobody stored a run in between, every line comes out the same again.
         pairs = zip_longest(lines_of(Path(target)), memory.export(namespace=namespace))
         apart = sum(one != other for one, other in pairs)

@@ -48,9 +48,9 @@ def demo(
     from rich.console import Console
 
     from hepm.evals.domains import domains_of
-    from hepm.graph.whole_file import check_place
     from hepm.ingest import Rejection, read_runs
     from hepm.memory import Memory
+    from hepm.whole_file import check_place
 
     if bool(runs) == download:
         raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")

@@ -12,7 +12,7 @@ import typer
 
 from hepm.cli.ingest import ingest
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, check_target, open_existing
-from hepm.errors import HepmError
+from hepm.whole_file import whole_file
 from hepm.wording import on_one_line
 
 
@@ -32,12 +32,7 @@ def export_runs(
         if path == "-":
             print_lines(runs)
             return
-        try:
-            count = write_lines(runs, Path(path))
-        except HepmError:
-            raise
-        except OSError as error:
-            raise HepmError(f"the runs cannot be written to {path}: {error.strerror or error}") from error
+        count = write_lines(runs, Path(path), "the runs")
     print(on_one_line(f"{count:,} runs written to {path}"))
 
 
@@ -51,25 +46,17 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line)
 
 
-def write_lines(lines: Iterable[str], target: Path) -> int:
-    """Write a file whole or not at all; what is no file, such as a named pipe, is written as it comes.
+def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
+    """Write a file whole or not at all (see `whole_file`), compressed where its name ends in .gz, .xz, .bz2 or .zst.
 
-    It is compressed where its name ends in .gz, .xz, .bz2 or .zst.
+    Args:
+        what: The lines, as the sentence of a refusal names them: "the runs".
     """
     from hepm.cli.compressed import check_name
 
     check_name(target.name)
-    name, target = target.name, target.resolve()  # a link goes on pointing to what is written
-    if target.exists() and not target.is_file():
-        return _write(lines, target, name)
-    partial = target.with_name(target.name + ".part")
-    try:
-        count = _write(lines, partial, name)
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    return count
+    with whole_file(target, what) as file:
+        return _write(lines, file, target.name)
 
 
 def _write(lines: Iterable[str], target: Path, name: str) -> int:

@@ -24,7 +24,6 @@ from hepm.cli.options import (
 )
 from hepm.cli.output import print_json
 from hepm.cli.standard_input import read_stdin
-from hepm.errors import HepmError
 from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
@@ -79,12 +78,7 @@ def export_(
         if path == "-":
             print_lines(lines)
             return
-        try:
-            write_lines(lines, Path(path))
-        except HepmError:
-            raise
-        except OSError as error:
-            raise HepmError(f"the lessons cannot be written to {path}: {error.strerror or error}") from error
+        write_lines(lines, Path(path), "the lessons")
     print(on_one_line(f"lessons written to {path}"))
 
 

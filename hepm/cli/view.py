@@ -23,7 +23,7 @@ def view(
     Example: `hepm view retail.html --namespace retail`
     """
     from hepm.graph.page import write_page
-    from hepm.graph.whole_file import check_place
+    from hepm.whole_file import check_place
 
     check_target(page, store)
     check_place(page, "the page")

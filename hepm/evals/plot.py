@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.report import EvalReport, MethodScores
-from hepm.graph.whole_file import check_place, whole_file
+from hepm.whole_file import check_place, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,8 @@ from __future__ import annotations
 from threading import Condition
 
 from hepm.errors import BudgetSpentError, InputError
-from hepm.llm.usage import Usage, count, dollars
+from hepm.llm.usage import Usage, dollars
+from hepm.wording import count_of
 
 
 class Budget:
@@ -68,10 +69,10 @@ class Budget:
     def _short_of(self, all_used: Usage) -> str:
         """Which limit so much would break, "" where none."""
         if self.calls is not None and all_used.calls > self.calls:
-            return f"the budget of {count(self.calls, 'call')} is spent"
+            return f"the budget of {count_of(self.calls, 'call')} is spent"
         if self.tokens is not None and all_used.tokens > self.tokens:
             left = f"{max(0, self.tokens - self._used.tokens):,}"
-            return f"the budget of {count(self.tokens, 'token')} has {left} left, too few for the next request"
+            return f"the budget of {count_of(self.tokens, 'token')} has {left} left, too few for the next request"
         if self.cost_usd is not None and (all_used.cost_usd or 0.0) > self.cost_usd:
             left = dollars(max(0.0, self.cost_usd - (self._used.cost_usd or 0.0)))
             return f"the budget of {dollars(self.cost_usd)} has {left} left, too little for the next request"

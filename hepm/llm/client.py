@@ -21,8 +21,9 @@ from hepm.llm.results import Answered, Failed, Result, Unasked
 from hepm.llm.retries import StoppedError
 from hepm.llm.sender import Sender
 from hepm.llm.side_by_side import side_by_side
-from hepm.llm.usage import Prices, Usage, count, dollars, estimate_tokens
+from hepm.llm.usage import Prices, Usage, dollars, estimate_tokens
 from hepm.llm.wire import Reply
+from hepm.wording import count_of
 
 T = TypeVar("T")
 
@@ -42,9 +43,9 @@ class Estimate:
 
     def __str__(self) -> str:
         usage = self.usage
-        tokens = f"about {count(usage.input_tokens, 'token')} in, at most {usage.output_tokens:,} out"
+        tokens = f"about {count_of(usage.input_tokens, 'token')} in, at most {usage.output_tokens:,} out"
         cost = f", at most {dollars(usage.cost_usd)}" if usage.cost_usd else ""
-        return f"{count(usage.calls, 'call')}, {tokens}{cost}{paid_before_note(self.paid_before)}"
+        return f"{count_of(usage.calls, 'call')}, {tokens}{cost}{paid_before_note(self.paid_before)}"
 
 
 class Client:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-from hepm.llm.usage import Usage, count, dollars
+from hepm.llm.usage import Usage, dollars
+from hepm.wording import count_of
 
 
 class Meter:
@@ -49,8 +50,8 @@ class Meter:
         usage = self.total if step is None else self.steps.get(step, Usage())
         again = sum(self.paid_before.values()) if step is None else self.paid_before.get(step, 0)
         about = "about " if usage.estimated else ""
-        tokens = count(usage.input_tokens, "token")
-        parts = [count(usage.calls, "call"), f"{about}{tokens} in", f"{about}{usage.output_tokens:,} out"]
+        tokens = count_of(usage.input_tokens, "token")
+        parts = [count_of(usage.calls, "call"), f"{about}{tokens} in", f"{about}{usage.output_tokens:,} out"]
         if usage.cost_usd:
             parts.append(about + dollars(usage.cost_usd))
         return ", ".join(parts) + paid_before_note(again)
@@ -58,4 +59,4 @@ class Meter:
 
 def paid_before_note(answers: int) -> str:
     """What a line says of answers that cost nothing, "" where there are none."""
-    return f" ({count(answers, 'answer was', 'answers were')} paid for before)" if answers else ""
+    return f" ({count_of(answers, 'answer was', 'answers were')} paid for before)" if answers else ""

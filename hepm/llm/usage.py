@@ -6,9 +6,6 @@ import math
 from dataclasses import dataclass
 
 from hepm.errors import InputError
-from hepm.wording import count_of
-
-count = count_of  # `hepm.llm.budget` takes it from here
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def test_names_of_tools_cannot_break_the_line_or_steer_the_terminal(tmp_path: Pa
     told = quick("suggest", "--after", "find_user", "--store", store, "--namespace", "[/b]")
     assert told.code == 0
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", told.out)
-    assert told.out.splitlines()[0] == r"Suggested next tools: look\nSuggested next tools: \x1b[2Jwipe"
+    assert told.out.splitlines()[0] == r'Suggested next tools: "look Suggested next tools: \u001b\u005b2Jwipe"'
     assert (
         quick("suggest", "--after", "find_user", "--store", store, "-n", "[/b]", "--json").json["tools"][0]["tool"]
         == name

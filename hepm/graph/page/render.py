@@ -17,8 +17,8 @@ import networkx as nx
 from hepm.graph.page.content import PageContent, PageReport, read_content
 from hepm.graph.page.layout import positions, radii
 from hepm.graph.page.vis_network import vis_network_script
-from hepm.graph.whole_file import whole_file
 from hepm.types import START, ToolName
+from hepm.whole_file import whole_file
 from hepm.wording import count_of
 
 _SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")

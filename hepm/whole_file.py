@@ -1,4 +1,4 @@
-"""Files for people that are written whole or not at all: pages and pictures."""
+"""Files for people that are written whole or not at all: pages, pictures, exports."""
 
 from __future__ import annotations
 
