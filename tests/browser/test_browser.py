@@ -72,6 +72,8 @@ RULE = Principle(
 )
 
 PATIENCE_S = 120
+# Functions, not expressions: Browser's pages allow no eval, which the waiting for an expression needs.
+EDITOR_HOLDS_TEXT = "() => !!document.querySelector('.monaco-editor .view-lines').innerText.trim()"
 EDITOR_IS_EMPTY = "() => !document.querySelector('.monaco-editor .view-lines').innerText.trim()"
 
 RUNS = [
@@ -125,7 +127,7 @@ class Browser:
         editor.click()
         self.page.wait_for_function(EDITOR_IS_EMPTY)
         self.page.keyboard.insert_text(text)
-        self.page.wait_for_function(f"!({EDITOR_IS_EMPTY})()")
+        self.page.wait_for_function(EDITOR_HOLDS_TEXT)
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_function(EDITOR_IS_EMPTY)
 
