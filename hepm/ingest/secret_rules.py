@@ -28,7 +28,8 @@ class Rule:
 
 
 # A text may have been cut before it comes here: "…" then ends a key that is shorter than a whole one.
-_KEY: Final = r"(?:(?=[\w-]*\d)[\w-]{16,}|[\w-]*…)"
+# Bounded where nothing may come of it: of a text that repeats "sk-" each place begins a key, and each would be read on.
+_KEY: Final = r"(?:(?=[\w-]{0,255}?\d)[\w-]{16,}|[\w-]{0,255}…)"
 # Where the prefix alone is telling: no digit is asked for, and more is left of what was cut.
 _RANDOM: Final = r"(?:[\w-]{16,}|[\w-]{6,}…)"
 _VALUE: Final = r"""(?P<secret>\\?"[^"\\\n]{3,}|'[^'\n]{3,}|[^\s"'`,;}\])>\\\[]{3,})"""
@@ -101,7 +102,7 @@ BY_SHAPE: Final = (
     Rule("aws-key", re.compile(r"\b(?:AKIA|ASIA)(?:[A-Z0-9]{16}|[A-Z0-9]*…)"), ("akia", "asia")),
     Rule("google-key", re.compile(r"\bAIza" + _KEY), ("aiza",)),
     Rule("google-key", re.compile(r"\b(?:ya29\.|GOCSPX-)" + _RANDOM), ("ya29.", "gocspx-")),
-    Rule("slack-token", re.compile(r"\bxox[a-z]-(?:[A-Za-z0-9-]{10,}|[A-Za-z0-9-]*…)"), ("xox",)),
+    Rule("slack-token", re.compile(r"\bxox[a-z]-(?:[A-Za-z0-9-]{10,}|[A-Za-z0-9-]{0,255}…)"), ("xox",)),
     Rule("slack-token", re.compile(r"\bxapp-\d" + _RANDOM), ("xapp-",)),
     Rule(
         "webhook",
@@ -116,7 +117,7 @@ BY_SHAPE: Final = (
     ),
     Rule("npm-token", re.compile(r"\bnpm_(?:[A-Za-z0-9]{30,}|[A-Za-z0-9]{6,}…)"), ("npm_",)),
     Rule("pypi-token", re.compile(r"\bpypi-AgE" + _RANDOM), ("pypi-age",)),
-    Rule("sendgrid-key", re.compile(r"\bSG\.[\w-]{16,}(?:\.[\w-]{16,}|\.?[\w-]*…)"), ("sg.",)),
+    Rule("sendgrid-key", re.compile(r"\bSG\.[\w-]{16,64}(?:\.[\w-]{16,}|\.?[\w-]{0,64}…)"), ("sg.",)),
     Rule(
         "digitalocean-token",
         re.compile(r"\bdo[op]_v1_(?:[a-f0-9]{32,}|[a-f0-9]{6,}…)"),
@@ -127,7 +128,7 @@ BY_SHAPE: Final = (
         re.compile(r"\b(?:gsk_|nvapi-|pplx-|xai-|lin_api_|dckr_pat_|shp(?:at|ss)_)" + _KEY),
         ("gsk_", "nvapi-", "pplx-", "xai-", "lin_api_", "dckr_pat_", "shpat_", "shpss_"),
     ),
-    Rule("jwt", re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyj",)),
+    Rule("jwt", re.compile(r"\beyJ[\w-]{8,4096}+(?:\.[\w-]{4,}(?:\.[\w-]*)?|…)"), ("eyj",)),
 )
 """Keys and tokens that can be told by themselves."""
 
@@ -186,7 +187,7 @@ BY_PLACE: Final = (
     Rule(
         "password",
         re.compile(
-            r"\b(?:sshpass[ \t]+-p[ \t]*|mysql[\w-]*[ \t][^\n|;]{0,200}?(?<=[ \t])-p)\\?[\"']?"
+            r"\b(?:sshpass[ \t]+-p[ \t]*|mysql[\w-]{0,32}[ \t][^\n|;]{0,200}?(?<=[ \t])-p)\\?[\"']?"
             r"(?P<secret>[^\s\"'<>$\\-][^\s\"'<>\\]{2,})"
         ),
         ("sshpass", "mysql"),
