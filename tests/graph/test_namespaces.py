@@ -36,6 +36,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
+    "passages": lambda store, ns: store.passages(namespace=ns),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),
