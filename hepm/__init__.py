@@ -17,6 +17,7 @@ from hepm.errors import HepmError
 from hepm.types import (
     START,
     Evidence,
+    FailedWay,
     Outcome,
     Recalled,
     StateSummary,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "START",
     "Evidence",
+    "FailedWay",
     "HepmError",
     "Memory",
     "Outcome",

@@ -26,6 +26,9 @@ DEFAULT_NAMESPACE: Final = "default"
 HINT: Final = "Suggested next tools: "
 """How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
 
+ALL_FAILED: Final = "Known ways from here failed: "
+"""How that line begins where every way that memory knows from here failed."""
+
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 """What stands around recalled text in a prompt, so that it too is known when runs come back."""
@@ -291,19 +294,49 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedWay:
+    """A tool that runs mostly failed with when they called it from here.
+
+    Attributes:
+        failures: Failed runs that did.
+        runs: All labelled runs that did, the failed ones included.
+    """
+
+    tool: ToolName
+    failures: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
     """What a policy answers: tools in order, or none and why.
 
     Attributes:
         abstained: Why there is no suggestion; None when there is one.
+        warnings: Tools to keep away from here, those with most failures first.
     """
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None
+    warnings: tuple[FailedWay, ...] = ()
 
     def prompt(self) -> str:
-        """The line for a system prompt (H-EPM, appendix E.1), odd names quoted; empty when there is no opinion."""
-        return HINT + ", ".join(tool_in_prompt(s.tool) for s in self.ranked) if self.ranked else ""
+        """The line for a system prompt (H-EPM, appendix E.1), odd names quoted; empty when there is no opinion.
+
+        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", and where all that is
+        known failed "Known ways from here failed: close_ticket (10 of 10 runs)".
+        """
+        warned = [(tool_in_prompt(way.tool), way.failures, way.runs) for way in self.warnings]
+        if self.ranked:
+            line = HINT + ", ".join(tool_in_prompt(s.tool) for s in self.ranked)
+            return line + "".join(
+                f"; {tool}: failed in {failures} of {runs} runs from here" for tool, failures, runs in warned
+            )
+        return (
+            ALL_FAILED + ", ".join(f"{tool} ({failures} of {runs} runs)" for tool, failures, runs in warned)
+            if warned
+            else ""
+        )
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

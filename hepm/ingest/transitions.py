@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hepm.types import (
+    ALL_FAILED,
     BLOCK_END,
     BLOCK_START,
     HINT,
@@ -119,9 +120,9 @@ def without_hints(text: str) -> str:
     # Wherever an agent's builder put what we said, it must not be learned back as if the agent had known it.
     if BLOCK_START in text:
         text = _BLOCK.sub("", text)
-    if HINT not in text:
+    if HINT not in text and ALL_FAILED not in text:
         return text
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(HINT))
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((HINT, ALL_FAILED)))
 
 
 def _own_summary(call: ToolCall) -> str:
