@@ -1,0 +1,276 @@
+"""Service desks made up from a seed: kinds of trouble, ways that work, ways that fail, and what agents do there.
+
+docs/evaluation.md tells what each kind of trouble is there for, and why its answer can be found in a log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from hepm.ingest.turns import read_messages
+from hepm.types import Outcome, Suggestions, ToolName, Trajectory
+
+MOST_CALLS: Final = 8
+"""A run that is not over by then has failed."""
+
+REPEATS: Final = 6
+"""Evaluated episodes of a kind of weight 1."""
+
+LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
+CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
+CLOSINGS: Final = ("notify_client", "log_outcome", "send_survey")
+ACTS: Final = (
+    "issue_credit", "close_ticket", "ship_substitute", "escalate_upstairs", "grant_coupon", "book_technician",
+    "reset_account", "transfer_call", "extend_deadline", "waive_fee", "merge_duplicates", "print_label",
+)  # fmt: skip
+NOUNS: Final = (
+    "glass", "hinge", "zipper", "cable", "battery", "lid", "handle", "screen", "motor", "lamp", "strap", "wheel",
+    "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
+)  # fmt: skip
+ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
+ITEMS: Final = ("kettle", "tent", "printer", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone")
+OPENERS: Final = (
+    "Hello, please help with {item} {number}", "Good morning, this is about {item} {number}",
+    "I bought {item} {number} last week", "Number {number}, a {item}", "My {item} again, {number}",
+    "Once more about the {item}: {number}", "Can you look at {item} {number}", "We received {item} {number}",
+)  # fmt: skip
+ENDINGS: Final = ("Thanks.", "What now?", "I am waiting.", "Please hurry.", "Kind regards, {name}", "")
+RECORDS: Final = ("{item} {number}, {name}, {city}", "{number}: {name} in {city}, one {item}", "{name}, {item}, {city}")
+NAMES: Final = ("Ines Okafor", "Paul Brandt", "Mei Tanaka", "Olga Petrova", "Luis Romero", "Aisha Diallo", "Tom Byrne")
+CITIES: Final = ("Lyon", "Porto", "Graz", "Turku", "Leeds", "Bari", "Gdansk")
+
+HintSource: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
+"""What an agent of an episode is told after these calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A sequence of calls that settles a kind of trouble, or seems to.
+
+    Attributes:
+        share: Of the logs' agents with this trouble that go this way; 0 where none ever did.
+    """
+
+    tools: tuple[ToolName, ...]
+    works: bool
+    share: float
+
+    def next_tool(self, calls: Sequence[ToolName]) -> ToolName | None:
+        """The first tool that `calls` lack, in order and with others between; None at the way's end."""
+        done = 0
+        for call in calls:
+            done += done < len(self.tools) and call == self.tools[done]
+        return self.tools[done] if done < len(self.tools) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of trouble.
+
+    Attributes:
+        told_by: The tool whose result names it; "" where the user's words do.
+        weight: How often it comes, relative to the others.
+    """
+
+    name: str
+    ways: tuple[Way, ...]
+    nouns: tuple[str, ...]
+    told_by: ToolName
+    weight: int = 1
+
+    @property
+    def known(self) -> bool:
+        """Whether a log can hold a way that works."""
+        return any(way.works and way.share for way in self.ways)
+
+    def settled(self, calls: Sequence[ToolName]) -> bool | None:
+        """Whether a run that made these calls succeeded; None while it is not over. Every way ends with closing."""
+        if not any(calls[-1:] == way.tools[-1:] for way in self.ways):
+            return None
+        helpful = {tool for way in self.ways if way.works for tool in way.tools}
+        harmed = any(call in ACTS and call not in helpful for call in calls)
+        return not harmed and any(way.works and way.next_tool(calls) is None for way in self.ways)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One run to come: a trouble and all the words it will be told in. Equal calls are always answered alike."""
+
+    name: str
+    kind: Kind
+    user: str
+    record: str
+    trouble: str
+
+    def messages(self, calls: Sequence[ToolName]) -> list[dict[str, Any]]:
+        """The conversation after these calls, as OpenAI chat messages."""
+        found: list[dict[str, Any]] = [{"role": "user", "content": self.user}]
+        for number, tool in enumerate(calls):
+            call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
+            found.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            found.append({"role": "tool", "tool_call_id": f"c{number}", "content": self._result(tool)})
+        return found
+
+    def _result(self, tool: ToolName) -> str:
+        if tool in LOOKUPS or tool in CHECKS:
+            return f"{self.record}: {self.trouble}" if tool == self.kind.told_by else self.record
+        return "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A service desk.
+
+    Attributes:
+        tools: What every agent has at hand.
+        noise: Share of the runs that are stored with the wrong label.
+    """
+
+    seed: int
+    kinds: tuple[Kind, ...]
+    tools: tuple[ToolName, ...]
+    noise: float
+
+    def episode(self, name: str, kind: Kind, *, seen: bool) -> Episode:
+        """An episode with words of its own; `seen` where logs hold its adjective with its nouns, else they never do."""
+        random = Random(f"{self.seed} {name}")
+        left_out = random.randrange(len(kind.nouns))
+        # With each pair of nouns the log joins two thirds of the adjectives. A noun has one kind, an adjective all.
+        adjective = random.choice([a for a in range(len(ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
+        nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
+        random.shuffle(nouns)
+        trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
+        about = {
+            "item": random.choice(ITEMS),
+            "number": random.randrange(1000, 10000),
+            "name": random.choice(NAMES),
+            "city": random.choice(CITIES),
+        }
+        opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
+        told = opener if kind.told_by else f"{opener}, {trouble}"
+        record = random.choice(RECORDS).format(**about)
+        if kind.told_by in CHECKS:
+            record += ", archived"
+        return Episode(name, kind, f"{told}. {ending}".strip(), record, trouble)
+
+    def stream(self, runs: int) -> Iterator[Episode]:
+        """Episodes to learn from, kinds by weight."""
+        random = Random(f"{self.seed} stream")
+        for number in range(runs):
+            (kind,) = random.choices(self.kinds, [kind.weight for kind in self.kinds])
+            yield self.episode(f"run {number}", kind, seen=True)
+
+    def exam(self) -> list[Episode]:
+        """Episodes to evaluate by, in wordings that no log holds; every kind in its share."""
+        names = ((kind, f"exam {kind.name} {n}") for kind in self.kinds for n in range(REPEATS * kind.weight))
+        return [self.episode(name, kind, seen=False) for kind, name in names]
+
+    def run(
+        self, episode: Episode, hint: HintSource | None = None, *, follow: float = 0.0
+    ) -> tuple[tuple[ToolName, ...], bool]:
+        """The calls of one agent, and whether they settled the trouble; the same draws whatever it is told."""
+        random = Random(f"{self.seed} {episode.name} agent")
+        calls: tuple[ToolName, ...] = ()
+        while len(calls) < MOST_CALLS:
+            follows, draw = random.random() < follow, random.random()
+            told = hint(episode, calls) if hint is not None and follows else Suggestions()
+            avoided = {way.tool for way in told.warnings}
+            calls += (told[0].tool if told else _drawn(self._habit(episode.kind, calls, avoided), draw),)
+            if (success := episode.kind.settled(calls)) is not None:
+                return calls, success
+        return calls, False
+
+    def record(self, episode: Episode, calls: Sequence[ToolName], success: bool) -> Trajectory:
+        """A run as it is stored, under a task id of its own; `noise` of them with the wrong label."""
+        label = success != (Random(f"{self.seed} {episode.name} label").random() < self.noise)
+        return _trajectory(f"{self.seed} {episode.name}", episode.messages(calls), label)
+
+    def _habit(self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]) -> dict[ToolName, float]:
+        """What the logs' agents do next, and how often; anything at hand where all of that is to be avoided."""
+        begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
+        done = {call for call in calls if call in ACTS}
+        for ways in (begun, [way for way in kind.ways if done <= set(way.tools)], kind.ways):
+            told = any(way.share for way in ways)
+            weights = Counter[ToolName]()
+            for way in ways:
+                tool = way.next_tool(calls)
+                if tool is not None and tool not in avoided and (way.share or not told):
+                    weights[tool] += way.share if told else 1  # pyright: ignore[reportArgumentType]  # counts of any kind
+            if weights:
+                return dict(weights)
+        return {tool: 1.0 for tool in self.tools if tool not in avoided and tool not in calls[-1:]} or {calls[-1]: 1.0}
+
+
+def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
+    """A desk with nine kinds of trouble; see docs/evaluation.md for what each of them is there for."""
+    random = Random(f"desk {seed}")
+    look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
+    acts = random.sample(ACTS, 7)
+    popular, a, b, c, d, never, _ = acts
+    nouns = iter(random.sample(NOUNS, len(NOUNS)))
+
+    def kind(
+        name: str,
+        works: Sequence[ToolName],
+        fails: Sequence[ToolName],
+        told_by: ToolName,
+        right: float,
+        weight: int = 1,
+    ) -> Kind:
+        share = max(0.0, right + random.uniform(-0.1, 0.1)) if right else 0.0
+        ways = Way((look, *works, closing), True, share), Way((look, *fails, closing), False, 1 - share)
+        return Kind(name, ways, (next(nouns), next(nouns), next(nouns)), told_by, weight)
+
+    kinds = (
+        kind("result tells", [a], [popular], look, 0.3),
+        kind("user tells", [b], [popular], "", 0.3),
+        kind("other tool fails", [c], [a], look, 0.4),
+        kind("popular works", [popular], [b], random.choice((look, "")), 0.85, 2),
+        kind("archived one", [check, d], [check, popular], check, 0.3),
+        kind("archived other", [check, popular], [check, d], check, 0.5),
+        kind("check first", [check, c], [c], "", 0.3),
+        kind("all failed", [never], [popular], random.choice((look, "")), 0.0),
+    )
+    tools = sorted((look, check, closing, *acts))
+    return Desk(seed, kinds, tuple(tools), noise)
+
+
+def refund_case() -> tuple[list[Trajectory], list[dict[str, Any]]]:
+    """The smallest case: runs of a log, and a conversation in which `refund` is what works.
+
+    Ten runs refunded a parcel and succeeded; ten closed the ticket on broken glass and failed; closing it succeeded in
+    three runs about other things. The conversation asks to refund parcel 77, broken glass;
+    `get_order` was called.
+    """
+
+    def messages(user: str, *calls: ToolName) -> list[dict[str, Any]]:
+        return Episode("", Kind("", (), (), ""), user, "parcel found", "").messages(calls)
+
+    def run(name: str, user: str, *calls: ToolName, success: bool) -> Trajectory:
+        return _trajectory(name, messages(user, *calls), success)
+
+    runs = [
+        run(f"won {n}", f"Refund parcel {n}, it never came", "get_order", "refund", success=True) for n in range(10)
+    ]
+    for n in range(10, 20):
+        runs.append(run(f"lost {n}", f"Refund parcel {n}, broken glass", "get_order", "close_ticket", success=False))
+    for n, user in enumerate(("Thanks, all is well", "My question answered itself", "Please close this")):
+        runs.append(run(f"other {n}", user, "find_ticket", "close_ticket", success=True))
+    return runs, messages("Refund parcel 77, broken glass", "get_order")
+
+
+def _trajectory(name: str, messages: Sequence[Mapping[str, Any]], success: bool) -> Trajectory:
+    outcome = Outcome(float(success), success)
+    return Trajectory(name, read_messages(messages), outcome, environment="service desk", task=name)
+
+
+def _drawn(weights: Mapping[ToolName, float], draw: float) -> ToolName:
+    """The tool at `draw`, in [0, 1), of the weights laid end to end."""
+    ends = list(accumulate(weights.values()))
+    return list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
