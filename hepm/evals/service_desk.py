@@ -6,7 +6,6 @@ docs/evaluation.md tells what each kind of trouble is there for, and why its ans
 from __future__ import annotations
 
 from bisect import bisect
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -34,16 +33,26 @@ NOUNS: Final = (
     "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
 )  # fmt: skip
 ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
-ITEMS: Final = ("kettle", "tent", "printer", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone")
-OPENERS: Final = (
-    "Hello, please help with {item} {number}", "Good morning, this is about {item} {number}",
-    "I bought {item} {number} last week", "Number {number}, a {item}", "My {item} again, {number}",
-    "Once more about the {item}: {number}", "Can you look at {item} {number}", "We received {item} {number}",
+ITEMS: Final = (
+    "kettle", "tent", "camera", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone", "sofa", "clock",
+    "heater", "scanner", "piano", "cooker", "scooter", "mattress", "router", "telescope", "helmet", "rucksack", "fan",
 )  # fmt: skip
-ENDINGS: Final = ("Thanks.", "What now?", "I am waiting.", "Please hurry.", "Kind regards, {name}", "")
-RECORDS: Final = ("{item} {number}, {name}, {city}", "{number}: {name} in {city}, one {item}", "{name}, {item}, {city}")
-NAMES: Final = ("Ines Okafor", "Paul Brandt", "Mei Tanaka", "Olga Petrova", "Luis Romero", "Aisha Diallo", "Tom Byrne")
-CITIES: Final = ("Lyon", "Porto", "Graz", "Turku", "Leeds", "Bari", "Gdansk")
+OPENERS: Final = (
+    "Hello, my {item} {number}",
+    "It is about {item} {number}",
+    "{item} {number}",
+    "Again {item} {number}",
+)
+ENDINGS: Final = ("Thanks.", "Regards, {name}", "")
+RECORDS: Final = ("{number} {item} of {name}", "{name} has {item} {number}")
+FIRST_NAMES: Final = (
+    "Ines", "Paul", "Mei", "Olga", "Luis", "Aisha", "Tom", "Emre", "Nora", "Ravi", "Sofia", "Jan", "Lena", "Omar",
+    "Kim", "Ada", "Bruno", "Chloe", "Dario", "Elif", "Felix", "Greta", "Hugo", "Ivana", "Jonas", "Kofi", "Lucia",
+)  # fmt: skip
+LAST_NAMES: Final = (
+    "Okafor", "Brandt", "Tanaka", "Petrova", "Romero", "Diallo", "Byrne", "Kaya", "Lindgren", "Mehta", "Costa", "Novak",
+    "Abbott", "Berg", "Chan", "Duarte", "Eriksen", "Fischer", "Greco", "Haas", "Ito", "Jensen", "Kovacs", "Lopez",
+)  # fmt: skip
 
 HintSource: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
 """What an agent of an episode is told after these calls."""
@@ -149,14 +158,13 @@ class Desk:
         about = {
             "item": random.choice(ITEMS),
             "number": random.randrange(1000, 10000),
-            "name": random.choice(NAMES),
-            "city": random.choice(CITIES),
+            "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
         }
         opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
         told = opener if kind.told_by else f"{opener}, {trouble}"
         record = random.choice(RECORDS).format(**about)
         if kind.told_by in CHECKS:
-            record += ", archived"
+            record += ", kept elsewhere"
         return Episode(name, kind, f"{told}. {ending}".strip(), record, trouble)
 
     def stream(self, runs: int) -> Iterator[Episode]:
@@ -192,61 +200,60 @@ class Desk:
         return _trajectory(f"{self.seed} {episode.name}", episode.messages(calls), label)
 
     def _habit(self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]) -> dict[ToolName, float]:
-        """What the logs' agents do next, and how often; anything at hand where all of that is to be avoided."""
+        """What the logs' agents do next, and how often; anything else at hand where all of that is to be avoided."""
         begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
-        done = {call for call in calls if call in ACTS}
-        for ways in (begun, [way for way in kind.ways if done <= set(way.tools)], kind.ways):
-            told = any(way.share for way in ways)
-            weights = Counter[ToolName]()
+        acts = {call for call in calls if call in ACTS}
+        for ways in (begun, [way for way in kind.ways if acts <= set(way.tools)], kind.ways):
+            tried = any(way.share for way in ways)
+            weights: dict[ToolName, float] = {}
             for way in ways:
-                tool = way.next_tool(calls)
-                if tool is not None and tool not in avoided and (way.share or not told):
-                    weights[tool] += way.share if told else 1  # pyright: ignore[reportArgumentType]  # counts of any kind
+                tool, share = way.next_tool(calls), way.share if tried else 1.0
+                if tool is not None and tool not in avoided and share:
+                    weights[tool] = weights.get(tool, 0.0) + share
             if weights:
-                return dict(weights)
+                return weights
         return {tool: 1.0 for tool in self.tools if tool not in avoided and tool not in calls[-1:]} or {calls[-1]: 1.0}
 
 
 def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
-    """A desk with nine kinds of trouble; see docs/evaluation.md for what each of them is there for."""
+    """A desk with eight kinds of trouble; docs/evaluation.md tells what each of them is there for."""
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
-    acts = random.sample(ACTS, 7)
-    popular, a, b, c, d, never, _ = acts
+    acts = random.sample(ACTS, 8)
+    popular, a, b, c, d, e, untried, _ = acts
     nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
         name: str,
-        works: Sequence[ToolName],
-        fails: Sequence[ToolName],
+        works: Sequence[Sequence[ToolName]],
+        fails: Sequence[Sequence[ToolName]],
         told_by: ToolName,
         right: float,
         weight: int = 1,
     ) -> Kind:
-        share = max(0.0, right + random.uniform(-0.1, 0.1)) if right else 0.0
-        ways = Way((look, *works, closing), True, share), Way((look, *fails, closing), False, 1 - share)
-        return Kind(name, ways, (next(nouns), next(nouns), next(nouns)), told_by, weight)
+        share = right + random.uniform(-0.1, 0.1) if right else 0.0
+        ways = [Way((look, *way, closing), True, share / len(works)) for way in works]
+        ways += [Way((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
+        return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), told_by, weight)
 
     kinds = (
-        kind("result tells", [a], [popular], look, 0.3),
-        kind("user tells", [b], [popular], "", 0.3),
-        kind("other tool fails", [c], [a], look, 0.4),
-        kind("popular works", [popular], [b], random.choice((look, "")), 0.85, 2),
-        kind("archived one", [check, d], [check, popular], check, 0.3),
-        kind("archived other", [check, popular], [check, d], check, 0.5),
-        kind("check first", [check, c], [c], "", 0.3),
-        kind("all failed", [never], [popular], random.choice((look, "")), 0.0),
+        kind("result tells", [[a]], [[popular]], look, 0.3),
+        kind("user tells", [[b]], [[popular]], "", 0.3),
+        kind("other tool fails", [[c]], [[a]], look, 0.4),
+        kind("popular works", [[popular], [e]], [[b]], random.choice((look, "")), 0.85, 2),
+        kind("check tells one", [[check, d]], [[check, popular], [check, b]], check, 0.3),
+        kind("check tells other", [[check, popular]], [[check, d]], check, 0.5),
+        kind("check first", [[check, c]], [[c]], "", 0.3),
+        kind("all failed", [[untried]], [[popular], [a]], random.choice((look, "")), 0.0),
     )
-    tools = sorted((look, check, closing, *acts))
-    return Desk(seed, kinds, tuple(tools), noise)
+    return Desk(seed, kinds, tuple(sorted((look, check, closing, *acts))), noise)
 
 
 def refund_case() -> tuple[list[Trajectory], list[dict[str, Any]]]:
     """The smallest case: runs of a log, and a conversation in which `refund` is what works.
 
     Ten runs refunded a parcel and succeeded; ten closed the ticket on broken glass and failed; closing it succeeded in
-    three runs about other things. The conversation asks to refund parcel 77, broken glass;
-    `get_order` was called.
+    three runs about other things. In the conversation `get_order` was called for "Refund parcel 77, broken glass".
     """
 
     def messages(user: str, *calls: ToolName) -> list[dict[str, Any]]:

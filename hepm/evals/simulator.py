@@ -24,8 +24,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
+from hepm.evals.metrics import Bootstrap, Interval, interval
 from hepm.evals.service_desk import REPEATS, Desk, Episode, HintSource, Kind, make_desk
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
@@ -62,8 +65,8 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
     """First hints on logs of three kinds of trouble where one way works and another one fails.
 
     "even": 10 runs succeeded and 10 failed of each kind. "rare": 3 succeeded and 12 failed. In a third log one kind has
-    10 failed runs alone: "dead" asks about that kind, "beside" about the two others. In each log the tool that fails
-    succeeded in 10 runs of other trouble. No label is wrong, and no wording of a question is in the log.
+    10 failed runs alone: "dead" asks about that kind, "beside" about the two others. In each log the tool that most of
+    them fail with succeeded in 10 runs of other trouble. No label is wrong, and no wording of a question is in the log.
     """
     counted: dict[Case, Counter[str]] = {case: Counter() for case in ("even", "rare", "dead", "beside")}
     for seed in seeds:
@@ -92,7 +95,7 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
 def _case_runs(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
     popular = desk.kinds[3]
     for kind, counts in {**log, popular: (10, 0)}.items():
-        for way, count in zip(kind.ways, counts, strict=True):
+        for way, count in zip(kind.ways, counts, strict=False):
             for number in range(count):
                 episode = desk.episode(f"{kind.name} {way.works} {number}", kind, seen=True)
                 yield desk.record(episode, way.tools, way.works)
@@ -163,6 +166,61 @@ def examine(desk: Desk, hint: HintSource | None, *, follow: float, runs: int = 0
     known = [success for episode, success in zip(episodes, won, strict=True) if episode.kind.known]
     calls = sum(len(calls) for calls, _ in ended) / len(ended)
     return Success(runs, sum(won) / len(won), sum(known) / len(known), calls)
+
+
+class Setting(NamedTuple):
+    """Who was evaluated.
+
+    Attributes:
+        learning: "logs": memory grows from runs of agents without one. "online": from the runs that it hinted itself.
+        policy: Its name; "no memory" and "oracle" are the two ends.
+        follow: Probability that a hint is followed.
+    """
+
+    learning: str
+    policy: str
+    follow: float
+
+
+def measure_desk(
+    seed: int, *, policies: Mapping[str, str | Policy], follows: Sequence[float], sizes: Sequence[int] = SIZES
+) -> dict[Setting, list[Success]]:
+    """Every setting on one desk; `follows` are above 0."""
+    desk = make_desk(seed)
+    found = {Setting("", "no memory", 0.0): [examine(desk, None, follow=0.0)]}
+    for follow in follows:
+        found[Setting("", "oracle", follow)] = [examine(desk, oracle, follow=follow)]
+    logs = success_from_logs(desk, list(policies.values()), follows, sizes=sizes)
+    for name, policy in policies.items():
+        for follow in follows:
+            found[Setting("logs", name, follow)] = logs[policy, follow]
+            found[Setting("online", name, follow)] = success_online(desk, policy, follow=follow, sizes=sizes)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MeanSuccess:
+    """Means over desks, and the 95 % interval of `all` from resampling desks."""
+
+    runs: int
+    all: float
+    interval: Interval
+    known: float
+    calls: float
+
+
+def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Success]]]) -> dict[Setting, list[MeanSuccess]]:
+    """What `measure_desk` found on several desks, which were asked for the same."""
+    drawn = Bootstrap([str(desk) for desk in range(len(desks))])
+    found: dict[Setting, list[MeanSuccess]] = {}
+    for setting in desks[0]:
+        found[setting] = []
+        for at_size in zip(*(desk[setting] for desk in desks), strict=True):
+            all_D, known_D, calls_D = np.array([(one.all, one.known, one.calls) for one in at_size]).T
+            between = interval(drawn.means(all_D))
+            means = float(all_D.mean()), between, float(known_D.mean()), float(calls_D.mean())
+            found[setting].append(MeanSuccess(at_size[0].runs, *means))
+    return found
 
 
 def asker(memory: Memory, desk: Desk, policy: str | Policy, *, namespace: str = DEFAULT_NAMESPACE) -> HintSource:
