@@ -79,7 +79,7 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
         }
         with _memory() as memory:
             for case, log in logs.items():
-                _learn(memory, _case_runs(desk, log), namespace=case)
+                _learn(memory, case_log(desk, log), namespace=case)
                 hint = asker(memory, desk, policy, namespace=case)
                 for kind in three:
                     asked: Case = "beside" if case == "dead" and kind is not dead else case
@@ -92,7 +92,8 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
     }
 
 
-def _case_runs(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
+def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
+    """So many successful and failed runs of these kinds, and ten in which the popular tool works."""
     popular = desk.kinds[3]
     for kind, counts in {**log, popular: (10, 0)}.items():
         for way, count in zip(kind.ways, counts, strict=False):
