@@ -28,7 +28,7 @@ from hepm.evals.simulator import (
     SIZES,
     Case,
     FirstTool,
-    MeanSuccess,
+    MeanScores,
     Setting,
     first_tools,
     mean_over_desks,
@@ -91,7 +91,7 @@ def first_table(first: Mapping[str, Mapping[Case, FirstTool]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def success_tables(success: Mapping[Setting, Sequence[MeanSuccess]]) -> Iterator[str]:
+def success_tables(success: Mapping[Setting, Sequence[MeanScores]]) -> Iterator[str]:
     """Success by memory size, one table for each way of learning; the ends stand in both."""
     for learning, title in (
         ("logs", "memory of agents that had no hints"),
@@ -103,7 +103,7 @@ def success_tables(success: Mapping[Setting, Sequence[MeanSuccess]]) -> Iterator
         yield f"| policy | p | {' | '.join(f'{size} runs' for size in sizes)} | known kinds |"
         yield "|---" * (len(sizes) + 3) + "|"
         for setting, means in shown.items():
-            cells = [f"{m.all:.2f} [{m.interval.low:.2f}, {m.interval.high:.2f}]" for m in means]
+            cells = [f"{m.success:.2f} [{m.interval.low:.2f}, {m.interval.high:.2f}]" for m in means]
             cells += [""] * (len(sizes) - len(cells))
             yield f"| {setting.policy} | {setting.follow:g} | {' | '.join(cells)} | {means[-1].known:.2f} |"
 

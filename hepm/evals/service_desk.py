@@ -1,6 +1,6 @@
-"""Service desks made up from a seed: kinds of trouble, ways that work, ways that fail, and what agents do there.
+"""Generate service desks from a seed: kinds of trouble, ways that work and that fail, and agents' behaviour.
 
-docs/evaluation.md tells what each kind of trouble is there for, and why its answer can be found in a log.
+docs/evaluation.md says what each kind of trouble stands for, and why its answer can be found in a log.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hepm.ingest.turns import read_messages
 from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
 MOST_CALLS: Final = 8
-"""A run that is not over by then has failed."""
+"""A run that has not closed by then has failed."""
 
 REPEATS: Final = 6
-"""Evaluated episodes of a kind of weight 1."""
+"""Held-out episodes of a kind of weight 1."""
 
 LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
 CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
@@ -54,16 +54,16 @@ LAST_NAMES: Final = (
     "Abbott", "Berg", "Chan", "Duarte", "Eriksen", "Fischer", "Greco", "Haas", "Ito", "Jensen", "Kovacs", "Lopez",
 )  # fmt: skip
 
-HintSource: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
-"""What an agent of an episode is told after these calls."""
+Hints: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
+"""Suggestions for an episode after these calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A sequence of calls that settles a kind of trouble, or seems to.
+    """A sequence of calls that agents try for a kind of trouble.
 
     Attributes:
-        share: Of the logs' agents with this trouble that go this way; 0 where none ever did.
+        share: Share of the agents without hints that take it, in [0, 1].
     """
 
     tools: tuple[ToolName, ...]
@@ -71,7 +71,7 @@ class Way:
     share: float
 
     def next_tool(self, calls: Sequence[ToolName]) -> ToolName | None:
-        """The first tool that `calls` lack, in order and with others between; None at the way's end."""
+        """The first tool of the way that `calls` lack, other calls between allowed; None if they lack none."""
         done = 0
         for call in calls:
             done += done < len(self.tools) and call == self.tools[done]
@@ -83,23 +83,23 @@ class Kind:
     """A kind of trouble.
 
     Attributes:
-        told_by: The tool whose result names it; "" where the user's words do.
-        weight: How often it comes, relative to the others.
+        named_by: The tool whose result names the trouble; "" if the user does.
+        weight: Frequency relative to the other kinds.
     """
 
     name: str
     ways: tuple[Way, ...]
     nouns: tuple[str, ...]
-    told_by: ToolName
+    named_by: ToolName
     weight: int = 1
 
     @property
     def known(self) -> bool:
-        """Whether a log can hold a way that works."""
+        """Whether agents without hints ever take a way that works."""
         return any(way.works and way.share for way in self.ways)
 
-    def settled(self, calls: Sequence[ToolName]) -> bool | None:
-        """Whether a run that made these calls succeeded; None while it is not over. Every way ends with closing."""
+    def outcome(self, calls: Sequence[ToolName]) -> bool | None:
+        """Whether a run with these calls succeeded; None before the closing call, with which every way ends."""
         if not any(calls[-1:] == way.tools[-1:] for way in self.ways):
             return None
         helpful = {tool for way in self.ways if way.works for tool in way.tools}
@@ -109,7 +109,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One run to come: a trouble and all the words it will be told in. Equal calls are always answered alike."""
+    """A trouble in the words of one run. Equal calls get equal results."""
 
     name: str
     kind: Kind
@@ -128,7 +128,7 @@ class Episode:
 
     def _result(self, tool: ToolName) -> str:
         if tool in LOOKUPS or tool in CHECKS:
-            return f"{self.record}: {self.trouble}" if tool == self.kind.told_by else self.record
+            return f"{self.record}: {self.trouble}" if tool == self.kind.named_by else self.record
         return "done"
 
 
@@ -137,8 +137,8 @@ class Desk:
     """A service desk.
 
     Attributes:
-        tools: What every agent has at hand.
-        noise: Share of the runs that are stored with the wrong label.
+        tools: Tools that every agent has.
+        noise: Share of the runs that are stored with the wrong label, in [0, 1].
     """
 
     seed: int
@@ -147,10 +147,10 @@ class Desk:
     noise: float
 
     def episode(self, name: str, kind: Kind, *, seen: bool) -> Episode:
-        """An episode with words of its own; `seen` where logs hold its adjective with its nouns, else they never do."""
+        """Word an episode. `seen` ones combine nouns and an adjective as logs do, others as no log does."""
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
-        # With each pair of nouns the log joins two thirds of the adjectives. A noun has one kind, an adjective all.
+        # Logs combine each pair of nouns with two thirds of the adjectives. Kinds share adjectives, but no noun.
         adjective = random.choice([a for a in range(len(ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
         nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
         random.shuffle(nouns)
@@ -161,46 +161,49 @@ class Desk:
             "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
         }
         opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
-        told = opener if kind.told_by else f"{opener}, {trouble}"
+        user = opener if kind.named_by else f"{opener}, {trouble}"
         record = random.choice(RECORDS).format(**about)
-        if kind.told_by in CHECKS:
+        if kind.named_by in CHECKS:
             record += ", kept elsewhere"
-        return Episode(name, kind, f"{told}. {ending}".strip(), record, trouble)
+        return Episode(name, kind, f"{user}. {ending}".strip(), record, trouble)
 
-    def stream(self, runs: int) -> Iterator[Episode]:
-        """Episodes to learn from, kinds by weight."""
+    def training(self, runs: int) -> Iterator[Episode]:
+        """Episodes to learn from; kinds are drawn by weight."""
         random = Random(f"{self.seed} stream")
         for number in range(runs):
             (kind,) = random.choices(self.kinds, [kind.weight for kind in self.kinds])
             yield self.episode(f"run {number}", kind, seen=True)
 
-    def exam(self) -> list[Episode]:
-        """Episodes to evaluate by, in wordings that no log holds; every kind in its share."""
-        names = ((kind, f"exam {kind.name} {n}") for kind in self.kinds for n in range(REPEATS * kind.weight))
+    def held_out(self) -> list[Episode]:
+        """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
+        names = ((kind, f"held out {kind.name} {n}") for kind in self.kinds for n in range(REPEATS * kind.weight))
         return [self.episode(name, kind, seen=False) for kind, name in names]
 
     def run(
-        self, episode: Episode, hint: HintSource | None = None, *, follow: float = 0.0
+        self, episode: Episode, hint: Hints | None = None, *, follow: float = 0.0
     ) -> tuple[tuple[ToolName, ...], bool]:
-        """The calls of one agent, and whether they settled the trouble; the same draws whatever it is told."""
+        """The calls of one agent, and whether it succeeded. Hints do not change its random draws."""
         random = Random(f"{self.seed} {episode.name} agent")
         calls: tuple[ToolName, ...] = ()
         while len(calls) < MOST_CALLS:
             follows, draw = random.random() < follow, random.random()
-            told = hint(episode, calls) if hint is not None and follows else Suggestions()
-            avoided = {way.tool for way in told.warnings}
-            calls += (told[0].tool if told else _drawn(self._habit(episode.kind, calls, avoided), draw),)
-            if (success := episode.kind.settled(calls)) is not None:
+            suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
+            avoided = {way.tool for way in suggestions.warnings}
+            own = _drawn(self._behaviour(episode.kind, calls, avoided), draw)
+            calls += (suggestions[0].tool if suggestions else own,)
+            if (success := episode.kind.outcome(calls)) is not None:
                 return calls, success
         return calls, False
 
     def record(self, episode: Episode, calls: Sequence[ToolName], success: bool) -> Trajectory:
-        """A run as it is stored, under a task id of its own; `noise` of them with the wrong label."""
+        """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
         label = success != (Random(f"{self.seed} {episode.name} label").random() < self.noise)
         return _trajectory(f"{self.seed} {episode.name}", episode.messages(calls), label)
 
-    def _habit(self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]) -> dict[ToolName, float]:
-        """What the logs' agents do next, and how often; anything else at hand where all of that is to be avoided."""
+    def _behaviour(
+        self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]
+    ) -> dict[ToolName, float]:
+        """Weights of an agent's own next tools; if it avoids all of those, every other tool weighs the same."""
         begun = [way for way in kind.ways if way.tools[: len(calls)] == calls]
         acts = {call for call in calls if call in ACTS}
         for ways in (begun, [way for way in kind.ways if acts <= set(way.tools)], kind.ways):
@@ -216,7 +219,7 @@ class Desk:
 
 
 def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
-    """A desk with eight kinds of trouble; docs/evaluation.md tells what each of them is there for."""
+    """Generate a desk with eight kinds of trouble; docs/evaluation.md says what each stands for."""
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
     acts = random.sample(ACTS, 8)
@@ -227,14 +230,14 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
         name: str,
         works: Sequence[Sequence[ToolName]],
         fails: Sequence[Sequence[ToolName]],
-        told_by: ToolName,
+        named_by: ToolName,
         right: float,
         weight: int = 1,
     ) -> Kind:
         share = right + random.uniform(-0.1, 0.1) if right else 0.0
         ways = [Way((look, *way, closing), True, share / len(works)) for way in works]
         ways += [Way((look, *way, closing), False, (1 - share) / len(fails)) for way in fails]
-        return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), told_by, weight)
+        return Kind(name, tuple(ways), (next(nouns), next(nouns), next(nouns)), named_by, weight)
 
     kinds = (
         kind("result tells", [[a]], [[popular]], look, 0.3),
@@ -252,8 +255,9 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
 def refund_case() -> tuple[list[Trajectory], list[dict[str, Any]]]:
     """The smallest case: runs of a log, and a conversation in which `refund` is what works.
 
-    Ten runs refunded a parcel and succeeded; ten closed the ticket on broken glass and failed; closing it succeeded in
-    three runs about other things. In the conversation `get_order` was called for "Refund parcel 77, broken glass".
+    Ten runs refunded a parcel and succeeded. Ten closed the ticket of a parcel with broken glass and failed. Three
+    closed one about something else and succeeded. The conversation asks to refund parcel 77, broken glass, and ends
+    with the result of `get_order`.
     """
 
     def messages(user: str, *calls: ToolName) -> list[dict[str, Any]]:
@@ -278,6 +282,6 @@ def _trajectory(name: str, messages: Sequence[Mapping[str, Any]], success: bool)
 
 
 def _drawn(weights: Mapping[ToolName, float], draw: float) -> ToolName:
-    """The tool at `draw`, in [0, 1), of the weights laid end to end."""
+    """Draw a tool in proportion to its weight, by a number in [0, 1)."""
     ends = list(accumulate(weights.values()))
     return list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]

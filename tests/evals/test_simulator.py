@@ -17,12 +17,12 @@ from hepm import Memory
 from hepm.evals.metrics import Interval
 from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, Episode, make_desk, refund_case
 from hepm.evals.simulator import (
+    Scores,
     Setting,
-    Success,
-    asker,
     case_log,
-    examine,
+    evaluate_desk,
     first_tools,
+    hints_from,
     mean_over_desks,
     measure_desk,
     oracle,
@@ -91,7 +91,7 @@ def words_of(texts: Iterable[str]) -> set[str]:
 
 
 def hint(*tools: ToolName) -> Suggestions:
-    return Suggestions(tuple(Suggestion(tool, 1.0, 1, 0.0, None, "told") for tool in tools))
+    return Suggestions(tuple(Suggestion(tool, 1.0, 1, 0.0, None, "fixed") for tool in tools))
 
 
 def warning(*tools: ToolName) -> Suggestions:
@@ -99,7 +99,7 @@ def warning(*tools: ToolName) -> Suggestions:
 
 
 def log_of(desk: Desk, runs: int) -> list[Trajectory]:
-    return [desk.record(episode, *desk.run(episode)) for episode in desk.stream(runs)]
+    return [desk.record(episode, *desk.run(episode)) for episode in desk.training(runs)]
 
 
 # The desk
@@ -108,7 +108,7 @@ def log_of(desk: Desk, runs: int) -> list[Trajectory]:
 def test_a_seed_gives_the_same_desk_and_the_same_runs_again():
     assert make_desk(3) == make_desk(3)
     assert log_of(make_desk(3), 20) == log_of(make_desk(3), 20)
-    assert make_desk(3).exam() == make_desk(3).exam()
+    assert make_desk(3).held_out() == make_desk(3).held_out()
 
 
 def test_another_seed_gives_another_desk():
@@ -117,33 +117,33 @@ def test_another_seed_gives_another_desk():
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_no_trouble_of_the_exam_was_ever_worded_so_in_a_log(desk: Desk):
-    logged = {frozenset(words_of([episode.trouble])) for episode in desk.stream(1000)}
+    logged = {frozenset(words_of([episode.trouble])) for episode in desk.training(1000)}
 
-    assert not any(frozenset(words_of([episode.trouble])) in logged for episode in desk.exam())
+    assert not any(frozenset(words_of([episode.trouble])) in logged for episode in desk.held_out())
 
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_each_exam_shares_a_noun_with_every_run_of_its_kind_and_with_no_other(desk: Desk):
     of_kind = {kind.name: set(kind.nouns) for kind in desk.kinds}
-    for asked in desk.exam():
-        nouns = words_of([asked.trouble])
-        for logged in islice(desk.stream(100), 100):
+    for question in desk.held_out():
+        nouns = words_of([question.trouble])
+        for logged in islice(desk.training(100), 100):
             shared = bool(nouns & words_of([logged.trouble]) & set().union(*of_kind.values()))
-            assert shared == (logged.kind is asked.kind)
+            assert shared == (logged.kind is question.kind)
 
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_a_trouble_is_named_either_by_the_user_or_by_one_result(desk: Desk):
-    for episode in desk.exam():
-        told = [tool for tool in desk.tools if episode.trouble in episode.messages([tool])[-1]["content"]]
+    for episode in desk.held_out():
+        naming = [tool for tool in desk.tools if episode.trouble in episode.messages([tool])[-1]["content"]]
         by_user = episode.trouble in episode.user
-        assert (told, by_user) == (([], True) if not episode.kind.told_by else ([episode.kind.told_by], False))
+        assert (naming, by_user) == (([], True) if not episode.kind.named_by else ([episode.kind.named_by], False))
 
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_no_word_of_a_tool_name_is_said_by_anybody(desk: Desk):
     named = stems(" ".join(desk.tools).replace("_", " "))
-    said = stems(" ".join(f"{episode.user} {episode.record} {episode.trouble}" for episode in desk.stream(300)))
+    said = stems(" ".join(f"{episode.user} {episode.record} {episode.trouble}" for episode in desk.training(300)))
 
     assert not named & said
 
@@ -169,13 +169,13 @@ def test_no_run_of_a_log_ever_settled_the_kind_whose_ways_failed():
     desk = make_desk(1, noise=0.0)
     (dead,) = [kind for kind in desk.kinds if not kind.known]
 
-    assert all(not desk.run(episode)[1] for episode in desk.stream(1000) if episode.kind is dead)
+    assert all(not desk.run(episode)[1] for episode in desk.training(1000) if episode.kind is dead)
 
 
-def test_a_share_of_the_labels_is_wrong_as_asked():
+def test_the_share_of_wrong_labels_is_the_noise():
     for noise in (0.0, 0.2):
         desk = make_desk(0, noise=noise)
-        ran = [(desk.run(episode), episode) for episode in desk.stream(1000)]
+        ran = [(desk.run(episode), episode) for episode in desk.training(1000)]
         wrong = sum(desk.record(episode, *run).outcome.success != run[1] for run, episode in ran)
         assert wrong / 1000 == pytest.approx(noise, abs=0.04)
 
@@ -191,27 +191,27 @@ def test_each_run_has_an_id_and_a_task_of_its_own():
 
 @pytest.mark.parametrize("desk", DESKS)
 def test_an_oracle_settles_every_trouble(desk: Desk):
-    assert examine(desk, oracle, follow=1.0).all == 1.0
+    assert evaluate_desk(desk, oracle, follow=1.0).success == 1.0
 
 
 @pytest.mark.parametrize("desk", DESKS)
-def test_who_never_follows_fares_as_without_memory(desk: Desk):
+def test_an_agent_that_never_follows_fares_as_without_memory(desk: Desk):
     lie = Says(hint(CLOSINGS[0]))
 
-    assert examine(desk, lie.hint, follow=0.0) == examine(desk, None, follow=0.0)
+    assert evaluate_desk(desk, lie.hint, follow=0.0) == evaluate_desk(desk, None, follow=0.0)
 
 
-def test_who_follows_takes_the_first_tool_of_a_hint():
+def test_an_agent_that_follows_takes_the_first_tool_of_a_hint():
     desk = DESKS[0]
-    calls, success = desk.run(desk.exam()[0], Says(hint("log_outcome", "find_case")).hint, follow=1.0)
+    calls, success = desk.run(desk.held_out()[0], Says(hint("log_outcome", "find_case")).hint, follow=1.0)
 
     assert set(calls) == {"log_outcome"}
     assert not success
 
 
 @pytest.mark.parametrize("desk", DESKS)
-def test_who_is_warned_of_the_failing_way_takes_the_other_one(desk: Desk):
-    for episode in desk.exam():
+def test_an_agent_that_is_warned_of_the_failing_way_takes_the_other_one(desk: Desk):
+    for episode in desk.held_out():
         works, fails = episode.kind.ways[:2]
         if len(episode.kind.ways) == 2 and episode.kind.known and fails.tools[1] in ACTS and works.tools[1] in ACTS:
             warned = Says(warning(fails.tools[1])).hint
@@ -219,7 +219,7 @@ def test_who_is_warned_of_the_failing_way_takes_the_other_one(desk: Desk):
 
 
 @pytest.mark.parametrize("desk", DESKS)
-def test_who_is_warned_of_all_known_ways_tries_something_else_and_may_find_the_way(desk: Desk):
+def test_an_agent_that_is_warned_of_all_known_ways_tries_something_else_and_may_find_the_way(desk: Desk):
     dead = next(kind for kind in desk.kinds if not kind.known)
     failing = [way.tools[1] for way in dead.ways if not way.works]
     episodes = [desk.episode(f"try {number}", dead, seen=True) for number in range(200)]
@@ -235,22 +235,22 @@ def test_an_act_for_other_trouble_spoils_a_run_and_a_lookup_does_not():
     foreign = next(tool for tool in DESKS[0].tools if tool in ACTS and tool != act)
     harmless = next(tool for tool in DESKS[0].tools if tool in CHECKS)
 
-    assert kind.settled((look, act)) is None
-    assert kind.settled((look, harmless, act, closing)) is True
-    assert kind.settled((look, foreign, act, closing)) is False
+    assert kind.outcome((look, act)) is None
+    assert kind.outcome((look, harmless, act, closing)) is True
+    assert kind.outcome((look, foreign, act, closing)) is False
 
 
 def test_a_step_too_early_can_be_made_good_before_closing():
     kind = next(kind for kind in DESKS[0].kinds if kind.name == "check first")
     look, check, act, closing = kind.ways[0].tools
 
-    assert kind.settled((look, act, check, act, closing)) is True
-    assert kind.settled((look, act, closing)) is False
+    assert kind.outcome((look, act, check, act, closing)) is True
+    assert kind.outcome((look, act, closing)) is False
 
 
 def test_a_run_that_never_closes_fails_after_eight_calls():
     desk = DESKS[0]
-    calls, success = desk.run(desk.exam()[0], Says(hint(LOOKUPS[0])).hint, follow=1.0)
+    calls, success = desk.run(desk.held_out()[0], Says(hint(LOOKUPS[0])).hint, follow=1.0)
 
     assert (len(calls), success) == (8, False)
 
@@ -274,8 +274,8 @@ def test_counting_words_is_enough_to_find_the_way_in_the_exact_logs():
 
 
 def test_counting_words_of_three_hundred_runs_is_enough_for_agents_that_follow():
-    fared = [examine(desk, WordCounts(log_of(desk, 300)).hint, follow=1.0).known for desk in DESKS]
-    alone = [examine(desk, None, follow=0.0).known for desk in DESKS]
+    fared = [evaluate_desk(desk, WordCounts(log_of(desk, 300)).hint, follow=1.0).known for desk in DESKS]
+    alone = [evaluate_desk(desk, None, follow=0.0).known for desk in DESKS]
 
     assert sum(fared) / 5 > sum(alone) / 5 + 0.3
 
@@ -287,7 +287,7 @@ def test_shares_of_first_hints_sum_to_one_and_come_again():
     found = first_tools("adaptive", seeds=range(2))
 
     assert found == first_tools("adaptive", seeds=range(2))
-    assert list(found) == ["even", "rare", "dead", "beside"]
+    assert list(found) == ["even", "rare", "all_failed", "other_kinds"]
     for shares in found.values():
         assert shares.right + shares.failed + shares.other + shares.none == pytest.approx(1.0)
         assert 0 <= shares.warned <= 1
@@ -306,7 +306,7 @@ def test_a_policy_that_warns_and_says_nothing_is_found_to_do_so():
     popular = make_desk(0).kinds[3].ways[0].tools[1]
     found = first_tools(Says(warning(popular)), seeds=[0])
 
-    assert (found["dead"].none, found["dead"].warned, found["dead"].failed) == (1.0, 1.0, 0.0)
+    assert (found["all_failed"].none, found["all_failed"].warned, found["all_failed"].failed) == (1.0, 1.0, 0.0)
 
 
 def test_with_nothing_in_memory_all_policies_fare_as_without_one():
@@ -326,20 +326,20 @@ def test_success_is_measured_alike_twice_and_lies_between_0_and_1():
     assert logs == success_from_logs(DESKS[1], ["procedural"], [0.5], sizes=sizes)["procedural", 0.5]
     assert online == success_online(DESKS[1], "procedural", follow=0.5, sizes=sizes)
     assert [success.runs for success in logs] == [success.runs for success in online] == [0, 5, 20]
-    assert all(0 <= success.all <= 1 and 0 <= success.known <= 1 for success in (*logs, *online))
+    assert all(0 <= success.success <= 1 and 0 <= success.known <= 1 for success in (*logs, *online))
 
 
 def test_agents_learn_online_from_the_runs_they_were_hinted_in():
     (_, spoilt) = success_online(DESKS[0], Says(hint(CLOSINGS[0])), follow=1.0, sizes=(0, 10))
 
-    assert spoilt == Success(10, 0.0, 0.0, spoilt.calls)
+    assert spoilt == Scores(10, 0.0, 0.0, spoilt.calls)
 
 
 def test_means_over_desks_come_with_an_interval_from_resampling_desks():
     setting = Setting("logs", "hybrid", 1.0)
-    (mean,) = mean_over_desks([{setting: [Success(10, share, share, 4.0)]} for share in (0.2, 0.4)])[setting]
+    (mean,) = mean_over_desks([{setting: [Scores(10, share, share, 4.0)]} for share in (0.2, 0.4)])[setting]
 
-    assert (mean.runs, mean.all, mean.known, mean.calls) == (10, pytest.approx(0.3), pytest.approx(0.3), 4.0)
+    assert (mean.runs, mean.success, mean.known, mean.calls) == (10, pytest.approx(0.3), pytest.approx(0.3), 4.0)
     assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
 
 
@@ -359,9 +359,9 @@ def test_the_refund_case_holds_the_runs_it_says(tmp_path: Path):
 
 def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):
     desk = replace(DESKS[0], noise=0.0)
-    episode = desk.exam()[0]
+    episode = desk.held_out()[0]
     with Memory.open(tmp_path) as memory:
-        ask = asker(memory, desk, "adaptive")
+        ask = hints_from(memory, desk, "adaptive")
         assert ask(episode, ()) is ask(episode, ())
 
 
@@ -370,5 +370,5 @@ def test_the_benchmark_prints_its_measures_as_one_line():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
 
-    assert found["first_tool"]["procedural"].keys() == {"even", "rare", "dead", "beside"}
+    assert found["first_tool"]["procedural"].keys() == {"even", "rare", "all_failed", "other_kinds"}
     assert {row["policy"] for row in found["success"]} == {"no memory", "oracle", "procedural"}
