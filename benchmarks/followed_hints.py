@@ -2,9 +2,9 @@
 
 usage: python benchmarks/followed_hints.py [--quick] [--desks 10] [--policy NAME]... [--markdown]
 
-Prints one JSON line: the first hint at the decision on exact logs (`first_tool`), and the success of agents that follow
-hints with probability p after so many runs (`success`), beside agents without memory and an oracle. --markdown prints
-the tables for benchmarks/LOG.md instead. docs/evaluation.md describes the desks. Two desks are measured side by side.
+Prints one JSON line: the first hint at the decision on exact logs, and the success of agents that follow hints with
+probability p after so many runs, beside agents without memory and an oracle. --markdown prints the tables for
+benchmarks/LOG.md instead. docs/evaluation.md describes the desks. Two desks are measured side by side.
 """
 
 from __future__ import annotations
@@ -17,23 +17,12 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from functools import partial
 
 # Before numpy is loaded: its threads cost more than they bring on matrices of this size.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from hepm.evals.simulator import (
-    SIZES,
-    Case,
-    FirstTool,
-    MeanScores,
-    Setting,
-    first_tools,
-    mean_over_desks,
-    measure_desk,
-)
+from hepm.evals.simulator import SIZES, Case, FirstTool, MeanScores, Setting, simulate
 from hepm.memory import POLICIES
 
 FOLLOWS = (0.25, 0.5, 0.75, 1.0)
@@ -45,28 +34,25 @@ def main() -> None:
     started = time.perf_counter()
     desks = arguments.desks or (QUICK_DESKS if arguments.quick else 10)
     names: list[str] = arguments.policy or sorted(POLICIES)
-    measure = partial(
-        measure_desk,
-        policies={name: name for name in names},
-        follows=QUICK_FOLLOWS if arguments.quick else FOLLOWS,
-        sizes=QUICK_SIZES if arguments.quick else SIZES,
-    )
     with ProcessPoolExecutor(arguments.processes) as pool:
-        first = dict(zip(names, pool.map(partial(first_tools, seeds=range(desks)), names), strict=True))
-        success = mean_over_desks(list(pool.map(measure, range(desks))))
+        found = simulate(
+            {name: name for name in names},
+            seeds=range(desks),
+            follows=QUICK_FOLLOWS if arguments.quick else FOLLOWS,
+            sizes=QUICK_SIZES if arguments.quick else SIZES,
+            map_desks=pool.map,
+        )
     if arguments.markdown:
-        print("\n".join([*first_table(first), *success_tables(success)]))
+        print("\n".join([*first_table(found.first_tools), *success_tables(found.scores)]))
         return
-    found = {
+    about = {
         "benchmark": "followed_hints",
         "desks": desks,
         "seconds": round(time.perf_counter() - started, 1),
         "commit": commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "first_tool": {name: {case: asdict(shares) for case, shares in by.items()} for name, by in first.items()},
-        "success": [setting._asdict() | asdict(mean) for setting, means in success.items() for mean in means],
     }
-    print(json.dumps(found))
+    print(json.dumps(about | found.to_json()))
 
 
 def parse() -> argparse.Namespace:

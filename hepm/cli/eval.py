@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -44,6 +44,9 @@ def eval_runs(
     assume_success: Annotated[
         bool, typer.Option("--assume-success", help="Take runs without an outcome for successes.")
     ] = False,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", help="Measure hints that simulated agents follow, without RUNS; a minute.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,6 +64,11 @@ def eval_runs(
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
 
+    if simulate:
+        if runs or train or test:
+            raise typer.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
+        _simulate(as_json=as_json)
+        return
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
     check_sources([*(runs or []), *(train or []), *(test or [])])
     methods = find_methods(method or [])
@@ -101,6 +109,35 @@ def eval_runs(
     from hepm.evals.table import tables
 
     Console().print(tables(report))
+
+
+def _simulate(*, as_json: bool) -> None:
+    from hepm.cli.progress import Bar
+    from hepm.evals.simulator import simulate
+    from hepm.memory import POLICIES
+
+    with Bar("desks simulated") as bar:
+
+        def each(measure: Callable[[int], Any], seeds: Sequence[int]) -> Iterator[Any]:
+            for done, seed in enumerate(seeds):
+                bar.show(done, len(seeds))
+                yield measure(seed)
+
+        found = simulate(
+            {name: name for name in sorted(POLICIES)},
+            seeds=range(3),
+            follows=(0.5, 1.0),
+            sizes=(0, 10, 30, 100),
+            map_desks=each,
+        )
+    if as_json:
+        print_json(found.to_json())
+        return
+    from rich.console import Console
+
+    from hepm.evals.table import simulation_tables
+
+    Console().print(simulation_tables(found))
 
 
 def _split(

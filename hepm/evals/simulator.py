@@ -12,17 +12,18 @@ Success on one desk, one `Scores` for each memory size:
     success_from_logs(make_desk(3), ["hybrid", my_policy], (0.25, 1.0))["hybrid", 1.0]   # learning from logs
     success_online(make_desk(3), my_policy, follow=1.0)                 # learning from the runs it hinted itself
 
-Means over desks: `mean_over_desks([measure_desk(seed, policies=…, follows=…) for seed in range(10)])`.
+Both for several policies over several desks: `simulate({"hybrid": "hybrid", "mine": my_policy}, seeds=range(10))`.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -223,6 +224,35 @@ def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict
             means = float(success_D.mean()), between, float(known_D.mean()), float(calls_D.mean())
             found[setting].append(MeanScores(at_size[0].runs, *means))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """First hints and success of several policies, over several desks."""
+
+    first_tools: dict[str, dict[Case, FirstTool]]
+    scores: dict[Setting, list[MeanScores]]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `hepm eval --simulate --json` prints it."""
+        return {
+            "first_tools": {name: {case: asdict(s) for case, s in by.items()} for name, by in self.first_tools.items()},
+            "scores": [setting._asdict() | asdict(mean) for setting, means in self.scores.items() for mean in means],
+        }
+
+
+def simulate(
+    policies: Mapping[str, str | Policy],
+    *,
+    seeds: Sequence[int],
+    follows: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
+    sizes: Sequence[int] = SIZES,
+    map_desks: Callable[[Callable[[int], Any], Sequence[int]], Iterable[Any]] = map,
+) -> Simulation:
+    """Measure policies at the desks of these seeds; `map_desks` may be the `map` of a process pool."""
+    first = {name: first_tools(policy, seeds=seeds) for name, policy in policies.items()}
+    desks = map_desks(partial(measure_desk, policies=policies, follows=follows, sizes=sizes), seeds)
+    return Simulation(first, mean_over_desks(list(desks)))
 
 
 def hints_from(memory: Memory, desk: Desk, policy: str | Policy, *, namespace: str = DEFAULT_NAMESPACE) -> Hints:

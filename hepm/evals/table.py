@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,15 +13,45 @@ from hepm.evals.domains import TEN_DOMAINS
 from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
+from hepm.evals.simulator import Case, FirstTool, Simulation
 from hepm.evals.verdict import judged
 from hepm.wording import on_one_line
 
 _TOOLS = 3
 
+_LOGS: Final[Mapping[Case, str]] = {
+    "even": "10 succeeded, 10 failed",
+    "rare": "3 succeeded, 12 failed",
+    "all_failed": "all 10 failed",
+    "other_kinds": "10, 10, beside such",
+}
+
 
 def tables(report: EvalReport) -> RenderableType:
     """Each domain, the mean over them, rescue and harm, and the verdict below all."""
     return Group(*_parts(report))
+
+
+def simulation_tables(found: Simulation) -> RenderableType:
+    """First hints by log, and success by memory size, of each policy."""
+    first = _table("first hint at the decision, in simulated logs of three kinds of trouble", "log of each kind")
+    for heading in ("policy", *FirstTool.__slots__):
+        first.add_column(heading, justify="right", no_wrap=True)
+    for case, log in _LOGS.items():
+        for name, by_case in found.first_tools.items():
+            shares = by_case[case]
+            first.add_row(log, name, *(f"{getattr(shares, part):.2f}" for part in FirstTool.__slots__))
+    sizes = max(([mean.runs for mean in means] for means in found.scores.values()), key=len)
+    success = _table("success of simulated agents that follow hints with probability p, mean over desks", "policy")
+    for heading in ("p", "learns", *(f"{size} runs" for size in sizes), f"95 % at {sizes[-1]}"):
+        success.add_column(heading, justify="right", no_wrap=True)
+    for setting, means in found.scores.items():
+        rates = [f"{mean.success:.2f}" for mean in means] + [""] * (len(sizes) - len(means))
+        last = means[-1].interval
+        success.add_row(
+            setting.policy, f"{setting.follow:g}", setting.learning, *rates, f"{last.low:.2f} … {last.high:.2f}"
+        )
+    return Group(first, success)
 
 
 def _parts(report: EvalReport) -> Iterator[RenderableType]:
@@ -113,10 +144,10 @@ def _range(found: Interval, *, sign: str = "") -> str:
     return f"{found.low:{sign}.3f} … {found.high:{sign}.3f}"
 
 
-def _table(title: str) -> Table:
+def _table(title: str, first: str = "method") -> Table:
     # As Text: environments and tools are called as they like, and none of it is markup.
     table = Table(
         title=Text(f"\n{on_one_line(title)}"), title_justify="left", box=None, pad_edge=False, header_style="dim"
     )
-    table.add_column("method", no_wrap=True)
+    table.add_column(first, no_wrap=True)
     return table

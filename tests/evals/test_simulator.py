@@ -8,10 +8,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hepm import Memory
 from hepm.evals.metrics import Interval
@@ -26,9 +28,11 @@ from hepm.evals.simulator import (
     mean_over_desks,
     measure_desk,
     oracle,
+    simulate,
     success_from_logs,
     success_online,
 )
+from hepm.evals.table import simulation_tables
 from hepm.graph.namespace import NamespaceMirror
 from hepm.policy import Query
 from hepm.policy.hybrid.words import stems
@@ -343,6 +347,16 @@ def test_means_over_desks_come_with_an_interval_from_resampling_desks():
     assert mean.interval == Interval(pytest.approx(0.2), pytest.approx(0.4))
 
 
+def test_the_tables_of_a_simulation_have_a_row_for_each_setting_and_log():
+    found = simulate({"mine": Says(hint("log_outcome"))}, seeds=[0, 1], follows=[1.0], sizes=[0, 5])
+    printed = StringIO()
+    Console(file=printed, width=100).print(simulation_tables(found))
+    rows = [line.split() for line in printed.getvalue().splitlines()]
+
+    assert sum("mine" in row for row in rows) == 4 + 2
+    assert sum(row[:2] == ["no", "memory"] for row in rows) == 1
+
+
 def test_the_refund_case_holds_the_runs_it_says(tmp_path: Path):
     runs, conversation = refund_case()
     ways = Counter((tuple(call.name for call in run.calls()), run.outcome.success) for run in runs)
@@ -370,5 +384,5 @@ def test_the_benchmark_prints_its_measures_as_one_line():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
 
-    assert found["first_tool"]["procedural"].keys() == {"even", "rare", "all_failed", "other_kinds"}
-    assert {row["policy"] for row in found["success"]} == {"no memory", "oracle", "procedural"}
+    assert found["first_tools"]["procedural"].keys() == {"even", "rare", "all_failed", "other_kinds"}
+    assert {row["policy"] for row in found["scores"]} == {"no memory", "oracle", "procedural"}
