@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
@@ -101,7 +101,7 @@ class NamespaceMirror:
         self._reading = threading.Lock()
         self._reader: CallReader | None = None
         self._calls: Calls | None = None
-        self._derived: dict[Callable[[Calls], object], object] = {}
+        self._derived: dict[Callable[[Calls, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
         self._marking = threading.Lock()
         self._now = self._read()
@@ -167,15 +167,18 @@ class NamespaceMirror:
             found = now.states[tool] = self._extended(_States(), self._states_after(tool, 0))
         return found.block
 
-    def derived(self, make: Callable[[Calls], T]) -> T:
-        """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked."""
+    def derived(self, make: Callable[[Calls, T | None], T]) -> T:
+        """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked.
+
+        `make` is given what it made of the calls before, too; None the first time.
+        """
         found = self._derived.get(make)
         if found is None:
             with self._reading:
                 if self._calls is None:
                     self._calls = self._newest_calls()
                 if make not in self._derived:
-                    self._derived[make] = make(self._calls)
+                    self._derived[make] = make(self._calls, None)
                 found = self._derived[make]
         return found  # type: ignore[return-value]
 
@@ -191,8 +194,8 @@ class NamespaceMirror:
 
     def _take_calls(self, calls: Calls) -> None:
         self._calls = calls
-        for make in list(self._derived):
-            self._derived[make] = make(calls)
+        for make, former in list(self._derived.items()):
+            self._derived[make] = make(calls, former)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number that state blocks know a tool by; given out when first asked for."""

@@ -1,7 +1,7 @@
 """What speaks for each candidate, in numbers that mean the same in every environment: no tool names, no ids.
 
-Counts and states are those of successful and failed runs together: what agents do next says much about what there is to
-do, also where it did not end well. The candidates are tools of successful runs alone.
+Counts and states are those of successful runs: read from all runs, they would repeat what agents usually do wrong. How
+the failed ones ended is weighed apart (`hepm.policy.hybrid.outcomes`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ MOST_CALLS: Final = 4096
 """The latest calls after the last tool that are read."""
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
-_NONE: Final = np.zeros(0, dtype=np.intp)
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
 _TINY: Final = 1e-9
 _VOTE_FLOOR: Final = 0.003
@@ -52,7 +51,7 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     calls = reading.calls
-    after = calls.by_last.get(now.before[0], _NONE)[-MOST_CALLS:]
+    after = reading.after(now.before[0])[-MOST_CALLS:]
     following = calls.next_N[after]
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
     first = now.before[0] == reading.start

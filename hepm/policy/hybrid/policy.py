@@ -12,11 +12,12 @@ import numpy as np
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES, Tools, features
+from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.hybrid.reasons import reason
 from hepm.policy.hybrid.situation import Now, read_query
 from hepm.policy.hybrid.weights import WEIGHTS
-from hepm.policy.query import Floors, Query, nothing_known
+from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 MOST_CANDIDATES: Final = 128
@@ -24,10 +25,13 @@ MOST_CANDIDATES: Final = 128
 
 
 class Hybrid:
-    """Ranks tools by P(tool) = softmax of a weighted sum of features (see `hepm.policy.hybrid.features`).
+    """Ranks tools by how likely each is to be the next call of a run that succeeds.
 
-    The weights are constants, fitted once on recorded runs of many environments (benchmarks/fit_hybrid.py): nothing is
-    trained in a user's memory, and each suggestion can say which feature spoke for it. Ours; not in the papers.
+    P(tool) = softmax over the candidates of Σ weight · feature + trust · odds. Features (`hepm.policy.hybrid.features`)
+    say what successful runs do; their weights are constants, fitted once on recorded runs of many environments
+    (benchmarks/fit_hybrid.py). Odds say how runs ended that called the tool here, and count as far as outcomes can be
+    told in this memory (`hepm.policy.hybrid.outcomes`). A tool with which like runs did clearly worse than with another
+    is ranked behind the others; one that they only failed with is never first. Ours; not in the papers.
 
     Args:
         c: Taken for the sake of the other policies' signature; efficiency does not help prediction.
@@ -48,43 +52,61 @@ class Hybrid:
         self._weights = weights
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        """At most k tools, likeliest first, ties by name."""
+        """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
         reading = mirror.derived(Reading)
         if not reading.dimensions:  # filled without vectors: what is asked for has nothing to be compared with
             query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
-        tools = self._candidates(reading, moments, query)
         unknown = not any(tool in reading.number for tool in query.after)
-        if not len(tools) or (unknown and self._floors.support):
+        if unknown and self._floors.support:
             return nothing_known(mirror, query, self._floors)
-        stacked = np.stack([features(reading, now, tools) for now in moments])
-        chances = np.mean([_softmax(rows @ self._weights) for rows in stacked], axis=0)
+        tools, at_hand = self._candidates(reading, moments, query)
+        ended = OutcomesHere(reading.outcomes, moments, tools, at_hand)
+        if self._floors.support and (failed := ended.all_failed(reading.calls.names)):
+            return Suggestions(
+                abstained=f"every known way {place_of(query)} failed in runs like this one", warnings=failed
+            )
+        if not len(tools):
+            return nothing_known(mirror, query, self._floors)
+        warnings = ended.warnings(reading.calls.names)
+        weights = np.append(self._weights, np.float32(reading.outcomes.trust))
+        stacked = np.stack(
+            [
+                np.column_stack([features(reading, now, tools), odds])
+                for now, odds in zip(moments, ended.odds_MC, strict=True)
+            ]
+        )
+        chances = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
         if chances.max() < self._floors.chance:
-            return Suggestions(
-                abstained=f"no tool is likely enough (best {chances.max():.2f}, floor {self._floors.chance:g})"
-            )
-        order = np.lexsort((reading.place_T[tools], -chances))[: query.k].tolist()
+            best = f"best {chances.max():.2f}, floor {self._floors.chance:g}"
+            return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
+        order = ended.order(np.lexsort((reading.place_T[tools], -chances)))[: query.k].tolist()
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
-        spoke = (rows - chances @ rows) / others * self._weights
+        spoke = (rows - chances @ rows) / others * weights
+        floor = self._floors.further
         found = (
             self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order
-            if at == order[0] or chances[at] >= self._floors.further
+            if at == order[0] or not floor or (chances[at] >= floor and not ended.worse_C[at])
         )
         likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
-        return Suggestions(likely) if likely else nothing_known(mirror, query, self._floors)
+        if not likely:
+            return nothing_known(mirror, query, self._floors)
+        return Suggestions(likely, warnings=warnings)
 
-    def _candidates(self, reading: Reading, moments: Sequence[Now], query: Query) -> Tools:
-        tools = reading.candidates
+    def _candidates(self, reading: Reading, moments: Sequence[Now], query: Query) -> tuple[Tools, Tools]:
+        """The tools to rank, which successful runs called, and all that memory knows of those at hand."""
+        tools, at_hand = reading.candidates, np.arange(reading.tools)
+        at_hand = at_hand[at_hand != reading.start]
         if query.tools is not None:
-            tools = np.array(sorted(reading.number[t] for t in query.tools if t in reading.number), dtype=np.intp)
-            return tools[np.isin(tools, reading.candidates)]
-        if len(tools) <= MOST_CANDIDATES:
-            return tools
-        return reading.likely([now.before[0] for now in moments], MOST_CANDIDATES)
+            at_hand = np.array(sorted(reading.number[t] for t in query.tools if t in reading.number), dtype=np.intp)
+            return at_hand[np.isin(at_hand, tools)], at_hand
+        if len(tools) > MOST_CANDIDATES:
+            tools = reading.likely([now.before[0] for now in moments], MOST_CANDIDATES)
+        return tools, at_hand
 
     def _suggestion(
         self,

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hepm.graph.calls import Calls
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.ridge import Ridge
+from hepm.policy.hybrid.outcomes import Outcomes
+from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.hybrid.words import NameWords
 from hepm.types import START
 
@@ -24,11 +25,21 @@ MOST_STATES: Final = 4000
 TEMPERATURE: Final = 0.05
 """Of every softmax over cosines: what is .05 less similar has 1/e of the vote."""
 
+FAILED_SHARE: Final = 0.25
+"""What a failed run counts, against a successful one, where it is asked which tools runs with like requests call."""
+
 _CLEAR: Final = 10.0
+_MUCH_MORE: Final = 1.1
+"""How trustworthy outcomes are is measured again when memory has so many times the runs it had then, or fewer."""
 
 
 class Reading:
     """One snapshot of the call memory, made ready. Immutable.
+
+    What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
+
+    Args:
+        former: The reading of an earlier snapshot, whose measure of trust in outcomes holds on for a while.
 
     Attributes:
         tools: Number of tools, T.
@@ -39,31 +50,39 @@ class Reading:
         candidates: Tools that successful runs called.
         successes_T: How many successful runs called each tool.
         failures_T: How many failed ones did.
-        often_T: How often each tool is called in all runs, smoothed; sums to 1.
-        log_often_T: Log of the same over successful runs.
+        often_T: How often each tool is called in successful runs, smoothed; sums to 1.
+        log_often_T: Log of the same.
+        success_N: Whether each call's run succeeded.
     """
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, former: Reading | None = None) -> None:
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
         self.number = {name: tool for tool, name in enumerate(calls.names)}
         self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
         self.start = self.number.get(START, -1)
-        won_N = calls.success_R[calls.run_N]
+        self.success_N = calls.success_R[calls.run_N]
         self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
         self.failures_T = (calls.calls_RT[~calls.success_R] > 0).sum(axis=0)
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.
         later_N = calls.before_NK[:, 0] != self.start
-        self.often_T = _shares(calls.next_N[later_N], in_success)
-        self.log_often_T = np.log(_shares(calls.next_N[later_N & won_N], in_success) + 1e-9)
+        self.often_T = _shares(calls.next_N[later_N & self.success_N], in_success)
+        self.log_often_T = np.log(self.often_T + 1e-9)
         self.words = NameWords(calls.names)
-        self.ridge = Ridge(calls, np.flatnonzero(later_N & (calls.state_N >= 0)))
-        self._later, self._first = (_latest(calls, chosen) for chosen in (later_N, ~later_N))
+        known_N = calls.state_N >= 0
+        rows = np.flatnonzero(later_N & known_N & self.success_N)
+        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools)
+        self._later, self._first = (_latest(calls, chosen & self.success_N) for chosen in (later_N, ~later_N))
         self._said = _comparable(calls.said_RD[-MOST_RUNS:])
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
+        self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
+        self._trust_runs, trust = len(calls.run_ids), None
+        if former is not None and former._trust_runs <= len(calls.run_ids) <= _MUCH_MORE * former._trust_runs:
+            self._trust_runs, trust = former._trust_runs, former.outcomes.trust
+        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), trust=trust)
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
@@ -75,9 +94,14 @@ class Reading:
         """At most so many candidates: those that followed one of `last`, then the most called ones."""
         following = np.zeros(self.tools)
         for tool in last:
-            following += np.bincount(self.calls.next_N[self.calls.by_last.get(tool, [])], minlength=self.tools)
+            following += np.bincount(self.calls.next_N[self.after(tool)], minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
+
+    def after(self, tool: int) -> NDArray[np.intp]:
+        """Rows of the calls that successful runs made right after a tool, ascending."""
+        rows = self.calls.by_last.get(tool)
+        return np.zeros(0, dtype=np.intp) if rows is None else rows[self.success_N[rows]]
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
@@ -94,16 +118,17 @@ class Reading:
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
         """Share of the runs whose users said something similar that called each tool oftener than so often, shape (C,).
 
-        Runs weigh as in a softmax over cosines; all are equal where the user said nothing.
+        Runs weigh as in a softmax over cosines; all are equal where the user said nothing. Failed ones weigh less, but
+        they too say which tools such requests need.
         """
         if not self._called_TR.size:
             return np.zeros(len(tools), dtype=np.float32)
         oftener_CR = self._called_TR[tools] > called_C[:, None]
-        if said_D is None:
-            return oftener_CR.mean(axis=1, dtype=np.float32)
-        logits_R = self._said.similarities(said_D) / TEMPERATURE
-        logits_R -= logits_R.max()
-        weights_R = np.exp(logits_R) * (logits_R > -_CLEAR)
+        weights_R = self._counts_R
+        if said_D is not None:
+            logits_R = self._said.similarities(said_D) / TEMPERATURE
+            logits_R -= logits_R.max()
+            weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
         return oftener_CR @ (weights_R / weights_R.sum())
 
 

@@ -20,7 +20,9 @@ _SAID: Final = {
     "ridge": "what is known now usually goes with calling it",
     "named_by_user": "what was said names it",
     "named_by_agent": "the agent's own words name it",
+    "odds": "runs that knew something similar succeeded with it more than with others",
 }
+_COLUMNS: Final = (*NAMES, "odds")
 
 
 _ENOUGH: Final = 0.1
@@ -33,7 +35,7 @@ def _sayable(query: Query, here: int) -> set[str]:
     if not here:
         names -= {"in_this_moment", "vote"}
     if query.vector is None:
-        names -= {"nearest", "vote", "ridge", "named_by_user", "named_by_agent"}
+        names -= {"nearest", "vote", "ridge", "named_by_user", "named_by_agent", "odds"}
     return names if query.said_vector is not None else names - {"remaining"}
 
 
@@ -41,7 +43,7 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     """What spoke for a tool most, against the other candidates, and how many runs took this way.
 
     Args:
-        row: The tool's features.
+        row: The tool's features, and the odds of success with it.
         spoke: What each adds to its score, above the mean of the candidates.
         here: Successful runs that called it right after the last tools.
         failures: Failed ones that did.
@@ -50,11 +52,11 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     place = place_of(query)
     nearest = float(row[NAMES.index("nearest")])
     sayable = _sayable(query, here)
-    strongest = sorted(range(len(NAMES)), key=lambda feature: (-float(spoke[feature]), feature))
+    strongest = sorted(range(len(_COLUMNS)), key=lambda feature: (-float(spoke[feature]), feature))
     said = [
-        _SAID[NAMES[feature]].format(place=place, nearest=nearest)
+        _SAID[_COLUMNS[feature]].format(place=place, nearest=nearest)
         for feature in strongest
-        if spoke[feature] > _ENOUGH and NAMES[feature] in sayable
+        if spoke[feature] > _ENOUGH and _COLUMNS[feature] in sayable
     ]
     why = "; ".join(said[:_SHOWN]) or "no single sign stands out"
     failed = f" and {failures} failed" if failures else ""

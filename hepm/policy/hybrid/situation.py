@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hepm.graph.calls import ORDER
 from hepm.graph.delta import flags_of
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.reading import Reading
 from hepm.policy.query import Query
 from hepm.types import StateSummary, ToolName
+
+if TYPE_CHECKING:
+    from hepm.policy.hybrid.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)
