@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final, Protocol
 
 from hepm.errors import FormatError
@@ -91,16 +92,29 @@ def _read_one(
     except UnreadableError as error:
         yield UNKNOWN, Rejection(source.name, None, str(error))
         return
-    for reader in readers:
-        if reader.recognises(document):
-            name = reader.NAME
-            for item in reader.read(document, options):
-                yield name, item
-            return
-    if options.format != "auto":
-        yield UNKNOWN, Rejection(source.name, None, f"it is not of the format {options.format!r}: {_looks(document)}")
-    else:
+    reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
+    if reader is not None:
+        for item in reader.read(document, options):
+            yield reader.NAME, item
+    elif options.format == "auto" or document.is_empty:
         yield UNKNOWN, Rejection(source.name, None, _nobody_knows(document))
+    else:
+        yield from _read_as_named(document, readers[0], options)
+
+
+def _read_as_named(document: Document, reader: Reader, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """What a reader makes of a file that does not look like its own: the user named the format."""
+    foreign = f"it is not of the format {options.format!r}"
+    found = False
+    for item in reader.read(document, options):
+        found = True
+        if isinstance(item, Rejection):
+            reason = _looks(document) if item.record is None else item.reason
+            yield reader.NAME, replace(item, reason=f"{foreign}: {reason}")
+        else:
+            yield reader.NAME, item
+    if not found:
+        yield UNKNOWN, Rejection(document.name, None, f"{foreign}: {_looks(document)}")
 
 
 def _looks(document: Document) -> str:
