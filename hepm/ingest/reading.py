@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -10,7 +11,8 @@ from typing import Final, Protocol
 from hepm.errors import FormatError
 from hepm.ingest import agentdojo, atif, bfcl, chat, datasets, hepm, tau, tau2, tau2_sft
 from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
-from hepm.ingest.records import Item, ReadOptions
+from hepm.ingest.objects import json_of
+from hepm.ingest.records import Item, ReadOptions, RecordError
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.sources import Source, open_source
 
@@ -37,6 +39,9 @@ READERS: Final[tuple[Reader, ...]] = (agentdojo, hepm, tau, tau2, tau2_sft, atif
 
 AS_IT_COMES: Final = ReadOptions()
 
+FROM_PROGRAM: Final = "<python>"
+"""The source of runs that a program holds."""
+
 UNKNOWN: Final = "unknown"
 """Stands for the format of a file that no reader knows."""
 
@@ -57,6 +62,33 @@ def read_runs(
     """
     readers = _chosen(options.format)
     return _read_all(sources, readers, options, limit)
+
+
+def read_value(value: object, number: int, options: ReadOptions = AS_IT_COMES) -> Iterator[tuple[str, Item]]:
+    """Every run in what a program holds: a record as a file may have it, or all that a file may hold.
+
+    Args:
+        value: Dictionaries and lists, or objects that tell what they hold (see `hepm.ingest.objects`).
+        number: Its place among the sources, by which a rejection calls it.
+    Yields:
+        As `read_runs` does.
+    Raises:
+        FormatError: `options.format` is no reader's name.
+    """
+    readers = _chosen(options.format)
+    try:
+        content = json_of(value).encode()
+    except RecordError as error:
+        yield UNKNOWN, Rejection(FROM_PROGRAM, number, str(error))
+        return
+    for name, item in _read_one(
+        Source(FROM_PROGRAM, "", io.BytesIO(content), lambda _: None), readers, options, RECORD_LIMIT
+    ):
+        if isinstance(item, Rejection):
+            inside = "" if item.record in (None, 1) else f", record {item.record}"
+            yield name, replace(item, record=f"{number}{inside}" if inside else number)
+        else:
+            yield name, item
 
 
 def _read_all(
