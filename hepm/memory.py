@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed import Embedder
 from hepm.embed.agreed import AgreedEmbedder
@@ -26,7 +26,8 @@ from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outbox import Outbox
 from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
-from hepm.ingest.prepare import IngestOptions, Source, prepare, without_secrets
+from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of, without_secrets
+from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
@@ -106,34 +107,55 @@ class Memory:
 
     def ingest(
         self,
-        source: Source | Iterable[Source],
+        source: Source | Iterable[Source] | None = None,
         *,
+        messages: Sequence[object] | None = None,
+        id: str = "",
+        task: str = "",
+        success: bool | None = None,
+        reward: float | None = None,
+        environment: str = "",
+        user: str = "",
+        model: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         reading: ReadOptions = ReadOptions(),  # frozen
         options: IngestOptions | None = None,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[object] = (),
         vectors: bool = True,
         on_batch: Progress | None = None,
     ) -> IngestReport:
         """Read runs and store them; atomic batch by batch, and safe to repeat.
 
         Args:
-            source: Files, folders, globs, archives or "-" for standard input; or trajectories.
+            source: Files, folders, globs, archives or "-" for standard input; trajectories; or what a file of any
+                format may hold, as dictionaries and lists. What cannot be read is in the report, and stops nothing.
+            messages: One run as OpenAI chat messages, dictionaries or the SDK's objects, instead of `source`.
+            id: Of the run of these messages; "" makes one of what they hold. A run with a known id and more
+                messages is rejected in the report.
+            task, environment, user, model: What else is known of that run.
+            success, reward: How it ended; without a `success`, a reward of 1 means it, and without both it is stored
+                and counts for nothing until it comes again with one.
             namespace: The partition they go into.
             options: How they are prepared; None for the defaults.
-            tools: Descriptions and parameters that the records lack.
+            tools: Descriptions and parameters that the records lack (see `suggest` for their forms).
             vectors: False stores state summaries without vectors, for `reembed` to catch up.
             on_batch: Called with the report so far after each batch.
+        Raises:
+            InputError: `messages` or `tools` are none, or both a source and messages are given.
         """
         if not namespace:
             raise InputError("a namespace needs a name")
+        about = {"id": id, "task": task, "success": success, "reward": reward}
+        about.update(environment=environment, user=user, model=model)
+        source = source_of(source, messages, about, reading)
+        described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         # Made here, not once for all calls: its redactor remembers texts of users.
         options = IngestOptions() if options is None else options
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe([tool if clean is None else without_secrets(tool, clean) for tool in tools])
+            pipeline.describe([tool if clean is None else without_secrets(tool, clean) for tool in described])
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
@@ -201,10 +223,10 @@ class Memory:
         self,
         after: ToolName | Sequence[ToolName] | None = None,
         *,
-        messages: Sequence[Mapping[str, Any]] | None = None,
+        messages: Sequence[object] | None = None,
         history: Sequence[ToolName] = (),
         state: str | StateSummary | None = None,
-        tools: Iterable[ToolName] | None = None,
+        tools: Iterable[object] | None = None,
         k: int = 2,
         policy: str | Policy = "hybrid",
         c: float = 1.0,
@@ -213,11 +235,12 @@ class Memory:
         """The tools to try next, best first, each with its reason; none where memory has no opinion.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages: `after`, `history` and `state` are read from it.
+            messages: The conversation so far as OpenAI chat messages, dictionaries or the SDK's objects: `after`,
+                `history` and `state` are read from it.
             after: Tool of the last turn, or several that were called in parallel; None before the first call.
             history: All calls so far, oldest first; the last one stands for `after` where that is not given.
             state: What the agent knows now, in a few lines.
-            tools: Tools the agent has; None for all.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI's or MCP's descriptions; None for all.
             k: At most so many (H-EPM: 2 is best).
             policy: "hybrid", "adaptive", "episodic", "procedural", or an object.
             c: Weight of efficiency in edge weights.
@@ -233,7 +256,7 @@ class Memory:
         after: ToolName | Sequence[ToolName] | None,
         history: Sequence[ToolName],
         state: str | StateSummary | None,
-        tools: Iterable[ToolName] | None,
+        tools: Iterable[object] | None,
         k: int,
     ) -> Query:
         if k < 1:
@@ -253,7 +276,7 @@ class Memory:
             state=summary,
             vector=vectors.get(text),
             said_vector=vectors.get(said),
-            tools=None if tools is None else frozenset(tools),
+            tools=None if tools is None else frozenset(tool.name for tool in read_tools(tools)),
             k=k,
         )
 
@@ -267,12 +290,12 @@ class Memory:
 
     def prompt(
         self,
-        messages: Sequence[Mapping[str, Any]] | None = None,
+        messages: Sequence[object] | None = None,
         *,
         state: str = "",
         after: ToolName | Sequence[ToolName] | None = None,
         history: Sequence[ToolName] = (),
-        tools: Iterable[ToolName] | None = None,
+        tools: Iterable[object] | None = None,
         user: str = "",
         environment: str = "",
         turn: int = 0,
@@ -285,7 +308,8 @@ class Memory:
         """What memory has to say now, for a prompt: notes, principles, experiences by zone, the next tools.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages; what the agent knows and called is read from it.
+            messages: The conversation so far as OpenAI chat messages, dictionaries or the SDK's objects; what the agent
+                knows and called is read from it.
             state, after, history: The same, where there are no messages.
             tools: Tools the agent has; None for all.
             user: Whose notes are told.

@@ -13,7 +13,7 @@ import pytest
 
 from hepm.graph.neo4j_local import LocalServer
 
-# The command line would take it for the store of every test.
+# The command line would speak of it where a test's store is not there.
 _NAMED = os.environ.pop("NEO4J_URI", None)
 
 

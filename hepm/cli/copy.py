@@ -19,6 +19,8 @@ from hepm.wording import on_one_line
 if TYPE_CHECKING:
     from hepm.ingest.copying import Copied
 
+_SOURCE, _TARGET = "SOURCE", "TARGET"
+
 
 def copy(
     source: Annotated[
@@ -39,7 +41,7 @@ def copy(
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
     if _same(source, target) or (_is_export(source) and _is_export(target)):
-        raise typer.BadParameter("one of the two is to be another store", param_hint="TARGET")
+        raise typer.BadParameter("one of the two is to be another store", param_hint=_TARGET)
     if _is_export(source):
         copied = [_from_export(source, target, _one(namespace))]
     elif _is_export(target):
@@ -58,9 +60,12 @@ def copy(
 def _between_stores(source: str, target: str, namespaces: Sequence[str] | None) -> list[Copied]:
     from hepm.cli.progress import Bar
 
-    with open_existing(source) as memory:
-        wanted = [known_namespace(memory, name) for name in namespaces or memory.namespaces()]
-        with open_memory(target, counting=memory.header.counting) as other, Bar("runs compared and copied") as bar:
+    with open_existing(source, named_by=_SOURCE) as memory:
+        wanted = [known_namespace(memory, name, source, _SOURCE) for name in namespaces or memory.namespaces()]
+        with (
+            open_memory(target, counting=memory.header.counting, named_by=_TARGET) as other,
+            Bar("runs compared and copied") as bar,
+        ):
             return list(memory.copy_to(other, namespaces=wanted, on_progress=bar.show))
 
 
@@ -68,7 +73,7 @@ def _to_export(source: str, target: str, namespace: str) -> Copied:
     from hepm.cli.compressed import lines_of
     from hepm.ingest.copying import Copied
 
-    with open_existing(source, namespace) as memory:
+    with open_existing(source, namespace, named_by=_SOURCE) as memory:
         count = write_lines(memory.export(namespace=namespace), Path(target), "the runs")
         # As long as nobody stored a run in between, every line comes out the same again.
         pairs = zip_longest(lines_of(Path(target)), memory.export(namespace=namespace))
@@ -82,7 +87,7 @@ def _from_export(source: str, target: str, namespace: str) -> Copied:
     from hepm.ingest.copying import Copied
     from hepm.ingest.prepare import IngestOptions
 
-    with open_memory(target) as memory, Bar("runs read") as bar:
+    with open_memory(target, named_by=_TARGET) as memory, Bar("runs read") as bar:
         report = memory.ingest(
             source,
             namespace=namespace,

@@ -108,7 +108,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
     embedded = SQLiteStore(file)  # and no Memory: the copy is made of what is stored, and embeds nothing
     try:
         if namespace is not None:
-            known_namespace(embedded, namespace)
+            known_namespace(embedded, namespace, store)
         replay = replay_with(None)
         with open_copy(embedded, file, lambda records: replay(records)[0]) as copy:
             yield copy.ask

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, store_file
+from hepm.cli.options import (
+    NAMESPACE,
+    STORE,
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    chosen_by,
+    open_existing,
+    store_file,
+)
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
 from hepm.errors import InputError, LocalServerError
@@ -118,7 +127,7 @@ def status(
 
 @app.command()
 def env(folder: FolderOption = FOLDER) -> None:
-    """Print NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
+    """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
 
     Example: `hepm neo4j env`
     """
@@ -126,8 +135,9 @@ def env(folder: FolderOption = FOLDER) -> None:
     found = server.status()
     if found.uri is None:
         raise LocalServerError(f"no Neo4j runs in {found.folder}: start it with `{_command('start', folder)}`")
-    for name, value in (("URI", found.uri), ("USERNAME", found.username), ("PASSWORD", server.password)):
-        print(f"export NEO4J_{name}={shlex.quote(value)}")
+    login = {"NEO4J_URI": found.uri, "NEO4J_USERNAME": found.username, "NEO4J_PASSWORD": server.password}
+    for name, value in {"HEPM_STORE": found.uri, **login}.items():
+        print(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()
@@ -194,8 +204,8 @@ def paint(
     """
     if store_file(store) is not None:
         raise typer.BadParameter(
-            f"{store} is no server, and Neo4j Browser shows none else: name one like neo4j://localhost:7687, or set"
-            " NEO4J_URI. An embedded store is drawn by `hepm view`.",
+            f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows none else: name one like"
+            " neo4j://localhost:7687, or set HEPM_STORE. An embedded store is drawn by `hepm view`.",
             param_hint="--store",
         )
     from hepm.graph.login import Login

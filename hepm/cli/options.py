@@ -20,7 +20,7 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         "-s",
-        envvar=["HEPM_STORE", "NEO4J_URI"],
+        envvar="HEPM_STORE",
         help="The memory: a file, a folder that holds one, or a Neo4j address (neo4j://host:7687).",
     ),
 ]
@@ -31,17 +31,49 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
+_DEFAULT: Final = "the default in this folder"
 
-def open_memory(store: str, *, embedder: str | None = None, counting: Counting | None = None) -> Memory:
-    """Open a memory, making it when it is not there; an embeddings endpoint is told by the world's own variables."""
+
+def open_memory(
+    store: str, *, embedder: str | None = None, counting: Counting | None = None, named_by: str = "--store"
+) -> Memory:
+    """Open a memory, making it when it is not there; an embeddings endpoint is told by the world's own variables.
+
+    `named_by` is the option or argument that may have named it.
+    """
+    from hepm.errors import StoreError
     from hepm.memory import Memory
 
-    return Memory.open(
-        store,
-        embedder=embedder,
-        counting=counting,
-        endpoint=(os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")),
-    )
+    chosen = chosen_by(store, named_by)
+    if (hint := _server_hint(chosen)) and not Path(store).exists():
+        typer.echo(f"hepm: {store}, {chosen}, is made now.{hint}", err=True)
+    try:
+        return Memory.open(
+            store,
+            embedder=embedder,
+            counting=counting,
+            endpoint=(os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")),
+        )
+    except StoreError as error:
+        if chosen == f"from {named_by}":
+            raise
+        raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen}.") from error
+
+
+def chosen_by(store: str, named_by: str = "--store") -> str:
+    """What chose the store, for a sentence."""
+    if named_by == "--store":
+        if store == os.environ.get("HEPM_STORE"):
+            return "from HEPM_STORE"
+        if store == STORE:
+            return _DEFAULT
+    return f"from {named_by}"
+
+
+def _server_hint(chosen: str) -> str:
+    """What to do where NEO4J_URI is set and the default was chosen all the same; "" elsewhere."""
+    unused = chosen == _DEFAULT and os.environ.get("NEO4J_URI")
+    return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
 
 
 def store_file(store: str) -> Path | None:
@@ -55,34 +87,40 @@ def store_file(store: str) -> Path | None:
     return path / FILE_NAME if path.is_dir() else path
 
 
-def open_existing(store: str, namespace: str | None = None) -> Memory:
+def open_existing(store: str, namespace: str | None = None, *, named_by: str = "--store") -> Memory:
     """Open a memory to read it; a missing one is the user's mistake, not an empty memory."""
-    check_store(store)
-    memory = open_memory(store)
+    check_store(store, named_by)
+    memory = open_memory(store, named_by=named_by)
     try:
         if namespace is not None:
-            known_namespace(memory, namespace)
+            known_namespace(memory, namespace, store, named_by)
     except BaseException:
         memory.close()
         raise
     return memory
 
 
-def check_store(store: str) -> None:
+def check_store(store: str, named_by: str = "--store") -> None:
     """Refuse a file that is not there."""
     file = store_file(store)
     if file is not None and not file.exists():
+        chosen = chosen_by(store, named_by)
+        option = f" --store {store}" if chosen == f"from {named_by}" else ""
         raise typer.BadParameter(
-            f"there is no memory at {file}. Make one with `hepm ingest RUNS --store {store}`.", param_hint="--store"
+            f"there is no memory at {file}, {chosen}. Make one with `hepm ingest RUNS{option}`.{_server_hint(chosen)}",
+            param_hint=named_by,
         )
 
 
-def known_namespace(memory: Memory | Store, namespace: str) -> str:
+def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by: str = "--store") -> str:
     """The namespace, where it holds anything; else a misspelling is likelier than a wish for nothing."""
     known = memory.namespaces()
     if namespace not in known:
         there = f"There are: {', '.join(known)}." if known else "The store is empty."
-        raise typer.BadParameter(f"nothing is stored in {namespace!r}. {there}", param_hint="--namespace")
+        raise typer.BadParameter(
+            f"nothing is stored in {namespace!r}. {there} The store is {store}, {chosen_by(store, named_by)}.",
+            param_hint="--namespace",
+        )
     return namespace
 
 

@@ -26,7 +26,7 @@ def stats(
     Example: `hepm stats --store runs.hepm`
     """
     with open_existing(store) as memory:
-        names = memory.namespaces() if namespace is None else [known_namespace(memory, namespace)]
+        names = memory.namespaces() if namespace is None else [known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}

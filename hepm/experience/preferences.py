@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
@@ -28,7 +28,7 @@ from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 
-Conversation: TypeAlias = Sequence[Mapping[str, Any]] | Trajectory | str
+Conversation: TypeAlias = Sequence[object] | Trajectory | str
 """OpenAI chat messages, a run, or the id of a stored one."""
 
 HAND: Final = "hand"

@@ -136,6 +136,11 @@ class NamespaceMirror:
         """Tools that have successors, by name."""
         return sorted(self._now.rows)
 
+    def called(self) -> set[ToolName]:
+        """Tools that any run called."""
+        rows = self._now.rows
+        return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
+
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
 

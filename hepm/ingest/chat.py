@@ -1,7 +1,8 @@
 """OpenAI chat messages: JSON lines of {"messages": [...]}, the form in which most logs and fine-tuning sets come.
 
 Beside the messages a record may tell "tools", a reward, success or label, "id" or "session_id", "task" or "task_id",
-"environment" or "domain", "model", "user", "trial" and "tags". A bare list of messages is a run, too.
+"environment" or "domain", "model", "user", "trial" and "tags". A bare list of messages is a run, too, and a list of
+such lists holds several.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hepm.ingest.records import (
     as_list,
     as_number,
     as_object,
+    is_list,
     is_object,
     kind_of,
     list_at,
@@ -91,7 +93,7 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
         record: Object = {"messages": value} if type(value) is list else as_object(value, "the record")
         return _trajectory(record, tool_lists, document, options)
 
-    if document.is_list and "role" in document.keys:
+    if document.is_list and "role" in document.keys and not is_list(document.first):
         yield from _one_bare_run(document, build)
         return
     yield from document.each(build)
@@ -113,7 +115,8 @@ def _one_bare_run(document: Document, build: Build) -> Iterator[Item]:
 
 def _trajectory(record: Object, tool_lists: ToolLists, document: Document, options: ReadOptions) -> Trajectory:
     if "messages" not in record:
-        raise RecordError("it has no 'messages'")
+        alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
+        raise RecordError(f"it has no 'messages'{alone}")
     outcome, tags = _outcome(record, options)
     return identified(
         text_at(record, "id", "session_id") if options.ids == "own" else "",

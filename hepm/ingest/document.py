@@ -6,7 +6,9 @@ import codecs
 import io
 import json
 from collections.abc import Callable, Iterator, Set
-from typing import Any, Final, TypeAlias
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest.compression import STREAM_ERRORS
 from hepm.ingest.json_stream import (
@@ -32,6 +34,9 @@ WHOLE: Final = 16 << 20
 RECORD_LIMIT: Final = 64 << 20
 """Default limit of one record, in bytes of JSON lines or characters elsewhere."""
 
+LOOKED_AT: Final = 100
+"""So many records are looked at to recognise a file: its first ones may be a header or a note."""
+
 _OUTLINED: Final = 1 << 20
 _CHUNK: Final = 1 << 18
 _LINE_SUFFIXES: Final = (".jsonl", ".ndjson")
@@ -39,6 +44,7 @@ _NOTHING: Final = object()
 
 Record: TypeAlias = tuple[int, Any]
 Build: TypeAlias = Callable[[Any], Trajectory]
+Found = TypeVar("Found")
 
 
 class UnreadableError(RecordError):
@@ -50,9 +56,11 @@ class Document:
 
     Attributes:
         source: Where it comes from.
-        keys: Keys of its outermost object, or of the first object in its list or lines.
+        keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
         first: The first record, where it has been decoded already.
+
+    `keys` and `first` are those of a later record once `recognised` found one there.
     """
 
     __slots__ = ("_bytes", "_complete", "_damage", "_limit", "_lines", "_value", "first", "is_list", "keys", "source")
@@ -88,6 +96,18 @@ class Document:
         """Whether it is a list or an object of nothing."""
         return self._value in ([], {})
 
+    def recognised(self, find: Callable[[Document], Found | None]) -> Found | None:
+        """What `find` says by the first record, or else by one of the `LOOKED_AT` first ones; None by none of them."""
+        if (found := find(self)) is not None:
+            return found
+        keys, first = self.keys, self.first
+        for record in self._first_records():
+            self._notice(record)
+            if (found := find(self)) is not None:
+                return found
+        self.keys, self.first = keys, first
+        return None
+
     def records(self) -> Iterator[Record]:
         """Each line, element of the outermost list, or the one object; a RecordError for what cannot be decoded."""
         if self._lines:
@@ -97,7 +117,17 @@ class Document:
             yield number or 1, value
 
     def walk(self, *targets: Path) -> Iterator[Piece]:
-        """The pieces of the document (see `json_stream.walk`); the last one is a Broken where it breaks."""
+        """The pieces of the document (see `json_stream.walk`); the last one is a Broken where it breaks.
+
+        Of JSON lines each is a document of its own where it leads to a target, and else an element as of a list.
+        """
+        if self._lines:
+            for number, value in self._line_records():
+                if is_object(value) and any(target[:1] and target[0] in value for target in targets):
+                    yield from walk_decoded(value, targets)
+                else:
+                    yield (), number, value
+            return
         if self._value is not _NOTHING:
             yield from walk_decoded(self._value, targets)
             return
@@ -165,17 +195,30 @@ class Document:
         if not is_object(value) and not is_list(value):
             raise UnreadableError(f"it holds {kind_of(value)}, not runs")
         self.is_list = is_list(value)
-        self._notice(value)
+        self._notice(value[0] if is_list(value) and value else value)
         self._value = value
         self._bytes = b""
 
-    def _notice(self, value: Any) -> None:
-        first: Any = value
-        if is_list(value):
-            first = value[0] if value else None
-        self.first = first
-        if is_object(first):
-            self.keys = first.keys()
+    def _first_records(self) -> Iterator[Any]:
+        """Of the first lines or elements those that can be decoded; none where the file is one object."""
+        if self._lines:
+            for line in _first_lines(self._bytes, LOOKED_AT, ended=self._complete):
+                if not isinstance(value := _decoded_line(line), RecordError):
+                    yield value
+        elif is_list(self._value):
+            yield from self._value[:LOOKED_AT]
+        elif self.is_list:
+            window = TextWindow(self._bytes.decode("utf-8", "replace"), lambda: "", self._limit)
+            with suppress(Broken):  # the head ends in the middle of an element
+                yield from (value for _, _, value in islice(walk(window, ((),)), LOOKED_AT))
+
+    def _notice(self, record: Any) -> None:
+        self.first = record
+        told: Any = record
+        if is_list(record):
+            told = record[0] if record else None
+        if is_object(told):
+            self.keys = told.keys()
 
     def _find_lines(self) -> None:
         named_so = self.file_name.lower().endswith(_LINE_SUFFIXES)
@@ -314,11 +357,12 @@ def _decoded_line(line: bytes) -> Any:
         return RecordError(NO_MEMORY)
 
 
-def _first_lines(head: bytes, count: int) -> Iterator[bytes]:
+def _first_lines(head: bytes, count: int, *, ended: bool = False) -> Iterator[bytes]:
+    """The first lines that hold anything; where the file has `ended`, its last one may lack an end of line."""
     at = 0
-    while count and (end := head.find(b"\n", at)) >= 0:
-        line = head[at:end]
-        at = end + 1
+    while count and ((end := head.find(b"\n", at)) >= 0 or (ended and at < len(head))):
+        line = head[at:end] if end >= 0 else head[at:]
+        at += len(line) + 1
         if line.strip():
             count -= 1
             yield line

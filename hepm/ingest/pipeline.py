@@ -243,6 +243,7 @@ def _conflict(name: str, source: str) -> Rejection:
     return Rejection(
         source or "(a run that names no file)",
         name,
-        f"another run is stored under the id {name!r} with other content; "
-        "pass --ids content to tell runs apart by what they hold",
+        f"a run with other content is stored under the id {name!r}, and stays as it is. If this is a longer version of "
+        "it, forget that id and ingest again; if it is another run, give it an id of its own, or pass --ids content "
+        "(ReadOptions(ids='content')) to tell all runs apart by what they hold",
     )

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
+from hepm.errors import InputError
 from hepm.graph.delta import Run
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import write_run
-from hepm.ingest.reading import read_runs
+from hepm.ingest.objects import is_message, is_record
+from hepm.ingest.reading import read_runs, read_value
 from hepm.ingest.records import ReadOptions
 from hepm.ingest.redact import Redactor
 from hepm.ingest.rejection import Rejection
@@ -25,8 +27,8 @@ from hepm.ingest.trust import set_label_aside
 from hepm.ingest.workers import prepare_in_workers, workers_for
 from hepm.types import JSON, Outcome, Tool, ToolName, Trajectory
 
-Source: TypeAlias = str | PathLike[str] | Trajectory
-"""A file, folder, glob, archive or "-"; or a run itself."""
+Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
 
 Prepared: TypeAlias = tuple[str | None, Run | Rejection]
 """The format that a run was read in, and the run; None where nothing could be read."""
@@ -57,9 +59,42 @@ class IngestOptions:
     trusted: Callable[[Trajectory], bool] | None = None
 
 
+def source_of(
+    source: Source | Iterable[Source] | None,
+    messages: Sequence[object] | None,
+    about: Mapping[str, object],
+    reading: ReadOptions,
+) -> Source | Iterable[Source]:
+    """What is to be ingested: `source`, or the run that `messages` are.
+
+    Args:
+        about: What else is told of that run, under the keys of a chat record; None and "" tell nothing.
+    Raises:
+        InputError: there are both or none of the two, or the messages make no run.
+    """
+    about = {key: value for key, value in about.items() if value is not None and value != ""}
+    if messages is None:
+        if source is None:
+            raise InputError("there is nothing to ingest: give files, runs or records, or messages=[...]")
+        if about:
+            raise InputError(f"{', '.join(about)} describe the run of messages=: each record of a source tells its own")
+        return source
+    if source is not None:
+        raise InputError("a source and messages= are two things to ingest: call ingest for each")
+    record = {"messages": messages, **about}
+    _, run = next(read_value(record, 1, ReadOptions("chat", ids=reading.ids)))
+    if isinstance(run, Rejection):
+        raise InputError(f"these messages make no run: {run.reason}")
+    return run
+
+
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
     """Every run of the sources, in a fixed order; lazy, but for several processes reading a few files ahead."""
-    sources = [source] if isinstance(source, (str, PathLike, Trajectory)) else source
+    sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+    if isinstance(sources, list | tuple) and any(map(is_message, sources[:1])):
+        raise InputError(
+            "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
+        )
     files = regular_files(sources) if isinstance(sources, list | tuple) else None
     if files is not None and (count := workers_for(files, options)) > 0:
         yield from prepare_in_workers(files, reading, options, count)
@@ -70,11 +105,12 @@ def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: In
 def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
     """The same in this process: one run at a time, so that what waits to be stored is cut already."""
     preparer = _Preparer(options)
-    for source in sources:
+    for number, source in enumerate(sources, 1):
         if isinstance(source, Trajectory):
             yield preparer.prepare(FROM_PYTHON, source)
             continue
-        for name, item in read_runs([source], reading):
+        named = isinstance(source, (str, PathLike))
+        for name, item in read_runs([source], reading) if named else read_value(source, number, reading):
             yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
 
 

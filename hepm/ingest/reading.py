@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final, Protocol
 
 from hepm.errors import FormatError
 from hepm.ingest import agentdojo, atif, bfcl, chat, datasets, hepm, tau, tau2, tau2_sft
 from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
-from hepm.ingest.records import Item, ReadOptions
+from hepm.ingest.objects import json_of
+from hepm.ingest.records import Item, ReadOptions, RecordError
 from hepm.ingest.rejection import Rejection
 from hepm.ingest.sources import Source, open_source
 
@@ -36,6 +39,9 @@ READERS: Final[tuple[Reader, ...]] = (agentdojo, hepm, tau, tau2, tau2_sft, atif
 
 AS_IT_COMES: Final = ReadOptions()
 
+FROM_PROGRAM: Final = "<python>"
+"""The source of runs that a program holds."""
+
 UNKNOWN: Final = "unknown"
 """Stands for the format of a file that no reader knows."""
 
@@ -56,6 +62,33 @@ def read_runs(
     """
     readers = _chosen(options.format)
     return _read_all(sources, readers, options, limit)
+
+
+def read_value(value: object, number: int, options: ReadOptions = AS_IT_COMES) -> Iterator[tuple[str, Item]]:
+    """Every run in what a program holds: a record as a file may have it, or all that a file may hold.
+
+    Args:
+        value: Dictionaries and lists, or objects that tell what they hold (see `hepm.ingest.objects`).
+        number: Its place among the sources, by which a rejection calls it.
+    Yields:
+        As `read_runs` does.
+    Raises:
+        FormatError: `options.format` is no reader's name.
+    """
+    readers = _chosen(options.format)
+    try:
+        content = json_of(value).encode()
+    except RecordError as error:
+        yield UNKNOWN, Rejection(FROM_PROGRAM, number, str(error))
+        return
+    for name, item in _read_one(
+        Source(FROM_PROGRAM, "", io.BytesIO(content), lambda _: None), readers, options, RECORD_LIMIT
+    ):
+        if isinstance(item, Rejection):
+            inside = "" if item.record in (None, 1) else f", record {item.record}"
+            yield name, replace(item, record=f"{number}{inside}" if inside else number)
+        else:
+            yield name, item
 
 
 def _read_all(
@@ -91,16 +124,29 @@ def _read_one(
     except UnreadableError as error:
         yield UNKNOWN, Rejection(source.name, None, str(error))
         return
-    for reader in readers:
-        if reader.recognises(document):
-            name = reader.NAME
-            for item in reader.read(document, options):
-                yield name, item
-            return
-    if options.format != "auto":
-        yield UNKNOWN, Rejection(source.name, None, f"it is not of the format {options.format!r}: {_looks(document)}")
-    else:
+    reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
+    if reader is not None:
+        for item in reader.read(document, options):
+            yield reader.NAME, item
+    elif options.format == "auto" or document.is_empty:
         yield UNKNOWN, Rejection(source.name, None, _nobody_knows(document))
+    else:
+        yield from _read_as_named(document, readers[0], options)
+
+
+def _read_as_named(document: Document, reader: Reader, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """What a reader makes of a file that does not look like its own: the user named the format."""
+    foreign = f"it is not of the format {options.format!r}"
+    found = False
+    for item in reader.read(document, options):
+        found = True
+        if isinstance(item, Rejection):
+            reason = _looks(document) if item.record is None else item.reason
+            yield reader.NAME, replace(item, reason=f"{foreign}: {reason}")
+        else:
+            yield reader.NAME, item
+    if not found:
+        yield UNKNOWN, Rejection(document.name, None, f"{foreign}: {_looks(document)}")
 
 
 def _looks(document: Document) -> str:

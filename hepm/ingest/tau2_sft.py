@@ -57,6 +57,8 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
         elif len(path) == 2 and number:
             split = path[1]
             yield document.built(_record_name(path, number), value, build)
+        elif not path:
+            yield document.rejected(number, "it has no 'splits'")
 
 
 def _record_name(path: tuple[str, ...], number: int | None) -> str:

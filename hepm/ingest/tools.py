@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.compression import STREAM_ERRORS, decompressed
 from hepm.ingest.document import without_surrogates
+from hepm.ingest.objects import decoded, is_record
 from hepm.ingest.records import Object, RecordError, as_object, is_list, is_object, kind_of, list_at, object_at, text_at
 from hepm.types import Tool
+
+_SPEC: Final = ("type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom")
 
 
 class ToolLists:
@@ -50,6 +54,41 @@ def read_tool(definition: Any) -> Tool:
         name = text_at(record, "type")
     parameters = next((key for key in ("parameters", "inputSchema", "input_schema") if record.get(key)), "parameters")
     return Tool(name, text_at(record, "description"), object_at(record, parameters))
+
+
+def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+    """The tools that a program lists: names, `Tool`s, and what OpenAI or MCP call a tool, as dictionaries or objects.
+
+    Raises:
+        InputError: it is no list, or something in it is no tool.
+    """
+    if isinstance(tools, str):
+        listed = [name.strip() for name in tools.split(",")]
+        raise InputError(f"tools is the text {tools!r}: give a list of tools, such as {listed!r}")
+    if is_record(tools):
+        raise InputError(f"tools is {_shown(tools)}: give a list of tools")
+    found: list[Tool] = []
+    for tool in tools:
+        try:
+            found.append(tool if isinstance(tool, Tool) else Tool(tool) if isinstance(tool, str) else _spec(tool))
+        except (RecordError, ValueError) as error:
+            raise InputError(
+                f"tools holds {_shown(tool)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
+            ) from error
+    return tuple(found)
+
+
+def _spec(tool: object) -> Tool:
+    if isinstance(tool, Mapping):
+        parts = cast("Mapping[str, object]", tool)
+    else:
+        parts = {key: getattr(tool, key, None) for key in _SPEC}
+    return read_tool(decoded({key: value for key in _SPEC if (value := parts.get(key)) is not None}))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def load_tools(path: str | os.PathLike[str]) -> list[Tool]:

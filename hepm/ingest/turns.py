@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hepm.errors import InputError
 from hepm.ingest.json_stream import DECODER
+from hepm.ingest.objects import decoded
 from hepm.ingest.records import Object, RecordError, as_list, as_object, is_object, kind_of, plain_text
 from hepm.types import Role, ToolCall, Turn
 
@@ -117,15 +118,15 @@ def chat_turns(messages: list[Any]) -> tuple[Turn, ...]:
     return builder.build()
 
 
-def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
-    """The turns of a conversation that a program holds.
+def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
+    """The turns of a conversation that a program holds: dictionaries, or objects such as the OpenAI SDK answers.
 
     Raises:
         InputError: a message is not one.
     """
     try:
-        return chat_turns([dict(message) for message in messages])
-    except (RecordError, TypeError, ValueError) as error:
+        return chat_turns(as_list(decoded(messages), "messages="))
+    except (RecordError, ValueError) as error:
         raise InputError(f"these are not OpenAI chat messages: {error}") from error
 
 
@@ -146,9 +147,7 @@ def _add_message(builder: TurnBuilder, message: Object) -> None:
         return
     known = ROLES.get(role) if type(role) is str else None
     if known is None:
-        raise RecordError(
-            f"a message has the role {json.dumps(role)[:40]}, not one of {', '.join(ROLES)}, tool, function"
-        )
+        raise RecordError(_why_no_role(message))
     for block in filter(_is_result, blocks):
         failed = block.get("is_error")
         builder.add_result(
@@ -159,6 +158,16 @@ def _add_message(builder: TurnBuilder, message: Object) -> None:
         builder.add(known, text, [*(_chat_calls(message) or ()), *used] or None)
     elif text or not blocks:
         builder.add(known, text, None)
+
+
+def _why_no_role(message: Object) -> str:
+    if "choices" in message:
+        return "a message is a whole response: give its choices[0].message"
+    if str(message.get("type")).startswith("function_call"):
+        return "a message is an item of the Responses API: Chat Completions messages are needed"
+    return (
+        f"a message has the role {json.dumps(message.get('role'))[:40]}, not one of {', '.join(ROLES)}, tool, function"
+    )
 
 
 def _is_result(part: Any) -> bool:

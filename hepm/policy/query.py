@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Final, Protocol
 
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.types import START, StateSummary, Suggestions, ToolName
+
+MOST_NAMED: Final = 5
+"""So many tools are named where memory knows none of those that were asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,36 @@ class Policy(Protocol):
 def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
     """Say why no candidate is left."""
     place = place_of(query)
-    if not any(tool in mirror for tool in query.after):
-        close = [name for tool in query.after for name in get_close_matches(tool, mirror.sources(), n=1)]
-        hint = f"; close to it: {', '.join(close)}" if close else ""
-        return Suggestions(abstained=f"nothing is known {place} in the namespace {mirror.name!r}{hint}")
+    called = mirror.called()
+    if not called:
+        return Suggestions(
+            abstained=f"nothing is known {place}: no run in the namespace {mirror.name!r} called any tool"
+        )
+    unknown = [tool for tool in dict.fromkeys(query.after) if tool not in called and tool != START]
+    ended = [tool for tool in dict.fromkeys(query.after) if tool in called and tool not in mirror]
+    if len(unknown) + len(ended) == len(set(query.after)):
+        why = [f"no run in the namespace {mirror.name!r} called {_either(unknown)}{_nearest(unknown, called)}"]
+        why = (why if unknown else []) + ([f"every run that called {_either(ended)} ended there"] if ended else [])
+        return Suggestions(abstained="; ".join(why))
+    if query.tools is not None and called.isdisjoint(query.tools):
+        hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
+        return Suggestions(abstained=f"no run in the namespace {mirror.name!r} called a tool that is at hand{hint}")
     at_hand = " that is at hand" if query.tools is not None else ""
     return Suggestions(abstained=f"no tool{at_hand} came {place} in {count_runs(floors.support)} or more")
+
+
+def _either(tools: Sequence[ToolName]) -> str:
+    return " or ".join(tools)
+
+
+def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
+    """The tools with names like these, else some that there are."""
+    by_name = {name.lower(): name for name in sorted(called)}
+    matches = (match for tool in tools for match in get_close_matches(tool.lower(), by_name, n=2, cutoff=0.5))
+    if close := list(dict.fromkeys(by_name[match] for match in matches)):
+        return f" (nearest by name: {', '.join(close[:MOST_NAMED])})"
+    some = sorted(called)[:MOST_NAMED]
+    return f" (tools that were called: {', '.join(some)}{', …' if len(called) > len(some) else ''})"
 
 
 def place_of(query: Query) -> str:

@@ -132,17 +132,17 @@ def test_the_same_question_on_a_server_and_what_may_be_changed_there(store: Path
     there = json.loads(done.stdout)["rows"]
     assert [(row["tool"], row["support"]) for row in there] == [(row["tool"], row["support"]) for row in here]
     change = "CREATE (n:Analysis {name: $namespace}) RETURN n.name AS name"
-    refused = hepm(change, "-n", namespace, NEO4J_URI=neo4j_server.uri, **login)
+    refused = hepm(change, "-n", namespace, HEPM_STORE=neo4j_server.uri, **login)
     assert refused.returncode == 1
     assert "to change the graph, use --write" in refused.stderr
-    made = hepm(change, "-n", namespace, "--write", "--json", NEO4J_URI=neo4j_server.uri, **login)
+    made = hepm(change, "-n", namespace, "--write", "--json", HEPM_STORE=neo4j_server.uri, **login)
     assert json.loads(made.stdout)["rows"] == [{"name": namespace}]
     hepm(
         "MATCH (n {namespace: $namespace}) DETACH DELETE n",
         "-n",
         namespace,
         "--write",
-        NEO4J_URI=neo4j_server.uri,
+        HEPM_STORE=neo4j_server.uri,
         **login,
     )
     hepm(
@@ -150,6 +150,6 @@ def test_the_same_question_on_a_server_and_what_may_be_changed_there(store: Path
         "-n",
         namespace,
         "--write",
-        NEO4J_URI=neo4j_server.uri,
+        HEPM_STORE=neo4j_server.uri,
         **login,
     )

@@ -17,9 +17,10 @@ import pytest
 import zstandard
 
 from hepm.errors import FormatError
-from hepm.ingest import ReadOptions, read_runs
+from hepm.ingest import READERS, ReadOptions, read_runs
+from hepm.ingest.document import WHOLE
 from hepm.types import Trajectory
-from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, TAU, read, read_one, read_reason, write
+from tests.ingest.samples import AGENTDOJO, CHAT, ONE_DOCUMENT, SIMULATION, TAU, read, read_one, read_reason, write
 
 
 @pytest.mark.parametrize("name", ONE_DOCUMENT)
@@ -194,3 +195,53 @@ def test_a_pipe_is_read_where_it_is_named_and_told_where_it_is_found(tmp_path: P
 def test_what_no_reader_knows_is_described(tmp_path: Path):
     reason = read_reason(write(tmp_path / "settings.json", {"colour": "red", "size": 4}))
     assert reason.startswith("no reader knows it: it is JSON with the keys colour, size.")
+
+
+@pytest.mark.parametrize("name", ONE_DOCUMENT)
+def test_a_header_line_before_the_runs_is_the_only_thing_rejected(tmp_path: Path, name: str):
+    content = [{"note": "header"}, ONE_DOCUMENT[name][0] if name == "tau" else ONE_DOCUMENT[name]]
+    runs, rejected = read(write(tmp_path / "log.jsonl", *content))
+    assert [rejection.record for rejection in rejected] == [1]
+    assert len(runs) == len(read(write(tmp_path / "alone.json", content[1]))[0]) > 0
+
+
+def test_runs_behind_a_header_are_found_in_a_list_too_long_to_decode_at_once(tmp_path: Path):
+    runs = [CHAT, {**CHAT, "id": "long", "notes": "x" * WHOLE}]
+    runs, rejected = read(write(tmp_path / "log.json", [{"note": "header"}, *runs]))
+    assert ([run.id for run in runs], [rejection.record for rejection in rejected]) == (["chat-1", "long"], [1])
+
+
+def test_the_last_line_tells_the_format_without_an_end_of_line(tmp_path: Path):
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"note": "header"}\n' + json.dumps(CHAT))
+    assert [run.id for run in read(file)[0]] == ["chat-1"]
+
+
+def test_a_list_of_lists_of_messages_holds_a_run_in_each(tmp_path: Path):
+    runs, rejected = read(write(tmp_path / "runs.json", [CHAT["messages"], CHAT["messages"][1:]]))
+    assert ([len(run.turns) for run in runs], rejected) == ([4, 3], [])
+
+
+def test_one_simulation_of_tau2_a_line_is_a_run_a_line(tmp_path: Path):
+    runs, rejected = read(write(tmp_path / "log.jsonl", SIMULATION, {**SIMULATION, "id": "second"}))
+    assert ([run.id for run in runs], rejected) == ([SIMULATION["id"], "second"], [])
+
+
+def test_the_format_that_is_named_reads_what_another_reader_would_recognise(tmp_path: Path):
+    path = write(tmp_path / "run.json", SIMULATION)
+    assert [found for found, _ in read_runs([path])] == ["tau2"]
+    assert [found for found, _ in read_runs([path], ReadOptions(format="chat"))] == ["chat"]
+
+
+def test_the_format_that_is_named_rejects_foreign_records_one_by_one(tmp_path: Path):
+    path = write(tmp_path / "log.jsonl", {"note": "header"}, TAU, {"role": "user", "content": "alone"})
+    found, rejected = read(path, options=ReadOptions(format="chat"))
+    assert (found, [rejection.record for rejection in rejected]) == ([], [1, 2, 3])
+    assert "it is one message, and a run is a record with a list of them" in rejected[2].reason
+
+
+@pytest.mark.parametrize("name", [reader.NAME for reader in READERS])
+def test_no_reader_takes_a_file_of_settings_for_runs(tmp_path: Path, name: str):
+    for content in ({"colour": "red"}, [{"colour": "red"}], [3, [], None]):
+        path = write(tmp_path / "settings.json", content)
+        assert f"it is not of the format '{name}'" in read(path, options=ReadOptions(format=name))[1][0].reason

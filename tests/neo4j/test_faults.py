@@ -158,7 +158,7 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
 def test_eight_processes_that_write_the_same_tools_at_once_count_every_run_once(
     server: Neo4jServer, tmp_path: Path
 ) -> None:
-    env = {"NEO4J_URI": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
+    env = {"HEPM_STORE": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
     runs = some_runs(400)
     files: list[Path] = []
     for number in range(8):

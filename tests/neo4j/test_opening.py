@@ -162,12 +162,12 @@ def test_migrations_can_be_listed_before_they_run_and_run_on_opening(server: Neo
 def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(
     server: Neo4jServer, tmp_path: object
 ) -> None:
-    env = {"NEO4J_URI": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
+    env = {"HEPM_STORE": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
     with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
         memory.ingest([trajectory("r", "look", "buy"), trajectory("s", "look", "buy")])
     answer = hepm("suggest", "--after", "look", "--json", env=env)
     assert [one["tool"] for one in answer.json["tools"]] == ["buy"]
-    gone = hepm("stats", env={**env, "NEO4J_URI": f"bolt://127.0.0.1:{free_port()}"})
+    gone = hepm("stats", env={**env, "HEPM_STORE": f"bolt://127.0.0.1:{free_port()}"})
     assert gone.code == 1
     assert gone.err.startswith("hepm: no answer from")
     assert gone.err.count("\n") == 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
 from hepm.experience.preferences import Preferences
@@ -66,10 +66,11 @@ class Moment(NamedTuple):
         return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
 
     @classmethod
-    def after_messages(cls, messages: Sequence[Mapping[str, Any]], turn: int) -> Self:
+    def after_messages(cls, messages: Sequence[object], turn: int) -> Self:
         """The moment after these OpenAI chat messages."""
-        live = situation_of(read_messages(messages))
-        spoken = sum(message.get("role") == "assistant" for message in messages)
+        turns = read_messages(messages)
+        live = situation_of(turns)
+        spoken = sum(one.role == "assistant" for one in turns)
         last = tuple(tool for tool in live.last if tool != START)
         return cls(live.state(), last, tuple(live.history), turn or spoken + 1)
 

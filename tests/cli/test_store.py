@@ -1,0 +1,79 @@
+"""Which store a command works on, and what it says of that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chats import chats, write
+from tests.faults.command import Answer, hepm
+
+NOBODY = "bolt://127.0.0.1:9"
+HINT = 'NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
+
+
+def called(folder: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Answer:
+    """The command in a folder, with no variable but these to choose a store."""
+    clean = ("env", "-C", str(folder), "-u", "HEPM_STORE", "-u", "NEO4J_URI")
+    return hepm(*arguments, under=(*clean, *(f"{name}={value}" for name, value in (env or {}).items())))
+
+
+def said(answer: Answer) -> str:
+    """Complaints on one line, without the frame around them."""
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", answer.err).split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "runs.jsonl", chats())
+    return tmp_path
+
+
+def test_an_address_in_the_shell_chooses_no_store(folder: Path) -> None:
+    env = {"NEO4J_URI": NOBODY}
+    made = called(folder, "ingest", "runs.jsonl", env=env)
+    assert made.code == 0
+    assert said(made) == f"hepm: memory.hepm, the default in this folder, is made now. {HINT}"
+    for _ in range(2):
+        answer = called(folder, "suggest", "--after", "get_order", env=env)
+        assert (answer.code, answer.err) == (0, "")
+    assert (folder / "memory.hepm").exists()
+
+
+def test_a_store_that_is_not_there_is_said_with_what_chose_it(folder: Path) -> None:
+    there_is_none = "there is no memory at {}. Make one with `hepm ingest RUNS{}`."
+    default = there_is_none.format("memory.hepm, the default in this folder", "")
+    assert default in said(called(folder, "stats"))
+    assert HINT not in said(called(folder, "stats"))
+    assert f"{default} {HINT}" in said(called(folder, "stats", env={"NEO4J_URI": NOBODY}))
+    env = {"HEPM_STORE": "a.hepm", "NEO4J_URI": NOBODY}
+    assert there_is_none.format("a.hepm, from HEPM_STORE", "") in said(called(folder, "stats", env=env))
+    named = said(called(folder, "stats", "--store", "b.hepm", env=env))
+    assert there_is_none.format("b.hepm, from --store", " --store b.hepm") in named
+    assert HINT not in named
+    copied = said(called(folder, "copy", "c.hepm", "d.hepm"))
+    assert there_is_none.format("c.hepm, from SOURCE", "")[:40] in copied
+
+
+def test_an_unknown_namespace_is_said_with_the_store_that_was_asked(folder: Path) -> None:
+    assert called(folder, "ingest", "runs.jsonl", "--store", "a.hepm").code == 0
+    answer = called(folder, "stats", "-n", "desk", env={"HEPM_STORE": "a.hepm"})
+    assert "nothing is stored in 'desk'. There are: default. The store is a.hepm, from HEPM_STORE." in said(answer)
+
+
+def test_a_server_that_does_not_answer_is_said_with_what_named_it(folder: Path) -> None:
+    from_variable = called(folder, "stats", env={"HEPM_STORE": NOBODY, "NEO4J_PASSWORD": "x"})
+    assert from_variable.code == 1
+    assert said(from_variable).endswith(f"The store is {NOBODY}, from HEPM_STORE.")
+    from_option = called(folder, "stats", "--store", NOBODY, env={"NEO4J_PASSWORD": "x"})
+    assert NOBODY in said(from_option)
+    assert "The store is" not in said(from_option)
+
+
+def test_a_file_is_refused_for_painting_with_what_chose_it(folder: Path) -> None:
+    answer = said(called(folder, "neo4j", "paint", env={"NEO4J_URI": NOBODY}))
+    assert "memory.hepm, the default in this folder, is no server" in answer
+    assert "or set HEPM_STORE" in answer

@@ -1,0 +1,377 @@
+"""Runs that a program holds: messages as SDKs answer them, dictionaries of every format, tools in every form."""
+
+from __future__ import annotations
+
+import json
+from collections import UserDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from openai import pydantic_function_tool
+from openai.types.chat import ChatCompletion, ChatCompletionMessage, ParsedChatCompletionMessage
+from openai.types.responses import FunctionTool
+from pydantic import BaseModel
+
+from hepm import Memory, Trajectory
+from hepm.errors import InputError
+from hepm.ingest import READERS, ReadOptions, Redactor
+from hepm.ingest.prepare import IngestOptions
+from hepm.types import Tool
+from tests.ingest.samples import AGENTDOJO, ATIF, CHAT, ONE_DOCUMENT, TAU, TAU2, write
+from tests.runs import trajectory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory.hepm") as opened:
+        yield opened
+
+
+def answered(*calls: tuple[str, dict[str, Any]], text: str | None = None) -> ChatCompletionMessage:
+    """The message of a response, as the SDK makes it of what an endpoint sent."""
+    sent = {
+        "id": "r1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "small-model",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls" if calls else "stop",
+                "message": {
+                    "role": "assistant",
+                    "content": text,
+                    "tool_calls": [
+                        {
+                            "id": f"call-{number}",
+                            "type": "function",
+                            "function": {"name": name, "arguments": json.dumps(arguments)},
+                        }
+                        for number, (name, arguments) in enumerate(calls)
+                    ]
+                    or None,
+                },
+            }
+        ],
+    }
+    return ChatCompletion.model_validate(sent).choices[0].message
+
+
+def conversation(order: int = 7) -> list[Any]:
+    """What an agent's loop holds in the end: dictionaries of its own, and the SDK's objects between them."""
+    return [
+        {"role": "user", "content": f"Refund order {order}, please."},
+        answered(("get_order", {"id": order}), ("get_user", {})),
+        {"role": "tool", "tool_call_id": "call-1", "content": "Ann"},
+        {"role": "tool", "tool_call_id": "call-0", "content": "delivered"},
+        answered(("refund", {"id": order})),
+        {"role": "tool", "tool_call_id": "call-0", "content": "done"},
+        answered(text="It is done."),
+    ]
+
+
+def stored(memory: Memory) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in memory.export()]
+
+
+# Messages
+
+
+def test_the_messages_of_a_loop_are_one_run_that_suggestions_learn_from(memory: Memory) -> None:
+    report = memory.ingest(messages=conversation(), id="run-1", task="refund", success=True)
+    assert (report.stored, report.rejected) == (1, [])
+    found = memory.suggest(messages=conversation(8)[:4])
+    assert [suggestion.tool for suggestion in found] == ["refund"]
+    assert "refund" in memory.prompt(conversation(8)[:4]).text
+
+
+def test_the_sdks_messages_say_the_same_as_dictionaries(memory: Memory) -> None:
+    plain = [one if isinstance(one, dict) else one.model_dump() for one in conversation()]
+    memory.ingest(messages=conversation(), success=True)
+    assert memory.ingest(messages=plain, success=True).duplicates == 1
+    calls = [[call["name"] for call in turn.get("calls", ())] for turn in stored(memory)[0]["turns"]]
+    assert calls == [[], ["get_order", "get_user"], ["refund"], []]
+
+
+def test_what_is_said_of_the_run_is_stored_with_it(memory: Memory) -> None:
+    memory.ingest(
+        messages=conversation(),
+        id="run-1",
+        task="refund",
+        reward=0.25,
+        environment="shop",
+        user="ann",
+        model="small-model",
+        namespace="desk",
+    )
+    (run,) = (json.loads(line) for line in memory.export(namespace="desk"))
+    del run["turns"]
+    assert run == {
+        "hepm": 1,
+        "id": "run-1",
+        "environment": "shop",
+        "task": "refund",
+        "model": "small-model",
+        "user": "ann",
+        "reward": 0.25,
+        "success": False,
+        "source": "<python>",
+    }
+
+
+@dataclass
+class Said:
+    role: str
+    content: str
+    tool_calls: list[Any] = field(default_factory=list[Any])
+
+
+class Model(BaseModel):
+    role: str
+    content: str
+    at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Answer(BaseModel):
+    refunded: bool
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Said("user", "Hello"),
+        Model(role="user", content="Hello"),
+        UserDict(role="user", content="Hello"),
+        {"role": "user", "content": "Hello", "id": UUID(int=1), "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"role": "user", "content": ("Hello",)},
+    ],
+)
+def test_whatever_has_a_role_and_content_is_a_message(memory: Memory, message: Any) -> None:
+    memory.ingest(messages=deque([message]), success=np.bool_(True))
+    assert stored(memory)[0]["turns"] == [{"role": "user", "text": "Hello"}]
+
+
+def test_tool_calls_of_the_sdk_are_read_inside_a_dictionary_of_ones_own(memory: Memory) -> None:
+    calls = answered(("get_order", {"id": 7})).tool_calls
+    memory.ingest(messages=[{"role": "assistant", "tool_calls": calls}], success=True)
+    assert stored(memory)[0]["turns"][0]["calls"] == [{"name": "get_order", "arguments": {"id": 7}}]
+
+
+def test_a_parsed_message_is_read_without_a_warning(memory: Memory) -> None:
+    parsed = ParsedChatCompletionMessage[Answer](role="assistant", content="{}", parsed=Answer(refunded=True))
+    assert memory.ingest(messages=[parsed], success=True).stored == 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        ("hello", "'messages' is a string, not a list"),
+        ({"role": "user"}, "'messages' is an object, not a list"),
+        ([], "the run holds no messages"),
+        ([{"role": "bot", "content": ""}], 'a message has the role "bot", not one of system'),
+        ([{"choices": []}], r"a message is a whole response: give its choices\[0\].message"),
+        ([{"type": "function_call", "name": "a"}], "a message is an item of the Responses API"),
+        ([{"role": "user", "content": b"a"}], "it cannot be written as JSON: .* is of the type bytes"),
+        ([object()], "is of the type object"),
+        ([BaseModel], "is of the type ModelMetaclass"),
+    ],
+)
+def test_what_are_no_messages_is_an_input_error_and_stores_nothing(memory: Memory, messages: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        memory.ingest(messages=messages, success=True)
+    assert memory.namespaces() == []
+
+
+@pytest.mark.parametrize("messages", ["hello", {"role": "user"}, [{"role": "bot"}], [object()], [[]]])
+def test_asking_with_what_are_no_messages_is_an_input_error(memory: Memory, messages: Any) -> None:
+    for ask in (memory.suggest, memory.prompt):
+        with pytest.raises(InputError, match="these are not OpenAI chat messages"):
+            ask(messages=messages)
+
+
+def test_a_run_is_given_as_a_source_or_as_messages_and_not_as_both(memory: Memory) -> None:
+    with pytest.raises(InputError, match="there is nothing to ingest"):
+        memory.ingest()
+    with pytest.raises(InputError, match="two things to ingest"):
+        memory.ingest([], messages=conversation())
+    with pytest.raises(InputError, match="task, success describe the run of messages="):
+        memory.ingest([], task="refund", success=False)
+
+
+def test_a_list_of_messages_without_its_keyword_is_not_taken_for_many_runs(memory: Memory) -> None:
+    for messages in (conversation(), conversation()[1:], (Said("user", "Hello"),)):
+        with pytest.raises(InputError, match=r"pass them as ingest\(messages="):
+            memory.ingest(messages)
+
+
+def test_the_same_messages_under_one_id_count_once(memory: Memory) -> None:
+    reports = [memory.ingest(messages=conversation(), id="run-1", success=True) for _ in range(2)]
+    assert [(report.stored, report.duplicates) for report in reports] == [(1, 0), (0, 1)]
+    assert memory.totals().trajectories == 1
+
+
+def test_a_longer_version_under_a_known_id_is_rejected_until_the_shorter_one_is_forgotten(memory: Memory) -> None:
+    memory.ingest(messages=conversation()[:4], id="run-1", success=True)
+    (rejection,) = memory.ingest(messages=conversation(), id="run-1", success=True).rejected
+    assert rejection.record == "run-1"
+    assert "If this is a longer version of it, forget that id and ingest again" in rejection.reason
+    assert len(stored(memory)[0]["turns"]) == 2
+    memory.forget(trajectory="run-1")
+    assert memory.ingest(messages=conversation(), id="run-1", success=True).stored == 1
+
+
+def test_an_outcome_that_comes_later_counts_the_run_anew(memory: Memory) -> None:
+    assert memory.ingest(messages=conversation(), id="run-1").unlabelled == 1
+    assert not memory.suggest(after="get_order")
+    memory.ingest(messages=conversation(), id="run-1", success=True)
+    assert [suggestion.tool for suggestion in memory.suggest(after="get_order", policy="procedural")] == ["refund"]
+
+
+# Records
+
+
+@pytest.mark.parametrize("name", ONE_DOCUMENT)
+def test_what_a_file_of_any_format_holds_is_read_alike_from_python(memory: Memory, tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "run.json", ONE_DOCUMENT[name])
+    options = ReadOptions(ids="content")
+    from_file = memory.ingest(path, reading=options)
+    from_python = memory.ingest(ONE_DOCUMENT[name], reading=options)
+    assert from_file.stored > 0
+    assert (from_python.duplicates, from_python.by_format) == (from_file.stored, from_file.by_format)
+
+
+def test_what_was_exported_is_ingested_as_dictionaries(memory: Memory, tmp_path: Path) -> None:
+    memory.ingest([trajectory("get_order", "refund"), CHAT])
+    with Memory.open(tmp_path / "other.hepm") as other:
+        assert other.ingest(stored(memory)).by_format == {"hepm": 2}
+        assert stored(other) == stored(memory)
+
+
+def test_records_of_many_formats_trajectories_and_files_may_be_mixed(memory: Memory, tmp_path: Path) -> None:
+    sources: list[Any] = [TAU, trajectory("get_order"), ATIF, write(tmp_path / "run.json", AGENTDOJO), TAU2]
+    sources += [{**CHAT, "messages": conversation()}, conversation(9), [TAU, {**TAU, "task_id": 4}]]
+    report = memory.ingest(source for source in sources)
+    assert report.rejected == []
+    assert report.by_format == {"tau": 3, "python": 1, "atif": 1, "agentdojo": 1, "tau2": 1, "chat": 2}
+
+
+def test_records_that_cannot_be_used_are_rejected_by_their_number(memory: Memory) -> None:
+    sources: list[Any] = [CHAT, {"note": "header"}, 5, None, {"messages": [{"role": "bot"}]}, {"messages": [object()]}]
+    sources += [[TAU, {"note": "in between"}], Trajectory("own", ())]
+    report = memory.ingest(sources)
+    assert [rejection.file for rejection in report.rejected] == ["<python>"] * 6
+    assert {rejection.record: rejection.reason[:30] for rejection in report.rejected} == {
+        2: "no reader knows it: it is JSON",
+        3: "it holds a number, not runs",
+        4: "it holds null, not runs",
+        5: 'a message has the role "bot", ',
+        6: "it cannot be written as JSON: ",
+        "7, record 2": "'traj' is null, not a list",
+    }
+    assert report.stored == 3
+
+
+def test_one_record_need_not_be_in_a_list(memory: Memory) -> None:
+    class Record(BaseModel):
+        id: str
+        success: bool
+        messages: list[Any]
+
+    assert memory.ingest(CHAT).stored == 1
+    assert memory.ingest(Record(id="model", success=True, messages=conversation())).stored == 1
+
+
+def test_the_format_that_is_named_reads_records_too(memory: Memory) -> None:
+    for reader in READERS:
+        (rejection,) = memory.ingest({"colour": "red"}, reading=ReadOptions(format=reader.NAME)).rejected
+        assert f"it is not of the format '{reader.NAME}'" in rejection.reason
+
+
+def test_secrets_in_records_and_messages_are_redacted(memory: Memory) -> None:
+    secret = {"role": "user", "content": "My key is sk-proj-" + "a1B2" * 12}
+    memory.ingest([{"messages": [secret], "id": "record"}])
+    memory.ingest(messages=[secret], id="messages")
+    memory.ingest(messages=[secret], id="custom", options=IngestOptions(Redactor(hook=lambda text: "gone")))
+    texts = {run["id"]: run["turns"][0]["text"] for run in stored(memory)}
+    assert "sk-proj" not in texts["record"] == texts["messages"]
+    assert texts["custom"] == "gone"
+
+
+# Tools
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+WEATHER = Tool("weather", "Tells it.", SCHEMA)
+
+
+class McpTool(BaseModel):
+    """As the MCP SDK has it."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    inputSchema: dict[str, Any]
+    outputSchema: dict[str, Any] | None = None
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        WEATHER,
+        {"type": "function", "function": {"name": "weather", "description": "Tells it.", "parameters": SCHEMA}},
+        {"type": "function", "name": "weather", "description": "Tells it.", "parameters": SCHEMA, "strict": True},
+        FunctionTool(type="function", name="weather", description="Tells it.", parameters=SCHEMA, strict=True),
+        {"name": "weather", "description": "Tells it.", "inputSchema": SCHEMA},
+        McpTool(name="weather", description="Tells it.", inputSchema=SCHEMA),
+        SimpleNamespace(name="weather", description="Tells it.", inputSchema=SCHEMA, handler=print),
+    ],
+)
+def test_tools_are_described_in_any_usual_form(memory: Memory, tool: Any) -> None:
+    memory.ingest(messages=[answered(("weather", {}))], success=True, tools=[tool, "another"])
+    rows = {row.name: (row.description, json.loads(row.parameters)) for row in memory.tools()}
+    assert rows == {"weather": ("Tells it.", SCHEMA)}
+    assert [found.tool for found in memory.suggest(tools=[tool])] == ["weather"]
+    assert not memory.suggest(tools=["another"])
+    assert "weather" in memory.prompt(state="It may rain.", tools=(one for one in [tool])).text
+
+
+def test_a_tool_made_of_a_pydantic_model_is_read(memory: Memory) -> None:
+    memory.ingest(messages=conversation(), success=True, tools=[pydantic_function_tool(Answer, name="refund")])
+    assert {row.name: bool(row.parameters != "{}") for row in memory.tools()}["refund"]
+
+
+def test_a_name_alone_takes_no_description_away(memory: Memory) -> None:
+    memory.ingest(messages=[answered(("weather", {}))], success=True, tools=[WEATHER])
+    memory.ingest(messages=conversation(), success=True, tools=["weather", "refund"])
+    assert {row.name: row.description for row in memory.tools()}["weather"] == "Tells it."
+
+
+@pytest.mark.parametrize(
+    ("tools", "reason"),
+    [
+        ("a,b", r"tools is the text 'a,b': give a list of tools, such as \['a', 'b'\]"),
+        ({"name": "a"}, "give a list of tools"),
+        (McpTool(name="a", inputSchema={}), "give a list of tools"),
+        ([3], "tools holds 3, which is neither a name nor a tool of OpenAI's or MCP's"),
+        ([print], "tools holds <built-in function print>"),
+        ([""], "tools holds ''"),
+        ([{"name": "a", "parameters": [1]}], "'parameters' is a list, not an object"),
+        ([{"name": "a", "parameters": {"type": object()}}], "cannot be written as JSON"),
+    ],
+)
+def test_what_are_no_tools_is_an_input_error(memory: Memory, tools: Any, reason: str) -> None:
+    asked: list[Any] = [
+        lambda: memory.suggest(tools=tools),
+        lambda: memory.prompt(state="It may rain.", tools=tools),
+        lambda: memory.ingest(messages=conversation(), success=True, tools=tools),
+    ]
+    for ask in asked:
+        with pytest.raises(InputError, match=reason):
+            ask()
+    assert memory.namespaces() == []
