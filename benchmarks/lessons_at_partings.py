@@ -34,8 +34,8 @@ from hepm.experience.distilling.extractive import distill, distill_principles
 from hepm.experience.distilling.partings import Tools
 from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.matching.place import advised, undisputed
-from hepm.experience.principles import LEAST_RUNS
+from hepm.experience.matching.place import LEAST_RUNS
+from hepm.experience.matching.place import Place as Here
 from hepm.ingest.transitions import situation_of
 from hepm.types import START, ToolName
 
@@ -131,12 +131,11 @@ class Moment:
         about = [one for one in memory.principles if self.following(one) or self.failing(one)]
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
         several = [one for one in about if len(one.sources) >= LEAST_RUNS]
+        here = Here(memory.principles, self.last)
         named_at = {
             "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
-            "undisputed": undisputed(about, self.last),
-            "of two runs or more, undisputed": [
-                one for one in undisputed(about, self.last) if len(one.sources) >= LEAST_RUNS
-            ],
+            "undisputed": here.best(TOP, least_runs=1),
+            "what a prompt tells": here.best(TOP),
         }
         hybrid = {tool for tool, _ in self.hybrid[:2]}
         wrong = set().union(*map(self.failing, rules))
@@ -153,7 +152,7 @@ class Moment:
             "experiences of the place, next": set().union(*map(self.next, here)),
             "principles of the place": right,
             **{
-                f"principles of the place, {which}": set().union(*(advised(one, self.last) for one in found[:TOP]))
+                f"principles of the place, {which}": set().union(*map(self.following, found[:TOP]))
                 for which, found in named_at.items()
             },
             "first principle of the place": set().union(*map(self.following, rules[:1])),
