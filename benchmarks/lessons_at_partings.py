@@ -131,11 +131,11 @@ class Moment:
         about = [one for one in memory.principles if self.following(one) or self.failing(one)]
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
         several = [one for one in about if len(one.sources) >= LEAST_RUNS]
-        here = Here(memory.principles, self.last)
+        known = Here(memory.principles, self.last)
         named_at = {
             "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
-            "undisputed": here.best(TOP, least_runs=1),
-            "what a prompt tells": here.best(TOP),
+            "undisputed": known.best(TOP, least_runs=1),
+            "what a prompt tells": known.best(TOP),
         }
         hybrid = {tool for tool, _ in self.hybrid[:2]}
         wrong = set().union(*map(self.failing, rules))

@@ -35,6 +35,7 @@ class Contrast:
         better: Tools that successful ones alone called there, by name.
         worse: Tools that failed ones alone called there.
         ended: Whether one of them called nothing more from there on.
+        alike: Whether they are runs with like requests, not of one task.
     """
 
     at: int
@@ -42,6 +43,7 @@ class Contrast:
     better: tuple[ToolName, ...]
     worse: tuple[ToolName, ...]
     ended: bool = False
+    alike: bool = False
 
     @property
     def tells(self) -> bool:
@@ -75,7 +77,7 @@ class Contrast:
         return (*good[:_TRIPLES], *bad[:_TRIPLES])
 
 
-def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool) -> Contrast | None:
+def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool, alike: bool = False) -> Contrast | None:
     """How a way differs from those that ended otherwise; None where there are none.
 
     Several of them may go on in several ways from where it leaves them. One where tool stands against tool tells most,
@@ -92,7 +94,7 @@ def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool) -> Contrast
     theirs, own = chosen[0]
     better, worse = (own, theirs) if succeeded else (theirs, own)
     after = sorted(way[at - 1]) if at else []
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1])
+    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1], alike=alike)
 
 
 def place(after: Sequence[ToolName]) -> str:
@@ -103,14 +105,15 @@ def place(after: Sequence[ToolName]) -> str:
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as observed: that tools were called where runs ended otherwise is no proof of a cause."""
     how = "failed" if succeeded else "succeeded"
+    runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
-        return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
+        return f"{runs.capitalize()} that {how} called the same tools in the same order: the tools did not decide."
     where = place(contrast.after)
     where = where[0].upper() + where[1:]
     better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
     if succeeded:
-        return f"{where}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
-    return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
+        return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
+    return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
 
 
 def rule_of(contrast: Contrast, *, succeeded: bool) -> str:

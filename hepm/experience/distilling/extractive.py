@@ -32,7 +32,9 @@ _TRIPLES: Final = 6
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 
 
-def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
+def distill(
+    runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, alike: bool = False
+) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience with several sources.
 
     A run in which the agent had no turn teaches nothing.
@@ -44,11 +46,12 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
         runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
             of them are compared says `hepm.experience.distilling.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
+        alike: They are runs with like requests, whatever their tasks.
     """
-    return _merged(_experience(one) for one in study(runs, methods))
+    return _merged(_experience(one) for one in study(runs, methods, alike=alike))
 
 
-def distill_principles(runs: Sequence[Trajectory]) -> list[Principle]:
+def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
     """A rule from each run of one task that has one to give; equal sentences make one with several sources.
 
     A success gives a guiding one: where it left the failed runs, or the way it took. A failure gives a cautionary one:
@@ -56,7 +59,7 @@ def distill_principles(runs: Sequence[Trajectory]) -> list[Principle]:
     way, and a failure none: one that stopped early, did what successful runs did, or that nobody did better and whose
     calls all worked.
     """
-    return _merged(found for one in study(runs) if (found := _principle(one)))
+    return _merged(found for one in study(runs, alike=alike) if (found := _principle(one)))
 
 
 def _experience(it: Study) -> Experience:
