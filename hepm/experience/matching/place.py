@@ -75,12 +75,13 @@ class Place:
     def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
         """The k best founded principles that have more runs for what they say than against it, each with news.
 
-        Best first by the lower bound of being right (see `lower_bound`), then by their own runs, ties by text. One that
-        names no tool that those before did not name likewise is passed over. One that fewer runs taught than
-        `least_runs` is told alone, and only where there is no other.
+        Best first by the lower bound of being right (see `lower_bound`), guiding ones before the cautionary ones that
+        mirror them, then by their own runs, ties by text. One that names no tool that those before did not name
+        likewise is passed over. One that fewer runs taught than `least_runs` is told alone, and only where there is no
+        other.
         """
         kept = [(found, one, sides) for one, sides in self._here if (found := self._founded(sides)) is not None]
-        kept.sort(key=lambda three: (-three[0], -len(three[1].sources), three[1].text))
+        kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
         told: list[Principle] = []
         known: set[tuple[ToolName, bool]] = set()
         for _, one, sides in kept:
