@@ -227,3 +227,24 @@ def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
     words = "After look, calling no tool is right where the user asks for none."
     assert not says_nothing(Principle("guiding", words, distilled_by="small").row())
     assert not says_nothing(Experience("s", "a", "o", words, "golden", "exploration", 1.0, distilled_by="small").row())
+
+
+@pytest.mark.parametrize("state", ["The user wants to change the flight of a basic economy reservation", ""])
+def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
+    memory: Memory, recorded_runs: Path, state: str
+) -> None:
+    """After get_reservation_details 30 of 41 runs that called search_direct_flight failed, and lessons say so."""
+    memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
+    memory.principles.distill(namespace=NS)
+    memory.experiences.distill(namespace=NS)
+    after = ("get_reservation_details",)
+    told = memory.prompt(state=state, after=after, environment="airline")
+    assert "search_direct_flight" not in [one.tool for one in told.suggestions]
+    here = memory.principles.place(after, namespace=NS, environment="airline")
+    suggested_now = {one.tool for one in told.suggestions}
+    warned = {one.tool for one in told.suggestions.warnings}
+    rules = [one for id in told.lessons if (one := memory.principles.get(id, namespace=NS)) is not None]
+    assert len(rules) == 3
+    for one in rules:
+        assert not here.sides(one.principle).better & warned
+        assert not here.sides(one.principle).worse & (suggested_now - warned)
