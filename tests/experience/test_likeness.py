@@ -158,6 +158,15 @@ def test_of_a_large_group_every_run_is_looked_at_beside_some_of_the_others(memor
     assert (len(found[RIGHT]), len(found[WRONG])) == (70, 70)
 
 
+def test_the_report_says_how_many_runs_were_compared_with_like_requests(memory: Memory) -> None:
+    memory.ingest([refund("g", "refund", success=True), refund("b", "close_ticket", success=False), other("o")])
+    assert memory.experiences.distill(namespace=NS).alike == 2
+    memory.ingest(
+        [refund("late", "refund", success=True), *(refund(f"t{n}", "x", success=True, task="t") for n in "ab")]
+    )
+    assert memory.experiences.distill(namespace=NS).alike == 1
+
+
 def test_an_estimate_stores_nothing_about_groups(memory: Memory) -> None:
     memory.ingest([refund("g", "refund", success=True), refund("b", "close_ticket", success=False)])
     revision = memory.header.revision

@@ -92,6 +92,7 @@ class DistilReport:
         failed: Why runs taught nothing this time, by run; they are looked at again.
         unasked: Runs that there was no budget for; they are looked at next time.
         retired: Lessons that runs taught before, and looked at again did not.
+        alike: Runs that were held against runs with like requests, as no other run names their task.
     """
 
     runs: int = 0
@@ -102,6 +103,7 @@ class DistilReport:
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
     retired: int = 0
+    alike: int = 0
 
 
 class Curated(NamedTuple):
@@ -153,7 +155,8 @@ def distill_into(
     seen: set[str] = set()
     told: set[str] = set()
     groups: dict[str, str] = {}
-    tasks = _noted(library.tasks(step, namespace=namespace, again=again), groups)
+    compared: set[str] = set()
+    tasks = _noted(library.tasks(step, namespace=namespace, again=again), groups, compared)
     for batch in _batches(distiller.distill(tasks)):
         curated = _as_they_are(batch) if curate is None else curate(batch)
         failed = {run for run, _ in curated.failed}
@@ -166,14 +169,15 @@ def distill_into(
     stale = {name: "superseded" for name, runs in former.items() if name not in told and runs and runs <= seen}
     if stale:
         library.change(LessonChange(retire=stale), namespace=namespace)
-    return replace(report, retired=len(stale))
+    return replace(report, retired=len(stale), alike=len(seen & compared))
 
 
-def _noted(tasks: Iterable[Task], groups: dict[str, str]) -> Iterator[Task]:
-    """The tasks, with a note of the group that each wanted run of like requests is in."""
+def _noted(tasks: Iterable[Task], groups: dict[str, str], compared: set[str]) -> Iterator[Task]:
+    """The tasks, with a note of each wanted run of like requests: its group, and whether it has company there."""
     for task in tasks:
         if task.alike:
             groups.update(dict.fromkeys(task.wanted, task.name))
+            compared.update(task.wanted if len(task.runs) > 1 else ())
         yield task
 
 
