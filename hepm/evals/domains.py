@@ -91,13 +91,13 @@ def _by_domain(
 def by_request(domain: Domain) -> Domain:
     """The domain with groups of like requests as tasks and families, where hardly any task was run twice.
 
-    It stays as it is where tasks repeat, where no run failed or none succeeded, and where requests do not tell runs
-    apart. Runs of the few tasks that repeat keep them (see `hepm.experience.distilling.likeness`).
+    It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
+    and where it is derived, since no partings are looked for there. Runs of the few tasks that repeat keep them (see `hepm.experience.distilling.likeness`).
     """
     runs = [*domain.runs, *(domain.tested or ())]
     times = Counter(run.task for run in runs)
     alone = [run for run in runs if times[run.task] == 1]
-    if {True, False} - {run.success for run in runs} or len(alone) < _FEW_REPEAT * len(runs):
+    if domain.derived or {True, False} - {run.success for run in runs} or len(alone) < _FEW_REPEAT * len(runs):
         return domain
     groups = group_by_request(run.trajectory for run in alone)
     if len(set(groups.values())) < _FEWEST_GROUPS:
