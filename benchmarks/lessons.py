@@ -35,6 +35,7 @@ from hepm.evals.events import Run
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.distilling.contrast import place as place_of
 from hepm.experience.distilling.extractive import distill
+from hepm.experience.distilling.likeness import group_by_request
 from hepm.experience.distilling.situation import situation_text
 from hepm.experience.distilling.stages import stage_of
 from hepm.experience.distilling.transcript import Move, moves_of
@@ -96,6 +97,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--tasks", choices=("ids", "alike", "none"), default="ids", help="lessons_at_partings.py alone")
     return parser.parse_args()
 
 
@@ -109,9 +111,14 @@ class Place:
         self.stored = {run.id: shorten(clean(run.trajectory)) for run in self.runs}
         self.family = {run.id: run.family for run in self.runs}
 
-    def tasks(self, runs: Sequence[Run]) -> dict[str, list[Trajectory]]:
-        """As a store groups them: by their task's id alone."""
+    def tasks(self, runs: Sequence[Run], how: str = "ids") -> dict[str, list[Trajectory]]:
+        """As a store groups them: by their task's id, or by likeness where ids are hidden; "none" is neither."""
         found: defaultdict[str, list[Trajectory]] = defaultdict(list)
+        if how != "ids":
+            groups = group_by_request(self.stored[run.id] for run in runs) if how == "alike" else {}
+            for run in runs:
+                found[groups.get(run.id, run.id)].append(self.stored[run.id])
+            return found
         for run in runs:
             found[run.trajectory.task or run.id].append(self.stored[run.id])
         return found

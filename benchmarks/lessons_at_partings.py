@@ -1,6 +1,6 @@
 """Do lessons point the right way where it matters? What they name where a failed run left a successful one.
 
-usage: python benchmarks/lessons_at_partings.py [RUNS] [--seed 0] [--markdown]
+usage: python benchmarks/lessons_at_partings.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none]
 
 RUNS as for lessons.py. At each parting (see hepm.evals.partings) a memory without the task's family, five folds, is
 asked for its top 3 lessons. As in hepm.evals.rescue they *rescue* when they name a tool of the successful way and none
@@ -9,6 +9,7 @@ run called next, and *silent* how often they name none there. Beside them: the t
 counts of what came next.
 An experience names the tools that its lesson tells of as right; `next` takes of a whole way only what follows the last
 tool. A principle names what its triples say follows the last tool.
+With `--tasks alike` memory is not told the tasks' ids and groups like requests; with `none` each run stands alone.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from hepm.experience.distilling.extractive import distill, distill_principles
 from hepm.experience.distilling.partings import Tools
 from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.matching.place import advised, undisputed
-from hepm.experience.principles import LEAST_RUNS
+from hepm.experience.matching.place import LEAST_RUNS
+from hepm.experience.matching.place import Place as Here
 from hepm.ingest.transitions import situation_of
 from hepm.types import START, ToolName
 
@@ -44,7 +45,7 @@ _NAME = re.compile(r"\w+")
 
 def main() -> None:
     arguments = parse()
-    asked = [moment for place in read_places(arguments.runs) for moment in moments_of(place)]
+    asked = [moment for place in read_places(arguments.runs) for moment in moments_of(place, arguments.tasks)]
     lost = [moment for moment in asked if moment.parting]
     good = [moment for moment in asked if moment.parting is None]
     families = [moment.family for moment in lost]
@@ -91,11 +92,12 @@ class Memory:
     weights_D: Array
 
     @classmethod
-    def of(cls, place: Place, runs: Sequence[Run], tools: Tools) -> Memory:
-        tasks = place.tasks([run for run in runs if run.success is not None]).values()
-        experiences = list({one.id: one for task in tasks for one in distill(task)}.values())
+    def of(cls, place: Place, runs: Sequence[Run], tools: Tools, how: str) -> Memory:
+        alike = how == "alike"
+        tasks = place.tasks([run for run in runs if run.success is not None], how).values()
+        experiences = list({one.id: one for task in tasks for one in distill(task, alike=alike)}.values())
         principles: dict[str, Principle] = {}
-        for one in (one for task in tasks for one in distill_principles(task)):
+        for one in (one for task in tasks for one in distill_principles(task, alike=alike)):
             known = principles.get(one.id)
             principles[one.id] = replace(known, sources=(*known.sources, *one.sources)) if known else one
         vectors_ND = EMBEDDER.embed([one.text for one in experiences])
@@ -131,12 +133,11 @@ class Moment:
         about = [one for one in memory.principles if self.following(one) or self.failing(one)]
         rules = sorted(about, key=lambda one: (-len(one.sources), one.text))[:TOP]
         several = [one for one in about if len(one.sources) >= LEAST_RUNS]
+        known = Here(memory.principles, self.last)
         named_at = {
             "of two runs or more": sorted(several, key=lambda one: (-len(one.sources), one.text)),
-            "undisputed": undisputed(about, self.last),
-            "of two runs or more, undisputed": [
-                one for one in undisputed(about, self.last) if len(one.sources) >= LEAST_RUNS
-            ],
+            "undisputed": known.best(TOP, least_runs=1),
+            "what a prompt tells": known.best(TOP),
         }
         hybrid = {tool for tool, _ in self.hybrid[:2]}
         wrong = set().union(*map(self.failing, rules))
@@ -153,7 +154,7 @@ class Moment:
             "experiences of the place, next": set().union(*map(self.next, here)),
             "principles of the place": right,
             **{
-                f"principles of the place, {which}": set().union(*(advised(one, self.last) for one in found[:TOP]))
+                f"principles of the place, {which}": set().union(*map(self.following, found[:TOP]))
                 for which, found in named_at.items()
             },
             "first principle of the place": set().union(*map(self.following, rules[:1])),
@@ -193,7 +194,7 @@ class Moment:
         return {to.subject for to in principle.triples if to.predicate == "fails_after" and to.object in last}
 
 
-def moments_of(place: Place) -> Iterator[Moment]:
+def moments_of(place: Place, how: str) -> Iterator[Moment]:
     """Every parting and every later call of a successful run, with a memory that lacks its family."""
     methods = find_methods(["hybrid", "first-order"])
     tools = Tools(call.name for run in place.runs for call in run.trajectory.calls())
@@ -202,7 +203,7 @@ def moments_of(place: Place) -> Iterator[Moment]:
         tested = set(split.test)
         here: list[tuple[Event, Parting | None]] = [(p.moment, p) for p in partings if p.moment.run in tested]
         here += [(event, None) for run in split.test if run.success for event in run.events]
-        memory = Memory.of(place, split.train, tools)
+        memory = Memory.of(place, split.train, tools, how)
         training = Training(split.train)
         rankings = [method.fit(training).rank([event for event, _ in here]) for method in methods]
         for (event, parting), hybrid, counts in zip(here, *rankings, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -319,33 +319,35 @@ class Memory:
             budget: At most about so many tokens.
             options: What goes into it; None for the defaults.
         """
-        from hepm.experience.prompt.recollection import Moment, PromptOptions, recollect
+        from hepm.experience.prompt.recollection import FURTHER, Moment, PromptOptions, recollect
         from hepm.experience.prompt.render import render
 
         options = options or PromptOptions()
         now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
-        found = recollect(
-            self.experiences,
-            self.principles,
-            self.preferences,
-            now,
-            namespace=namespace,
-            user=user,
-            environment=environment,
-            horizon=horizon,
-            options=options,
-        )
+        suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
                 now.after,
                 history=now.history,
                 state=now.state if now.state.text else None,
                 tools=tools,
-                k=options.suggestions,
+                k=options.suggestions + FURTHER,
                 policy=options.policy,
                 namespace=namespace,
             )
-            found = replace(found, suggestions=suggestions)
+        found = recollect(
+            self.experiences,
+            self.principles,
+            self.preferences,
+            now,
+            suggestions,
+            counts=partial(self._mirror.namespace(namespace).counts, now.after),
+            namespace=namespace,
+            user=user,
+            environment=environment,
+            horizon=horizon,
+            options=options,
+        )
         told = render(found, budget=budget, redact=options.redact)
         if run:
             self.library.show(run, told.lessons, namespace=namespace)

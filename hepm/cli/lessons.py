@@ -127,6 +127,8 @@ def tell_report(report: DistilReport, noun: str) -> None:
     if report.refused:
         parts.append(f"{report.refused:,} came from runs that are gone")
     print("; ".join(parts))
+    if report.alike:
+        print(f"{report.alike:,} were compared with runs of like requests, as no other run names their task")
     if not report.runs:
         print("nothing was left to learn from: runs without an outcome wait for one", file=sys.stderr)
     if report.unasked:

@@ -239,8 +239,8 @@ def contradictions(
     for one in found:
         for name, score, runs in zip((one.guiding, one.cautionary), one.scores, one.runs, strict=True):
             row = known[name].row
-            used = f"score {score:.2f}" if known[name].uses.uses else "not tried yet"
-            print(on_one_line(f"{name}  {row.properties['kind']}, {count_of(runs, 'run')}, {used}: {row.text}"))
+            used = f", score {score:.2f}" if known[name].uses.uses else ""
+            print(on_one_line(f"{name}  {row.properties['kind']}, from {count_of(runs, 'run')}{used}: {row.text}"))
         print()
     if not found:
         print("none")
@@ -264,6 +264,4 @@ def _json(one: FoundPrinciple) -> dict[str, object]:
 
 
 def _told(one: FoundPrinciple) -> str:
-    known = f"score {one.score:.2f} of {one.uses.uses} uses" if one.uses.uses else "not tried yet"
-    runs = count_of(len(one.principle.sources), "run")
-    return f"{one.id}  {one.principle.kind}, {known}, {runs}: {one.principle.text}"
+    return f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from hepm.evals.events import Run
 from hepm.evals.families import Record, families_of, task_of
+from hepm.experience.distilling.likeness import group_by_request
 from hepm.types import Trajectory
 
 TEN_DOMAINS = (
@@ -26,6 +28,8 @@ TEN_DOMAINS = (
 
 NO_ENVIRONMENT = "default"
 _WITH_USER = "+user"
+_FEW_REPEAT: Final = 0.9  # at least so many runs are alone under their task
+_FEWEST_GROUPS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Domain:
     Attributes:
         tested: Runs to predict from `runs`; None where the runs are to be divided among themselves.
         derived: Holds runs of another domain seen otherwise, so that no count over domains may add both; see `counted`.
+        grouped: Tasks and families are groups of like requests (see `by_request`).
     """
 
     name: str
     runs: Sequence[Run]
     tested: Sequence[Run] | None = None
     derived: bool = False
+    grouped: bool = False
 
 
 def domains_of(
@@ -80,6 +86,30 @@ def _by_domain(
             name += _WITH_USER
             found[name].append((Run(record[1], name, family, task, user_side=True), is_tested))
     return found
+
+
+def by_request(domain: Domain) -> Domain:
+    """The domain with groups of like requests as tasks and families, where hardly any task was run twice.
+
+    It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
+    and where it is derived, since no partings are looked for there. Runs of the few tasks that repeat keep them (see
+    `hepm.experience.distilling.likeness`).
+    """
+    runs = [*domain.runs, *(domain.tested or ())]
+    times = Counter(run.task for run in runs)
+    alone = [run for run in runs if times[run.task] == 1]
+    if domain.derived or {True, False} - {run.success for run in runs} or len(alone) < _FEW_REPEAT * len(runs):
+        return domain
+    groups = group_by_request(run.trajectory for run in alone)
+    if len(set(groups.values())) < _FEWEST_GROUPS:
+        return domain
+
+    def grouped(run: Run) -> Run:
+        group = groups.get(run.id)
+        return run if group is None else replace(run, task=f"like {group}", family=f"like {group}")
+
+    tested = None if domain.tested is None else [grouped(run) for run in domain.tested]
+    return replace(domain, runs=[grouped(run) for run in domain.runs], tested=tested, grouped=True)
 
 
 def _place(trajectory: Trajectory) -> tuple[str, str]:

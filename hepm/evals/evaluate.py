@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.domains import Domain, counted
+from hepm.evals.domains import Domain, by_request, counted
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Method
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
@@ -70,6 +70,7 @@ def evaluate(
     _check_labels(domains)
     measured: dict[str, _Measured] = {}
     skipped: dict[str, str] = {}
+    domains = [by_request(domain) for domain in domains]
     for domain in domains:
         on_progress(domain.name)
         found = _measure(domain, methods, options)
@@ -230,6 +231,7 @@ def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> Dom
         methods={name: _scores([draws], name, options.reference) for name in found.ranks},
         rescue=rescue,
         failures=failures,
+        grouped=found.domain.grouped,
     )
 
 
@@ -259,6 +261,7 @@ def _findings(report: EvalReport, measured: Mapping[str, _Measured], draws: Mapp
         ahead=_difference([*draws.values()], method, plain, metric) if method != plain else None,
         rescue=report.rescue.get(method),
         apart=report.settings.split in ("families", "files, unseen families"),
+        grouped=any(domain.grouped for domain in report.domains.values()),
     )
 
 

@@ -75,6 +75,7 @@ class DomainReport:
         families: Families they come from.
         untested: Events of families whose fold had no memory to predict from.
         rescue: By method; empty where it was not asked for or no failed run could be judged.
+        grouped: Whether tasks and families are groups of like requests, as hardly any task was run twice.
     """
 
     events: int
@@ -83,6 +84,7 @@ class DomainReport:
     methods: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
     failures: Failures | None
+    grouped: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
@@ -93,6 +95,7 @@ class DomainReport:
             "methods": {name: scores.to_json() for name, scores in self.methods.items()},
             "rescue": {name: rescue_to_json(found) for name, found in self.rescue.items()},
             "failures": asdict(self.failures) if self.failures else None,
+            "grouped": self.grouped,
         }
 
 

@@ -57,6 +57,7 @@ def simulation_tables(found: Simulation) -> RenderableType:
 def _parts(report: EvalReport) -> Iterator[RenderableType]:
     for name, domain in report.domains.items():
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
+        title += " (requests grouped by likeness)" if domain.grouped else ""
         yield _scores(title, domain.methods, report.settings.reference)
         if domain.failures:
             yield Text(_failures(domain))

@@ -14,6 +14,7 @@ FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5
 FEWEST_PARTINGS = 10
 _NAMED_TOOLS = 3
+_GROUPED = " Task ids hardly repeat in these runs: requests were grouped by likeness."
 # Fixed: the best is known only afterwards.
 _JUDGED = ("hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order")
 
@@ -36,6 +37,7 @@ class Findings:
         ahead: By how much it beats the plain method; None where there is nothing to compare with.
         rescue: None where partings were not looked for.
         apart: Whether the tested families were unknown to memory.
+        grouped: Whether families of some runs are groups of like requests.
     """
 
     method: str
@@ -47,10 +49,15 @@ class Findings:
     ahead: Difference | None
     rescue: RescueAndHarm | None
     apart: bool = True
+    grouped: bool = False
 
 
 def verdict(findings: Findings) -> str:
     """The sentence. It claims what an interval excludes from chance, and says so when there is too little data."""
+    return _sentence(findings) + (_GROUPED if findings.grouped else "")
+
+
+def _sentence(findings: Findings) -> str:
     if findings.events < FEWEST_EVENTS or findings.families < FEWEST_FAMILIES:
         return (
             f"Too little data to say whether memory would have helped: {count_of(findings.events, 'call')} of "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hepm.errors import InputError
+from hepm.experience.distilling.contrast import says_nothing
 from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
 from hepm.experience.distilling.situation import situation_text
 from hepm.experience.distilling.stages import stage_of
@@ -105,7 +106,7 @@ class Experiences:
             namespace=namespace,
             limit=CANDIDATES,
             floor=self._library.floor if floor is None else floor,
-            keep=lambda one: _applies(one, environment),
+            keep=lambda one: _applies(one, environment) and not says_nothing(one.row),
         )
         candidates = [_found(one, cosine, stage) for one, cosine in found]
         candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
 from hepm.embed import Embedder
+from hepm.experience.distilling.likeness import group_alike, request_of
 from hepm.experience.ledger import StoreLedger, Subject
 from hepm.experience.shown import ShownJournal
 from hepm.graph.lessons.mirror import LessonMirror
@@ -25,14 +27,16 @@ LEXICAL_FLOOR: Final = 0.4
 """The same for lexical vectors, whose cosines are lower: .6 would drop half of what is right, .4 keeps 95 %."""
 
 _READ_AT_ONCE: Final = 200
+_COMPARED: Final = 64  # runs with like requests that are laid side by side
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The stored runs of one task.
+    """The stored runs of one task, or of one group of like requests.
 
     Attributes:
-        runs: All of them, by id.
+        name: The task's id; a group's name is the id of a run that was in it.
+        runs: All of them, by id; of a large group some of them.
         wanted: Those that are to be learned from; the others are there to be compared with.
     """
 
@@ -40,6 +44,7 @@ class Task:
     name: str
     runs: Sequence[Trajectory]
     wanted: frozenset[str]
+    alike: bool = False
 
 
 class Library:
@@ -161,15 +166,54 @@ class Library:
     def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
 
-        A run that names no task is a task of its own.
+        Runs whose task has no other run, or that name none, come in groups of like requests, of one environment each
+        (see `hepm.experience.distilling.likeness`). A run that the step has seen stays in its group.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         listed = self.store.runs_by_task(namespace=namespace)
-        for (environment, name), group in groupby(listed, key=lambda run: (run[0], run[1] or run[2])):
-            ids = [run for _, _, run in group]
-            wanted = frozenset(ids).difference(done)
+        for environment, of_environment in groupby(listed, key=lambda run: run[0]):
+            alone: builtins.list[str] = []
+            for name, group in groupby(of_environment, key=lambda run: run[1] or run[2]):
+                ids = [run for _, _, run in group]
+                wanted = frozenset(ids).difference(done)
+                if len(ids) == 1:
+                    alone += ids
+                elif wanted:
+                    yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
+            wanted = frozenset(alone).difference(done)
             if wanted:
-                yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
+                for name, ids in self._groups(step, alone, wanted, namespace):
+                    for some, asked in _portions(ids, wanted):
+                        yield Task(environment, name, self.runs(some, namespace=namespace), asked, alike=True)
+
+    def _groups(
+        self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
+    ) -> Iterator[tuple[str, builtins.list[str]]]:
+        """Runs by the likeness of their requests: name and members of each group."""
+        seen = [run for run in ids if run not in wanted]
+        answers = self.store.lessons.answers([_done_key(step, run) for run in seen], namespace=namespace)
+        members: defaultdict[str, builtins.list[str]] = defaultdict(list)
+        for answer in answers:
+            if answer.text:
+                members[answer.text].append(answer.run)
+        stored = set(ids)
+        leaders = {name if name in stored else min(runs): name for name, runs in members.items()}
+        grouped = {run for runs in members.values() for run in runs}
+        asked = self._requests([*leaders, *(run for run in ids if run not in grouped)], namespace)
+        known = {name: asked.get(leader, "") for leader, name in leaders.items()}
+        fresh = {run: text for run, text in asked.items() if run not in grouped}
+        for run, name in group_alike(fresh, known).items():
+            members[name].append(run)
+        for name, runs in sorted(members.items()):
+            if not wanted.isdisjoint(runs):
+                yield name, sorted(runs)
+
+    def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            for run in self.runs(ids[start : start + _READ_AT_ONCE], namespace=namespace):
+                found[run.id] = request_of(run)
+        return found
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given; those that are gone are left out.
@@ -184,7 +228,23 @@ class Library:
             found.extend(parse_stored(name, records[name]) for name in batch if name in records)
         return found
 
-    def mark_done(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Remember that a step has seen runs."""
-        answers = [Answer(f"{step}\n{run}", step, run, "", "") for run in runs]
+    def mark_done(self, step: str, runs: Mapping[str, str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Remember that a step has seen runs, and each run's group of like requests, "" for none."""
+        answers = [Answer(_done_key(step, run), step, run, group, "") for run, group in runs.items()]
         self.store.lessons.put_answers(answers, namespace=namespace)
+
+
+def _done_key(step: str, run: str) -> str:
+    return f"{step}\n{run}"
+
+
+def _portions(ids: Sequence[str], wanted: Collection[str]) -> Iterator[tuple[Sequence[str], frozenset[str]]]:
+    """Of a large group some runs at a time, each with some of the others, evenly spread, to be compared with."""
+    asked = [run for run in ids if run in wanted]
+    if len(ids) <= _COMPARED:
+        yield ids, frozenset(asked)
+        return
+    for start in range(0, len(asked), _COMPARED // 2):
+        some = frozenset(asked[start : start + _COMPARED // 2])
+        others = [run for run in ids if run not in some]
+        yield sorted([*some, *others[:: -(-len(others) // (_COMPARED // 2))]]), some

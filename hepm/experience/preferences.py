@@ -92,7 +92,7 @@ class Preferences:
         name = EXTRACTIVE if model is None else model.endpoint.model
         done = NoteVersions(self._library, namespace).revise(user, make, written_by=name, session=session)
         if session.run:
-            self._library.mark_done(STEP, [session.run], namespace=namespace)
+            self._library.mark_done(STEP, {session.run: ""}, namespace=namespace)
         return done
 
     def reflect_all(
@@ -232,7 +232,7 @@ class Preferences:
         """
         _check_user(user)
         if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
-            self._library.mark_done(STEP, runs, namespace=namespace)
+            self._library.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
         return self._library.forget_user(user, namespace=namespace)
 
     def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:

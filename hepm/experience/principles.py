@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from hepm.errors import InputError
+from hepm.experience.distilling.contrast import says_nothing
 from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.experience.library import Library
 from hepm.experience.matching.contradictions import Contradiction, contradictions_among
 from hepm.experience.matching.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
 from hepm.experience.matching.matcher import NEAREST, SIMILARITY, TWINS, Matcher
-from hepm.experience.matching.place import places_of, undisputed
+from hepm.experience.matching.place import LEAST_RUNS, Place, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Estimate
 from hepm.types import DEFAULT_NAMESPACE, START, ToolName
+from hepm.wording import count_of
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -32,8 +34,6 @@ runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of
 runs of three 1 %, and still 95 % of those that do so in one of five.
 """
 EXAMPLES: Final = 2
-LEAST_RUNS: Final = 2
-"""Runs that must have taught a principle for it to be told unasked: on recorded runs, those of one are noise."""
 
 
 class Examples(NamedTuple):
@@ -64,6 +64,12 @@ class FoundPrinciple:
     score: float
     uses: Uses
     examples: Examples
+
+    @property
+    def standing(self) -> str:
+        """What stands behind it, in words: "from 14 runs, score 0.67 of 4 uses"."""
+        known = f"from {count_of(len(self.principle.sources), 'run')}"
+        return f"{known}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}" if self.uses.uses else known
 
 
 class Estimator(Protocol):
@@ -165,7 +171,7 @@ class Principles:
             namespace=namespace,
             limit=k,
             floor=self._library.floor if floor is None else floor,
-            keep=(lambda stored: _applies(stored, environment)) if environment else None,
+            keep=lambda stored: _applies(stored, environment) and not says_nothing(stored.row),
         )
         return [_found(stored, cosine) for stored, cosine in found]
 
@@ -178,24 +184,31 @@ class Principles:
         k: int = RETRIEVED,
         least_runs: int = LEAST_RUNS,
     ) -> list[FoundPrinciple]:
-        """Principles about the present place in a run, the tools just called: those of most runs first, ties by text.
+        """Principles about the present place in a run, the tools just called, the best founded first.
 
-        Of principles that oppose each other here, none with as many runs against it as behind it is told. Measured on
-        recorded runs, these point the right way where failed runs part from successful ones more often than those whose
-        text is similar (benchmarks/LOG.md, "What lessons are worth").
+        Which they are says `hepm.experience.matching.place.Place.best`. Measured on recorded runs, these point the
+        right way where failed runs part from successful ones more often than those whose text is similar
+        (benchmarks/LOG.md, "What lessons are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
-            least_runs: How many runs must have taught one.
+            least_runs: How many runs must have taught one, where there are such.
         """
+        known = self._known_at(after, namespace, environment)
+        names = {id(one): stored for stored, one in known}
+        best = Place([one for _, one in known], after).best(k, least_runs=least_runs)
+        return [_found(names[id(one)], None) for one in best]
+
+    def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
+        """All that principles say about the next tool here."""
+        return Place([one for _, one in self._known_at(after, namespace, environment)], after)
+
+    def _known_at(
+        self, after: Sequence[ToolName], namespace: str, environment: str
+    ) -> list[tuple[StoredLesson, Principle]]:
         places = self._library.lessons(namespace).derived(_by_place)
         stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        known = {
-            name: Principle.of(one.row) for name, one in stored.items() if not environment or _applies(one, environment)
-        }
-        kept = [one for one in undisputed(list(known.values()), after) if len(one.sources) >= least_runs][:k]
-        names = {id(one): name for name, one in known.items()}
-        return [_found(stored[names[id(one)]], None) for one in kept]
+        return [(one, Principle.of(one.row)) for one in stored.values() if _applies(one, environment)]
 
     def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
         """One principle, pruned or not; None if there is none."""
@@ -259,7 +272,7 @@ def _found(stored: StoredLesson, similarity: float | None) -> FoundPrinciple:
 def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:
     places: defaultdict[ToolName, list[StoredLesson]] = defaultdict(list)
     for one in lessons:
-        if one.row.live and one.row.kind == "principle":
+        if one.row.live and one.row.kind == "principle" and not says_nothing(one.row):
             for tool in places_of(Principle.of(one.row)):
                 places[tool].append(one)
     return places
@@ -267,7 +280,7 @@ def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[S
 
 def _applies(stored: StoredLesson, environment: str) -> bool:
     of = Principle.of(stored.row).environments
-    return not of or environment in of
+    return not (environment and of) or environment in of
 
 
 def _checked(distiller: Distiller | None) -> Distiller:

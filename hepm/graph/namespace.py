@@ -162,6 +162,15 @@ class NamespaceMirror:
                 return EdgeRow(*row)
         return None
 
+    def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
+        """Successful and failed runs that called a tool after others; START stands for none.
+
+        A run that made several calls in parallel counts on the edge of each: the edge with most runs tells.
+        """
+        edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
+        found = max(edges, key=lambda edge: edge.support + edge.failures, default=None)
+        return (0, 0) if found is None else (found.support, found.failures)
+
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
         now = self._now

@@ -317,7 +317,7 @@ def test_what_was_shown_is_credited_with_how_the_run_ended(memory: Memory) -> No
     memory.ingest([trajectory("live", "look", "buy", goal="I want red shoes", success=False)])
     every = [*memory.library.list("experience", namespace=NS), *memory.library.list("principle", namespace=NS)]
     assert {one.row.id: one.uses for one in every if one.uses.shown} == dict.fromkeys(shown, Uses(1, 1, 0))
-    assert "of 1 uses" in memory.prompt(LOOKED).text
+    assert "of 1 use:" in memory.prompt(LOOKED).text
 
 
 def test_nothing_is_remembered_of_a_prompt_for_no_run(memory: Memory) -> None:

@@ -5,6 +5,7 @@ The words name tools and nothing else: what users and tools said is in no lesson
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +13,16 @@ from typing import Final
 
 from hepm.experience.distilling.partings import Sides, Way, part
 from hepm.experience.distilling.transcript import listed
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY
-from hepm.graph.lessons.rows import Triple
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY
+from hepm.graph.lessons.rows import LessonRow, Triple
 from hepm.types import START, ToolName
 
 _TRIPLES: Final = 3  # of either kind
+
+_NOTHING: Final = re.compile(
+    r"\b(called|calling|than) (no tool|nothing more)\b|: no tool\.$|\banswering without a tool\b"
+    r"|the tools did not decide\.$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,7 @@ class Contrast:
         better: Tools that successful ones alone called there, by name.
         worse: Tools that failed ones alone called there.
         ended: Whether one of them called nothing more from there on.
+        alike: Whether they are runs with like requests, not of one task.
     """
 
     at: int
@@ -36,6 +43,7 @@ class Contrast:
     better: tuple[ToolName, ...]
     worse: tuple[ToolName, ...]
     ended: bool = False
+    alike: bool = False
 
     @property
     def tells(self) -> bool:
@@ -43,7 +51,12 @@ class Contrast:
 
         Else all called the same, or one of them called more at once, which the other may have done a turn later.
         """
-        return bool(self.better and self.worse) or (self.ended and bool(self.better or self.worse))
+        return self.opposes or (self.ended and bool(self.better or self.worse))
+
+    @property
+    def opposes(self) -> bool:
+        """Whether a tool stands against another: what a rule can be drawn from."""
+        return bool(self.better and self.worse)
 
     @property
     def same(self) -> bool:
@@ -64,7 +77,7 @@ class Contrast:
         return (*good[:_TRIPLES], *bad[:_TRIPLES])
 
 
-def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool) -> Contrast | None:
+def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool, alike: bool = False) -> Contrast | None:
     """How a way differs from those that ended otherwise; None where there are none.
 
     Several of them may go on in several ways from where it leaves them. One where tool stands against tool tells most,
@@ -81,7 +94,7 @@ def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool) -> Contrast
     theirs, own = chosen[0]
     better, worse = (own, theirs) if succeeded else (theirs, own)
     after = sorted(way[at - 1]) if at else []
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1])
+    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1], alike=alike)
 
 
 def place(after: Sequence[ToolName]) -> str:
@@ -92,23 +105,40 @@ def place(after: Sequence[ToolName]) -> str:
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
     """What one run teaches, as observed: that tools were called where runs ended otherwise is no proof of a cause."""
     how = "failed" if succeeded else "succeeded"
+    runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
-        return f"Runs of this task that {how} called the same tools in the same order: the tools did not decide."
+        return f"{runs.capitalize()} that {how} called the same tools in the same order: the tools did not decide."
     where = place(contrast.after)
     where = where[0].upper() + where[1:]
     better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
     if succeeded:
-        return f"{where}, this run, which succeeded, called {better}; runs of this task that failed called {worse}."
-    return f"{where}, runs of this task that succeeded called {better}; this one, which failed, called {worse}."
+        return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
+    return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
 
 
 def rule_of(contrast: Contrast, *, succeeded: bool) -> str:
-    """The same as a rule that other tasks may give too, to follow the name of an environment."""
-    where = place(contrast.after)
-    better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
+    """The same of one that opposes, as a rule that other tasks may give too, to follow the name of an environment."""
+    better, worse = listed(contrast.better), listed(contrast.worse)
     if succeeded:
-        return f"{where}, calling {better} rather than {worse} led to success"
-    return f"{where}, calling {worse} rather than {better} ended in failure"
+        return f"{place(contrast.after)}, calling {better} rather than {worse} led to success"
+    return f"{place(contrast.after)}, calling {worse} rather than {better} ended in failure"
+
+
+def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
+    """Which of these tools a sentence of `lesson_of` tells of as called by runs that succeeded, and that failed."""
+    named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
+    for clause in lesson.split(";"):
+        for how in named:
+            if (found := re.search(rf"\b{how},? called (.+?)\.?$", clause)) is not None:
+                names = set(re.split(r", | and ", found[1]))
+                named[how] = frozenset(tool for tool in tools if listed([tool]) in names)
+    return named["succeeded"], named["failed"]
+
+
+def says_nothing(row: LessonRow) -> bool:
+    """Whether a lesson that no model wrote names no tool to call or to keep away from: it is kept, and never told."""
+    text = str(row.properties.get("lesson", row.text))
+    return row.properties.get("distilled_by") == EXTRACTIVE and _NOTHING.search(text) is not None
 
 
 def _called(contrast: Contrast, tools: Sequence[ToolName]) -> str:

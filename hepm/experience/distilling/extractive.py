@@ -32,7 +32,9 @@ _TRIPLES: Final = 6
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 
 
-def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Experience]:
+def distill(
+    runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, alike: bool = False
+) -> list[Experience]:
     """What each labelled run of one task taught; equal words make one experience with several sources.
 
     A run in which the agent had no turn teaches nothing.
@@ -44,18 +46,20 @@ def distill(runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] =
         runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
             of them are compared says `hepm.experience.distilling.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
+        alike: They are runs with like requests, whatever their tasks.
     """
-    return _merged(_experience(one) for one in study(runs, methods))
+    return _merged(_experience(one) for one in study(runs, methods, alike=alike))
 
 
-def distill_principles(runs: Sequence[Trajectory]) -> list[Principle]:
+def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
     """A rule from each run of one task that has one to give; equal sentences make one with several sources.
 
     A success gives a guiding one: where it left the failed runs, or the way it took. A failure gives a cautionary one:
-    where it left the successful runs, or what failed last. One that did what successful runs did, or that nobody did
-    better and whose calls all worked, gives none.
+    where it left the successful runs, or what failed last. Where no tool stands against another a success gives its
+    way, and a failure none: one that stopped early, did what successful runs did, or that nobody did better and whose
+    calls all worked.
     """
-    return _merged(found for one in study(runs) if (found := _principle(one)))
+    return _merged(found for one in study(runs, alike=alike) if (found := _principle(one)))
 
 
 def _experience(it: Study) -> Experience:
@@ -143,7 +147,7 @@ def _principle(it: Study) -> Principle | None:
 
 
 def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
-    if it.contrast and it.contrast.tells:
+    if it.contrast and it.contrast.opposes:
         return rule_of(it.contrast, succeeded=bool(it.well)), it.contrast.triples, it.contrast.tools
     if it.well:
         return _way_to_success(it.way)
@@ -157,12 +161,14 @@ def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | N
     return f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure", triples[:_TRIPLES], about
 
 
-def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]]:
-    """How the run ended: of a whole way hardly two are equal."""
+def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
+    """How the run ended: of a whole way hardly two are equal. None where it called no tool."""
+    if not way:
+        return None
     steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
     triples = [Triple(a, FOLLOWED_BY, b) for one, next_ in pairwise(steps) for a in sorted(one) for b in sorted(next_)]
     tools = tuple(dict.fromkeys(tool for step in steps for tool in sorted(step)))
-    return f"{sequence(steps) or 'answering without a tool'} led to success", tuple(triples[:_TRIPLES]), tools
+    return f"{sequence(steps)} led to success", tuple(triples[:_TRIPLES]), tools
 
 
 _Lesson = TypeVar("_Lesson", Experience, Principle)

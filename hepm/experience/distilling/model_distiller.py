@@ -143,7 +143,7 @@ class ModelDistiller:
         self, tasks: Iterable[Task], waiting: dict[str, _Asked], done: list[Distilled]
     ) -> Iterator[Question[Told]]:
         for task in tasks:
-            wanted = [one for one in study(task.runs, self._methods) if one.run.id in task.wanted]
+            wanted = [one for one in study(task.runs, self._methods, alike=task.alike) if one.run.id in task.wanted]
             tell = [one for one in wanted if self.kind == "experience" or one.well is not None]
             asked = _Asked({one.run.id: one for one in tell})
             # A run in which the agent had no turn, or that ended neither way, has nothing to tell.
@@ -234,7 +234,8 @@ def _record(it: Study) -> str:
         f"{end}, with reward {it.reward:g} of 1: {_ZONES[zone_of(it.reward)]}. KEY 1 lies in its {it.stage}.",
     ]
     if it.contrast is not None:
-        parts.append(f"Beside other runs of the task: {lesson_of(it.contrast, succeeded=bool(it.well))}")
+        others = "runs with like requests" if it.contrast.alike else "other runs of the task"
+        parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=bool(it.well))}")
     return "\n".join([*parts, f"The record, {it.turns} turns of the agent:", quoted_run(it)])
 
 

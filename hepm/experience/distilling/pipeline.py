@@ -68,7 +68,11 @@ class ExtractiveDistiller:
         """What the wanted runs of each task taught."""
         for task in tasks:
             experiences = self.kind == "experience"
-            made = distill(task.runs, methods=self._methods) if experiences else distill_principles(task.runs)
+            made = (
+                distill(task.runs, methods=self._methods, alike=task.alike)
+                if experiences
+                else distill_principles(task.runs, alike=task.alike)
+            )
             kept = [lesson for lesson in made if any(s.run in task.wanted for s in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
@@ -88,6 +92,7 @@ class DistilReport:
         failed: Why runs taught nothing this time, by run; they are looked at again.
         unasked: Runs that there was no budget for; they are looked at next time.
         retired: Lessons that runs taught before, and looked at again did not.
+        alike: Runs that were held against runs with like requests, as no other run names their task.
     """
 
     runs: int = 0
@@ -98,6 +103,7 @@ class DistilReport:
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
     retired: int = 0
+    alike: int = 0
 
 
 class Curated(NamedTuple):
@@ -148,11 +154,14 @@ def distill_into(
     former = _distilled_by(library, distiller, namespace) if again else {}
     seen: set[str] = set()
     told: set[str] = set()
-    for batch in _batches(distiller.distill(library.tasks(step, namespace=namespace, again=again))):
+    groups: dict[str, str] = {}
+    compared: set[str] = set()
+    tasks = _noted(library.tasks(step, namespace=namespace, again=again), groups, compared)
+    for batch in _batches(distiller.distill(tasks)):
         curated = _as_they_are(batch) if curate is None else curate(batch)
         failed = {run for run, _ in curated.failed}
         done = [run for found in batch for run in found.runs if run not in failed]
-        report = _store(library, step, batch, curated, done, report, namespace)
+        report = _store(library, step, batch, curated, {run: groups.get(run, "") for run in done}, report, namespace)
         if on_progress is not None:
             on_progress(report)
         seen.update(done)
@@ -160,7 +169,16 @@ def distill_into(
     stale = {name: "superseded" for name, runs in former.items() if name not in told and runs and runs <= seen}
     if stale:
         library.change(LessonChange(retire=stale), namespace=namespace)
-    return replace(report, retired=len(stale))
+    return replace(report, retired=len(stale), alike=len(seen & compared))
+
+
+def _noted(tasks: Iterable[Task], groups: dict[str, str], compared: set[str]) -> Iterator[Task]:
+    """The tasks, with a note of each wanted run of like requests: its group, and whether it has company there."""
+    for task in tasks:
+        if task.alike:
+            groups.update(dict.fromkeys(task.wanted, task.name))
+            compared.update(task.wanted if len(task.runs) > 1 else ())
+        yield task
 
 
 def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
@@ -194,7 +212,7 @@ def _store(
     step: str,
     batch: Sequence[Distilled],
     curated: Curated,
-    done: Sequence[str],
+    done: Mapping[str, str],
     report: DistilReport,
     namespace: str,
 ) -> DistilReport:

@@ -74,13 +74,16 @@ class Study:
         return tuple(dict.fromkeys((*named, *(call.name for move in keys for call in move.calls))))[:_TOOLS]
 
 
-def study(runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO) -> list[Study]:
+def study(
+    runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, *, alike: bool = False
+) -> list[Study]:
     """The labelled runs in which the agent had a turn, by id, each beside the others.
 
     Args:
         runs: All runs under one task's id in one environment, in any order. Which of them are compared says
             `hepm.experience.distilling.comparable`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
+        alike: They are runs with like requests, whatever their tasks; all are compared.
     """
     by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)
     labelled = [(run, reward) for run in by_id if (reward := reward_of(run.outcome)) is not None]
@@ -93,9 +96,9 @@ def study(runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_R
         others = [
             way
             for way, how, theirs in zip(ways, well, named, strict=True)
-            if how is not None and how != well[at] and same_task(theirs, named[at])
+            if how is not None and how != well[at] and (alike or same_task(theirs, named[at]))
         ]
-        contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]))
+        contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]), alike=alike)
         method = method_for(run.environment, methods)
         keys = _key_moves(moves[at], reward, _parted_at(contrast, moves[at]), method)
         found.append(Study(run, reward, well[at], run.steps, moves[at], contrast, keys))

@@ -1,47 +1,153 @@
-"""Principles about one place in a run, the tools just called; of those that oppose each other the better founded."""
+"""What lessons say about one place in a run, the tools just called: for each next tool the runs for it and against it.
+
+Whatever is told about a place is decided here, so that lessons do not contradict each other, or the suggestion.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Principle
-from hepm.types import START, ToolName
+from hepm.experience.distilling.contrast import place, sides_of
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.types import START, FailedWay, Suggestions, ToolName
+
+LEAST_RUNS: Final = 2
+"""Runs that must have taught a principle, where others are known: on recorded runs, those of one are noise."""
+
+_Z: Final = 1.645
 
 _Move: TypeAlias = tuple[ToolName, ToolName]
+
+
+class Sides(NamedTuple):
+    """Next tools that a lesson advises, and that it warns of."""
+
+    better: frozenset[ToolName]
+    worse: frozenset[ToolName]
+
+
+_NOTHING: Final = Sides(frozenset(), frozenset())
+
+Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
+
+
+class Place:
+    """What principles say about the next tool at a place.
+
+    A run behind "calling a rather than b led to success" speaks for a and against b.
+
+    Args:
+        principles: Those that may say something about the place; others are passed over.
+        after: Tools of the last turn; none before the first call.
+    """
+
+    def __init__(self, principles: Collection[Principle], after: Sequence[ToolName]) -> None:
+        self._last = frozenset(after or (START,))
+        self._where = place(after)
+        self._here = [(one, sides) for one in principles if any(sides := self.sides(one))]
+        self._for: defaultdict[ToolName, set[str]] = defaultdict(set)
+        self._against: defaultdict[ToolName, set[str]] = defaultdict(set)
+        for one, sides in self._here:
+            runs = [source.run for source in one.sources]
+            for tool in sides.better:
+                self._for[tool].update(runs)
+            for tool in sides.worse:
+                self._against[tool].update(runs)
+
+    def sides(self, lesson: Principle | Experience) -> Sides:
+        """What a lesson says to call here, and what not; nothing where it is about another place."""
+        if isinstance(lesson, Experience):
+            here = lesson.conditions.preconditions[:1] == (self._where,)
+            return Sides(*sides_of(lesson.lesson, lesson.tools)) if here else _NOTHING
+        return Sides(
+            frozenset(target for source, target in _moves(lesson, FOLLOWED_BY) if source in self._last),
+            frozenset(target for source, target in _moves(lesson, FAILS_AFTER) if source in self._last),
+        )
+
+    def runs(self, tool: ToolName) -> tuple[int, int]:
+        """How many runs speak for a tool, and how many against it."""
+        return len(self._for.get(tool, ())), len(self._against.get(tool, ()))
+
+    def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
+        """The k best founded principles that have more runs for what they say than against it, each with news.
+
+        Best first by the lower bound of being right (see `lower_bound`), guiding ones before the cautionary ones that
+        mirror them, then by their own runs, ties by text. One that names no tool that those before did not name
+        likewise is passed over. One that fewer runs taught than `least_runs` is told alone, and only where there is no
+        other.
+        """
+        kept = [(found, one, sides) for one, sides in self._here if (found := self._founded(sides)) is not None]
+        kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
+        told: list[Principle] = []
+        known: set[tuple[ToolName, bool]] = set()
+        for _, one, sides in kept:
+            said = {(tool, True) for tool in sides.better} | {(tool, False) for tool in sides.worse}
+            if len(one.sources) >= least_runs and not said <= known:
+                told.append(one)
+                known |= said
+        return told[:k] or [one for _, one, _ in kept][: min(k, 1)]
+
+    def _founded(self, sides: Sides) -> float | None:
+        """How well everything is founded that a principle says here: as well as the weakest; None for a dispute."""
+        runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
+        if any(right <= wrong for right, wrong in runs):
+            return None
+        return min(lower_bound(right, wrong) for right, wrong in runs)
+
+
+def in_one_voice(
+    here: Place, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
+) -> tuple[list[bool], Suggestions]:
+    """Which lessons may be told beside a suggestion, and the suggestion as it is told beside them.
+
+    Lessons warn of a tool here that has more runs against it than for it, two or more, or one where the lesson that
+    says so is among those to be told. Such a tool is suggested last, and with how often it failed from here where that
+    was more often than not. A lesson is left out that advises a tool warned of, or warns of one that is suggested all
+    the same.
+
+    Args:
+        lessons: Those that are to be told.
+        counts: Gives the successful and the failed runs that called a tool from here.
+    """
+    sides = [here.sides(one) for one in lessons]
+    told_of = frozenset[ToolName]().union(*(side.worse for side in sides))
+    warned = {one.tool for one in found.warnings}
+    failed: list[FailedWay] = []
+    for tool in dict.fromkeys((*(one.tool for one in found), *sorted(told_of))):
+        right, wrong = here.runs(tool)
+        if tool not in warned and wrong > right and (wrong >= LEAST_RUNS or tool in told_of):
+            warned.add(tool)
+            successes, failures = counts(tool)
+            if failures > successes and any(one.tool == tool for one in found):
+                failed.append(FailedWay(tool, failures, successes + failures))
+    ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
+    suggested = {one.tool for one in ranked} - warned
+    kept = [not (side.better & warned or side.worse & suggested) for side in sides]
+    warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
+    return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
+
+
+def lower_bound(right: int, wrong: int) -> float:
+    """What a share is above with 95 % certainty, of which so many cases are known; 0 where none are.
+
+    The lower end of Wilson's interval: 1 of 1 gives .27, 2 of 2 .43, 10 of 10 .79, 10 of 15 .46 (Wilson 1927, "Probable
+    inference, the law of succession, and statistical inference").
+    """
+    if not right:
+        return 0.0
+    n = right + wrong
+    share = right / n
+    spread = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
+    return (share + _Z * _Z / (2 * n) - spread) / (1 + _Z * _Z / n)
 
 
 def places_of(principle: Principle) -> set[ToolName]:
     """Tools after which it says something."""
     return {source for source, _ in (*_moves(principle, FOLLOWED_BY), *_moves(principle, FAILS_AFTER))}
-
-
-def advised(principle: Principle, after: Sequence[ToolName]) -> set[ToolName]:
-    """What it says to call after these tools; none are before the first call."""
-    return {target for source, target in _moves(principle, FOLLOWED_BY) if source in (after or (START,))}
-
-
-def undisputed(principles: Sequence[Principle], after: Sequence[ToolName]) -> list[Principle]:
-    """Those that have something to say after these tools, and more runs behind it than against it.
-
-    First those of most runs, ties by text.
-    """
-    last = after or (START,)
-    here = [one for one in principles if places_of(one) & set(last)]
-    runs: Counter[_Move] = Counter()
-    for one in here:
-        for move in _moves(one, FOLLOWED_BY):
-            runs[move] += len(one.sources)
-        for move in _moves(one, FAILS_AFTER):
-            runs[move] -= len(one.sources)
-    kept = [
-        one
-        for one in here
-        if all(runs[move] > 0 for move in _moves(one, FOLLOWED_BY) if move[0] in last)
-        and all(runs[move] < 0 for move in _moves(one, FAILS_AFTER) if move[0] in last)
-    ]
-    return sorted(kept, key=lambda one: (-len(one.sources), one.text))
 
 
 def _moves(principle: Principle, predicate: str) -> Iterator[_Move]:

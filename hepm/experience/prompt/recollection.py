@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Final, NamedTuple, Self
 
 from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
+from hepm.experience.matching.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.prompt.render import Recollection, Redact
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
-from hepm.types import START, StateSummary, ToolName
+from hepm.types import START, StateSummary, Suggestions, ToolName
+
+FURTHER: Final = 2
+"""Tools that a policy is asked for beyond those to be told: some may come in the place of one that lessons warn of."""
 
 
 def _without_secrets(text: str) -> str:
@@ -80,14 +85,21 @@ def recollect(
     principles: Principles,
     preferences: Preferences,
     now: Moment,
+    suggestions: Suggestions,
     *,
+    counts: Counts,
     namespace: str,
     user: str,
     environment: str,
     horizon: int,
     options: PromptOptions,
 ) -> Recollection:
-    """Everything that memory has to say at a moment, but for the next tools."""
+    """Everything that memory has to say at a moment, put together so that nothing in it contradicts the rest.
+
+    Args:
+        suggestions: The next tools as a policy ranks them, some more than `options` asks for.
+        counts: Gives the successful and the failed runs that called a tool from here.
+    """
     rules: list[FoundPrinciple] = []
     if options.principles:
         rules = principles.at(now.after, namespace=namespace, environment=environment, k=options.principles)
@@ -110,9 +122,14 @@ def recollect(
     recalled: list[str] = []
     if notes is not None and options.recalled:
         recalled = preferences.recall(user, now.state.text, namespace=namespace, k=options.recalled)
+    rules = rules[: options.principles]
+    here = principles.place(now.after, namespace=namespace, environment=environment)
+    lessons = (*(one.principle for one in rules), *(one.experience for one in found))
+    kept, suggestions = in_one_voice(here, lessons, suggestions, counts)
     return Recollection(
         notes=notes if options.notes else None,
-        principles=rules[: options.principles],
-        experiences=found,
+        principles=list(compress(rules, kept)),
+        experiences=list(compress(found, kept[len(rules) :])),
         recalled=recalled,
+        suggestions=replace(suggestions, ranked=suggestions.ranked[: options.suggestions]),
     )

@@ -140,8 +140,7 @@ def _lines(found: Recollection, redact: Redact) -> Iterator[_Line]:
                 told = f"- {quoted(redact(wish.strip().removeprefix('- ')), ITEM_CHARS)}"
                 yield _Line((1, number), 0, _NOTES, told, found.notes.id)
     for number, one in enumerate(found.principles):
-        score = f"score {one.score:.2f} of {one.uses.uses} uses" if one.uses.uses else "not tried yet"
-        told = f"- [{one.id}] {one.principle.kind}, {score}: {quoted(redact(one.principle.text), ITEM_CHARS)}"
+        told = f"- [{one.id}] {one.principle.kind}, {one.standing}: {quoted(redact(one.principle.text), ITEM_CHARS)}"
         yield _Line((3, 2 * number + 1), 1, _RULES_HERE if one.similarity is None else _RULES_ALIKE, told, one.id)
     for zone, header in _ZONES.items():
         for number, one in enumerate(found.experiences):

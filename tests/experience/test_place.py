@@ -1,0 +1,250 @@
+"""What is told about one place in a run: by evidence, and in one voice with the suggestion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from hepm import FailedWay, Memory, Trajectory
+from hepm.experience.distilling.contrast import says_nothing, sides_of
+from hepm.experience.lessons import Experience, Principle, PrincipleKind
+from hepm.experience.matching.place import Place, in_one_voice, lower_bound
+from hepm.experience.prompt.recollection import PromptOptions
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.store import LessonChange
+from hepm.types import Suggestion, Suggestions
+from tests.runs import trajectory
+
+NS = "default"
+HERE = ("look",)
+
+
+def rule(
+    kind: PrincipleKind, text: str, runs: int | Sequence[str], *, better: str = "", worse: str = "", after: str = "look"
+) -> Principle:
+    triples = [Triple(after, "followed_by", better)] if better else []
+    triples += [Triple(worse, "fails_after", after)] if worse else []
+    names = [f"{text}-{n}" for n in range(runs)] if isinstance(runs, int) else runs
+    return Principle(kind, text, tuple(triples), tuple(Source(name, words=False) for name in names))
+
+
+def advises(tool: str, runs: int, text: str = "") -> Principle:
+    return rule("guiding", text or f"call {tool}", runs, better=tool)
+
+
+def warns(tool: str, runs: int, text: str = "") -> Principle:
+    return rule("cautionary", text or f"keep from {tool}", runs, worse=tool)
+
+
+def best(*principles: Principle, k: int = 3) -> list[str]:
+    return [one.text for one in Place(principles, HERE).best(k)]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "bound"),
+    [(0, 3, 0), (1, 0, 0.27), (2, 0, 0.425), (10, 0, 0.787), (10, 5, 0.455), (100, 50, 0.6)],
+)
+def test_the_lower_bound_is_that_of_wilsons_interval(right: int, wrong: int, bound: float) -> None:
+    assert lower_bound(right, wrong) == pytest.approx(bound, abs=0.001)
+
+
+def test_a_share_of_many_runs_beats_more_runs_of_a_worse_share() -> None:
+    disputed, against = advises("a", 9), warns("a", 6)
+    assert best(disputed, against, advises("b", 5)) == ["call b", "call a"]
+
+
+def test_a_rule_is_as_well_founded_as_its_weakest_part() -> None:
+    both = rule("guiding", "b rather than c", 4, better="b", worse="c")
+    assert best(both, advises("a", 6), warns("d", 3), rule("guiding", "then c", 3, better="c")) == [
+        "call a",
+        "keep from d",
+        "b rather than c",
+    ]
+
+
+def test_a_rule_with_as_many_runs_against_it_as_for_it_is_not_told() -> None:
+    assert best(advises("a", 3), warns("a", 3)) == []
+
+
+def test_one_run_behind_two_rules_counts_once() -> None:
+    again = rule("guiding", "call a, again", ["x"], better="a")
+    assert best(rule("guiding", "call a", ["x"], better="a"), again, warns("a", 1)) == []
+
+
+def test_each_rule_that_is_told_says_something_that_those_before_did_not() -> None:
+    assert best(advises("a", 9), advises("a", 8, "a once more"), advises("b", 2)) == ["call a", "call b"]
+
+
+def test_a_rule_of_one_run_is_told_alone_and_only_where_there_is_no_other() -> None:
+    assert best(advises("a", 1), advises("b", 1)) == ["call a"]
+    assert best(advises("a", 1), warns("b", 2)) == ["keep from b"]
+    assert best(advises("a", 1), k=0) == []
+
+
+def test_rules_about_another_place_say_nothing_here() -> None:
+    assert best(rule("guiding", "elsewhere", 5, better="a", after="list")) == []
+
+
+# One voice
+
+
+def suggested(*tools: str, warnings: tuple[FailedWay, ...] = ()) -> Suggestions:
+    return Suggestions(tuple(Suggestion(tool, 0.5, 1, 0.0, None, "why") for tool in tools), warnings=warnings)
+
+
+def voiced(
+    known: Sequence[Principle], found: Suggestions, counts: dict[str, tuple[int, int]], told: Sequence[Principle] = ()
+) -> tuple[list[str], str]:
+    """The lessons that may be told, and the line beside them."""
+    kept, after = in_one_voice(Place(known, HERE), told or known, found, lambda tool: counts.get(tool, (0, 0)))
+    return [one.text for one, keep in zip(told or known, kept, strict=True) if keep], after.prompt()
+
+
+def test_a_tool_that_lessons_warn_of_is_suggested_last_and_with_its_warning() -> None:
+    assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (11, 30)}) == (
+        ["keep from a"],
+        "Suggested next tools: b, a; a: failed in 30 of 41 runs from here",
+    )
+
+
+def test_where_runs_mostly_succeeded_with_it_the_lesson_beside_is_the_warning() -> None:
+    assert voiced([warns("a", 3)], suggested("a", "b"), {"a": (30, 11)}) == (
+        ["keep from a"],
+        "Suggested next tools: b, a",
+    )
+
+
+def test_a_lesson_that_advises_a_tool_that_the_suggestion_warns_of_is_not_told() -> None:
+    found = suggested("b", warnings=(FailedWay("a", 9, 10),))
+    assert voiced([advises("a", 9), advises("b", 2)], found, {}) == (
+        ["call b"],
+        "Suggested next tools: b; a: failed in 9 of 10 runs from here",
+    )
+
+
+def test_a_lesson_that_warns_of_a_tool_with_better_founded_advice_is_not_told_beside_it() -> None:
+    known = [advises("a", 9), warns("a", 2)]
+    assert voiced(known, suggested("a"), {"a": (9, 2)}) == (["call a"], "Suggested next tools: a")
+
+
+def test_a_warning_of_one_run_counts_where_it_is_told_and_else_not() -> None:
+    one = warns("a", 1)
+    assert voiced([one], suggested("a", "b"), {})[1] == "Suggested next tools: b, a"
+    assert voiced([one], suggested("a", "b"), {}, [advises("b", 2)])[1] == "Suggested next tools: a, b"
+
+
+def test_a_warning_is_told_once() -> None:
+    found = suggested("a", "b", warnings=(FailedWay("a", 5, 5),))
+    assert voiced([warns("a", 3)], found, {"a": (11, 30)})[1].count("a: failed") == 1
+
+
+def test_what_an_experience_says_of_a_place_is_read_from_its_lesson() -> None:
+    lesson = "After look, runs with like requests that succeeded called b and c; this one, which failed, called a."
+    assert sides_of(lesson, ("b", "c", "a", "look")) == ({"b", "c"}, {"a"})
+    lesson = "After look, this run, which succeeded, called b; runs of this task that failed called a."
+    assert sides_of(lesson, ("b", "a", "look")) == ({"b"}, {"a"})
+    assert sides_of("This way led to success: a, then b.", ("a", "b")) == (set(), set())
+
+
+# In a memory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path) as opened:
+        yield opened
+
+
+def parcel(name: str, tool: str, *, success: bool) -> Trajectory:
+    return trajectory(name, "get_order", tool, goal="Refund parcel, broken glass", task="parcel", success=success)
+
+
+STATE = "Refund parcel 77, broken glass"
+
+
+@pytest.mark.parametrize("policy", ["hybrid", "adaptive", "procedural"])
+def test_a_prompt_names_what_worked_first_and_never_what_failed_without_its_warning(
+    memory: Memory, policy: str
+) -> None:
+    memory.ingest(
+        [
+            *(parcel(f"g{n}", "refund", success=True) for n in range(10)),
+            *(parcel(f"b{n}", "close_ticket", success=False) for n in range(10)),
+            *(trajectory(f"o{n}", "get_order", "close_ticket", goal=f"Invoice {n}", task=f"{n}") for n in range(3)),
+        ]
+    )
+    memory.principles.distill(namespace=NS)
+    memory.experiences.distill(namespace=NS)
+    told = memory.prompt(state=STATE, after="get_order", options=PromptOptions(policy=policy))
+    assert told.suggestions[0].tool == "refund"
+    line = told.text.splitlines()[-2]
+    assert line.startswith("Suggested next tools: refund")
+    assert "close_ticket" not in line or "close_ticket: failed in 10 of 13 runs from here" in line
+    assert "calling refund rather than close_ticket led to success" in told.text
+    assert 'from 10 runs: "' in told.text
+
+
+def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: Memory) -> None:
+    memory.ingest(
+        [
+            parcel("g", "refund", success=True),
+            trajectory("b", "get_order", goal="Refund parcel, broken glass", task="parcel", success=False),
+            trajectory("same", "get_order", "refund", goal="Refund parcel, broken glass", task="parcel", success=False),
+        ]
+    )
+    memory.principles.distill(namespace=NS)
+    memory.experiences.distill(namespace=NS)
+    rules = [one.row.text for one in memory.library.list("principle", namespace=NS)]
+    assert rules == ["In shop, get_order, then refund led to success."]
+    stored = {one.row.properties["lesson"] for one in memory.library.list("experience", namespace=NS)}
+    assert any("nothing more" in str(text) for text in stored)
+    told = memory.prompt(state="Refund parcel, broken glass", after="get_order").text
+    assert "nothing more" not in told
+    assert "did not decide" not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In shop, after look, calling buy rather than nothing more led to success.",
+        "In shop, at the start, calling no tool rather than look ended in failure.",
+        "In shop, answering without a tool led to success.",
+    ],
+)
+def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: Memory, text: str) -> None:
+    memory.ingest([trajectory("r0", "look", "buy"), trajectory("r1", "look", "buy")])
+    old = Principle("guiding", text, (Triple("look", "followed_by", "buy"),), (Source("r0", words=False),), ("buy",))
+    memory.library.change(LessonChange(put=[old.row()]), namespace=NS)
+    assert says_nothing(old.row())
+    assert memory.principles.at(HERE, namespace=NS) == []
+    assert memory.principles.search(text, namespace=NS, floor=-1.0) == []
+    assert memory.principles.get(old.id, namespace=NS) is not None
+
+
+def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
+    words = "After look, calling no tool is right where the user asks for none."
+    assert not says_nothing(Principle("guiding", words, distilled_by="small").row())
+    assert not says_nothing(Experience("s", "a", "o", words, "golden", "exploration", 1.0, distilled_by="small").row())
+
+
+@pytest.mark.parametrize("state", ["The user wants to change the flight of a basic economy reservation", ""])
+def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
+    memory: Memory, recorded_runs: Path, state: str
+) -> None:
+    """After get_reservation_details 30 of 41 runs that called search_direct_flight failed, and lessons say so."""
+    memory.ingest(recorded_runs / "tau-bench" / "historical_trajectories" / "gpt-4o-airline.json.xz")
+    memory.principles.distill(namespace=NS)
+    memory.experiences.distill(namespace=NS)
+    after = ("get_reservation_details",)
+    told = memory.prompt(state=state, after=after, environment="airline")
+    assert "search_direct_flight" not in [one.tool for one in told.suggestions]
+    here = memory.principles.place(after, namespace=NS, environment="airline")
+    suggested_now = {one.tool for one in told.suggestions}
+    warned = {one.tool for one in told.suggestions.warnings}
+    rules = [one for id in told.lessons if (one := memory.principles.get(id, namespace=NS)) is not None]
+    assert len(rules) == 3
+    for one in rules:
+        assert not here.sides(one.principle).better & warned
+        assert not here.sides(one.principle).worse & (suggested_now - warned)
