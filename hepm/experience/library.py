@@ -26,6 +26,9 @@ LEXICAL_FLOOR: Final = 0.4
 
 _READ_AT_ONCE: Final = 200
 
+_LATEST: Final = 50
+"""Runs of either outcome that one more run of a task is compared with, so that it costs the same in any task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -158,13 +161,30 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
+    def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
+        """Environment, task and id of runs and of those of their tasks; of a very large task the latest runs."""
+        return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
+
+    def tasks(
+        self,
+        step: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        again: bool = False,
+        runs: Sequence[str] | None = None,
+    ) -> Iterator[Task]:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
 
         A run that names no task is a task of its own.
+
+        Args:
+            runs: The tasks of these runs alone (see `beside`); None for all.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        listed = self.store.runs_by_task(namespace=namespace)
+        if runs is None:
+            listed = self.store.runs_by_task(namespace=namespace)
+        else:
+            listed = self.beside(runs, namespace=namespace)
         for (environment, name), group in groupby(listed, key=lambda run: (run[0], run[1] or run[2])):
             ids = [run for _, _, run in group]
             wanted = frozenset(ids).difference(done)

@@ -37,7 +37,7 @@ def test_what_a_run_taught_before_there_was_another_to_compare_with_is_retired_w
     assert before.row.properties["lesson"] not in lessons
     stored = library.lessons(NS).get(before.row.id)
     assert stored is not None
-    assert stored.row.retired == "superseded"
+    assert stored.row.retired == "outdated"
 
 
 def test_equal_lessons_of_several_runs_are_one_and_outlive_the_runs_that_only_taught_them_again(
