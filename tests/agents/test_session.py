@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from hepm import Memory, Session, Trajectory
@@ -17,6 +18,7 @@ from hepm.errors import InputError, StoreError
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.ingest import parse_run
 from hepm.types import BLOCK_START, HINT
+from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
 
 NS = "shop"
 WISH = "Refund parcel 77, broken glass"
@@ -359,3 +361,39 @@ def test_a_killed_process_loses_the_session_under_way_and_no_other(tmp_path: Pat
         run_once(memory, "get_order", "refund", success=True)
         taught = {source.run for one in lessons_in(memory) for source in one.row.sources}
         assert stored <= taught
+
+
+def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    """The served model closes the ticket unless the system message suggests a refund; now and then it tries one."""
+    tries = iter(["close_ticket", "close_ticket", "refund", "close_ticket", "close_ticket", "close_ticket"])
+
+    def answer(request: Request) -> Reply:
+        called_already = [call for message in request.body["messages"] for call in message.get("tool_calls") or ()]
+        if not called_already:
+            return tool_call("get_order", {"parcel": 77})
+        if len(called_already) == 1:
+            return tool_call("refund" if f"{HINT}refund" in request.said else next(tries))
+        return completion("Done.")
+
+    loopback.script = answer
+    client = openai.OpenAI(base_url=loopback.url, api_key="any", max_retries=0)
+    tools: Any = [{"type": "function", "function": {"name": name}} for name in ("get_order", "close_ticket", "refund")]
+    went_well: list[bool] = []
+    for _ in range(6):
+        messages: list[Any] = asked()
+        with memory.session(task="broken", namespace=NS, tools=tools, model="small") as session:
+            while True:
+                last = {"role": "system", "content": session.hint(messages) or "Be kind."}
+                reply = client.chat.completions.create(model="small", tools=tools, messages=[*messages, last])
+                message = reply.choices[0].message
+                messages.append(message.model_dump(exclude_none=True))
+                if not message.tool_calls:
+                    break
+                messages += [{"role": "tool", "tool_call_id": one.id, "content": "done"} for one in message.tool_calls]
+            names = [call["function"]["name"] for told in messages for call in told.get("tool_calls") or ()]
+            session.finish(success=names[-1] == "refund")
+        went_well.append(names[-1] == "refund")
+        memory.wait_distilled()
+    client.close()
+    assert went_well == [False, False, True, True, True, True]
+    assert all(run.turns[-1].text == "Done." for run in runs_in(memory))
