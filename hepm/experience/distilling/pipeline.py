@@ -18,7 +18,7 @@ from hepm.graph.lessons.store import Changed, LessonChange
 
 _STORED_AT_ONCE: Final = 256
 
-_OUTDATED: Final = "outdated"
+OUTDATED: Final = "outdated"
 """Why a lesson is retired that its runs taught, and do not teach any more. Taught again, it is found again."""
 
 
@@ -165,7 +165,7 @@ def distill_into(
         for name, by in curated.told.items():
             told[name].update(by)
     untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - told[name])}
-    stale = {name: _OUTDATED for name, gone in untaught.items() if gone == former[name]}
+    stale = {name: OUTDATED for name, gone in untaught.items() if gone == former[name]}
     rest = {name: gone for name, gone in untaught.items() if name not in stale}
     if untaught:
         library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
@@ -219,10 +219,15 @@ def _store(
     namespace: str,
 ) -> DistilReport:
     changed = Changed()
-    lessons = library.lessons(namespace)
-    back = [name for name in curated.told if (known := lessons.get(name)) and known.row.retired == _OUTDATED]
+    known = library.lessons(namespace)
+    back = {
+        name: {source.run for source in stored.row.sources}.difference(runs)
+        for name, runs in curated.told.items()
+        if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
+    }
     if curated.rows or back:
-        changed = library.change(LessonChange(put=curated.rows, revive=back), namespace=namespace)
+        change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
+        changed = library.change(change, namespace=namespace)
     if done:
         library.mark_done(step, done, namespace=namespace)
     return replace(

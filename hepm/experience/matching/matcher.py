@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.distilling.pipeline import Curated, Distilled
+from hepm.experience.distilling.pipeline import OUTDATED, Curated, Distilled
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.matching.judging import Judge, Pair
@@ -218,9 +219,11 @@ class _Rows:
         self._rows: dict[str, LessonRow] = {}
 
     def get(self, name: str) -> LessonRow | None:
-        """The row as it is to be; None while there is none."""
+        """The row as it is to be; None while there is none. Behind an outdated one nobody stands any more."""
         stored = self._lessons.get(name)
-        return self._rows.get(name) or (None if stored is None else stored.row)
+        if name in self._rows or stored is None:
+            return self._rows.get(name)
+        return replace(stored.row, sources=()) if stored.row.retired == OUTDATED else stored.row
 
     def add(self, name: str, principle: Principle) -> bool:
         """Put the runs of a principle behind the one of this id; whether that one was there and had not all of them."""
