@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hepm.embed import Embedder
 from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import InputError, StoreUnavailableError
-from hepm.experience.distilling.background import BackgroundDistiller
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from hepm.agents.session import Session
+    from hepm.experience.distilling.background import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
@@ -65,7 +66,8 @@ class Memory:
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
-        self._distiller = BackgroundDistiller(lambda: (self.experiences, self.principles))
+        self._distiller: BackgroundDistiller | None = None
+        self._making = Lock()
         self._policies: dict[tuple[str, float], Policy] = {}
 
     @classmethod
@@ -203,11 +205,17 @@ class Memory:
 
         A session does it when it finishes.
         """
+        from hepm.experience.distilling.background import BackgroundDistiller
+
+        with self._making:
+            if self._distiller is None:
+                self._distiller = BackgroundDistiller(lambda: (self.experiences, self.principles))
         self._distiller.add(run, namespace=namespace)
 
     def wait_distilled(self) -> None:
         """Return when the runs of `distil_soon` are distilled; `close` waits for it too."""
-        self._distiller.wait()
+        if self._distiller is not None:
+            self._distiller.wait()
 
     # Asking
 
@@ -507,7 +515,8 @@ class Memory:
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
-        self._distiller.close()
+        if self._distiller is not None:
+            self._distiller.close()
         if "library" in self.__dict__:
             self.library.deliver()
         self._mirror.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
 from hepm.errors import HepmError, InputError
+from hepm.ingest.document import without_surrogates
 from hepm.ingest.records import SOLVED, RecordError
 from hepm.ingest.tools import read_tool
 from hepm.ingest.transitions import without_hints
@@ -270,12 +271,20 @@ def _read_tools(tools: Iterable[Tool | ToolName | Mapping[str, Any]]) -> tuple[T
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns without what memory told in them; those that held nothing else are gone."""
+    """Turns without what memory told in them, and without halves of characters, which models do write.
+
+    Turns that held nothing else are gone.
+    """
     found: list[Turn] = []
     for turn in turns:
-        text = without_hints(turn.text)
+        text = without_surrogates(without_hints(turn.text))
         calls = tuple(
-            call if call.result is None else replace(call, result=without_hints(call.result)) for call in turn.calls
+            replace(
+                call,
+                arguments=without_surrogates(call.arguments),
+                result=None if call.result is None else without_surrogates(without_hints(call.result)),
+            )
+            for call in turn.calls
         )
         if text.strip() or calls or not turn.text:
             found.append(Turn(turn.role, text, calls))

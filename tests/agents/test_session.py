@@ -165,6 +165,16 @@ def test_messages_and_calls_told_one_by_one_are_not_mixed(memory: Memory) -> Non
         other.hint(asked())
 
 
+def test_half_a_character_from_a_model_loses_no_run(memory: Memory) -> None:
+    with memory.session(namespace=NS) as session:
+        session.say("user", "Thanks \ud83d")
+        session.record("note", {"text": "\ud83d"}, "\ud83d")
+        session.hint()
+        session.finish(success=True)
+    (run,) = runs_in(memory)
+    assert run.turns[0].text == "Thanks ?"
+
+
 def test_secrets_leave_the_run_before_it_is_stored(memory: Memory) -> None:
     run_once(memory, "get_order", success=True, wish="My password is hunter2hunter2, refund me")
     assert not any("hunter2hunter2" in line for line in memory.export(namespace=NS))
