@@ -31,6 +31,7 @@ from hepm.types import (
 )
 
 if TYPE_CHECKING:
+    from hepm.agents.session import Session
     from hepm.memory import Memory
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Memory",
     "Outcome",
     "Recalled",
+    "Session",
     "StateSummary",
     "Suggestion",
     "Suggestions",
@@ -57,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from hepm.memory import Memory
 
         return Memory
+    if name == "Session":
+        from hepm.agents.session import Session
+
+        return Session
     if name == "__version__":
         from importlib.metadata import version
 

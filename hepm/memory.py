@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -36,6 +37,8 @@ from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggest
 if TYPE_CHECKING:
     import networkx as nx
 
+    from hepm.agents.session import Session
+    from hepm.experience.distilling.background import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
@@ -64,6 +67,8 @@ class Memory:
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
+        self._distiller: BackgroundDistiller | None = None
+        self._making = Lock()
         self._policies: dict[tuple[str, float], Policy] = {}
 
     @classmethod
@@ -217,7 +222,70 @@ class Memory:
 
         return Preferences(self.library)
 
+    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Distil what a stored run and those of its task teach, on a thread that nobody waits for, without a model.
+
+        A session does it when it finishes.
+        """
+        from hepm.experience.distilling.background import BackgroundDistiller
+
+        with self._making:
+            if self._distiller is None:
+                self._distiller = BackgroundDistiller(lambda: (self.experiences, self.principles))
+        self._distiller.add(run, namespace=namespace)
+
+    def wait_distilled(self) -> None:
+        """Return when the runs of `distil_soon` are distilled; `close` waits for it too."""
+        if self._distiller is not None:
+            self._distiller.wait()
+
     # Asking
+
+    def session(
+        self,
+        *,
+        id: str = "",
+        task: str = "",
+        user: str = "",
+        environment: str = "",
+        model: str = "",
+        system: str = "",
+        tools: Iterable[object] | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        distil: bool = True,
+        prompt_options: PromptOptions | None = None,
+        ingest_options: IngestOptions | None = None,
+    ) -> Session:
+        """One run of an agent with memory on: hints while it goes on, stored and learned from when it ends.
+
+        Args:
+            id: What the run is stored under; "" for one that is made.
+            task: Id of the task. Runs of one task are compared: what parted those that failed from those that did not.
+            user: Whose run it is: their notes are told, and the run is forgotten with them.
+            environment: Where it takes place; experiences and principles of other ones are left out.
+            model: Which one the agent runs on.
+            system: The system prompt, where the messages do not hold it.
+            tools: What the agent has, as names, OpenAI or MCP specifications; None for any. Only these are suggested.
+            distil: Whether lessons are distilled from it when it has finished, on another thread, without a model.
+            prompt_options: What goes into hints; None for the defaults.
+            ingest_options: How the run is prepared before it is stored, redaction first of all; None for the defaults.
+        """
+        from hepm.agents.session import Session
+
+        return Session(
+            self,
+            id=id,
+            task=task,
+            user=user,
+            environment=environment,
+            model=model,
+            system=system,
+            tools=tools,
+            namespace=namespace,
+            distil=distil,
+            prompt_options=prompt_options,
+            ingest_options=ingest_options,
+        )
 
     def suggest(
         self,
@@ -473,6 +541,8 @@ class Memory:
 
     def close(self) -> None:
         """Release the store; safe to call twice."""
+        if self._distiller is not None:
+            self._distiller.close()
         if "library" in self.__dict__:
             self.library.deliver()
         self._mirror.close()

@@ -64,13 +64,14 @@ class Experiences:
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         again: bool = False,
+        runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistilReport:
         """Distil the runs that were not distilled yet (see `distill_into`); without a model where none is given."""
         chosen = distiller or ExtractiveDistiller("experience")
         if chosen.kind != "experience":
             raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not experiences.")
-        return distill_into(self._library, chosen, namespace=namespace, again=again, on_progress=on_progress)
+        return distill_into(self._library, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
     def search(
         self,

@@ -29,6 +29,12 @@ LEXICAL_FLOOR: Final = 0.4
 _READ_AT_ONCE: Final = 200
 _COMPARED: Final = 64  # runs with like requests that are laid side by side
 
+GROUPED_AT_ONCE: Final = 2_000
+"""Runs up to which one more run is grouped with those of like requests at once."""
+
+_LATEST: Final = 50
+"""Runs of either outcome that one more run of a task is compared with, so that it costs the same in any task."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -67,6 +73,7 @@ class Library:
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
         self._shown = ShownJournal(store.lessons)
+        self._known_requests: dict[tuple[str, str], str] = {}  # read before, by namespace and run
 
     @property
     def floor(self) -> float:
@@ -163,27 +170,47 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
+    def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
+        """Environment, task and id of runs and of those of their tasks; of a very large task the latest runs."""
+        return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
+
+    def tasks(
+        self,
+        step: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        again: bool = False,
+        runs: Sequence[str] | None = None,
+    ) -> Iterator[Task]:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
 
         Runs whose task has no other run, or that name none, come in groups of like requests, of one environment each
         (see `hepm.experience.distilling.likeness`). A run that the step has seen stays in its group.
+
+        Args:
+            runs: The tasks of these runs alone (see `beside`), or their groups; None for all. In a memory of more than
+                `GROUPED_AT_ONCE` runs such a run without company is a task of its own until all are looked at.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        listed = self.store.runs_by_task(namespace=namespace)
-        for environment, of_environment in groupby(listed, key=lambda run: run[0]):
+        everything = runs is None or self.store.totals(namespace=namespace).trajectories <= GROUPED_AT_ONCE
+        listed = self.store.runs_by_task(namespace=namespace) if everything else None
+        beside = None if runs is None else self.beside(runs, namespace=namespace)
+        chosen = None if beside is None else {run for _, _, run in beside}
+        for environment, of_environment in groupby(listed or beside or (), key=lambda run: run[0]):
             alone: builtins.list[str] = []
             for name, group in groupby(of_environment, key=lambda run: run[1] or run[2]):
                 ids = [run for _, _, run in group]
                 wanted = frozenset(ids).difference(done)
-                if len(ids) == 1:
+                if everything and len(ids) == 1:
                     alone += ids
-                elif wanted:
-                    yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
-            wanted = frozenset(alone).difference(done)
+                elif wanted and (chosen is None or not chosen.isdisjoint(ids)):
+                    kept = ids if chosen is None else [run for run in ids if run in chosen]
+                    yield Task(environment, name, self.runs(kept, namespace=namespace), wanted.intersection(kept))
+            looked_at = frozenset(alone).difference(done)
+            wanted = looked_at if chosen is None else looked_at & chosen
             if wanted:
                 for name, ids in self._groups(step, alone, wanted, namespace):
-                    for some, asked in _portions(ids, wanted):
+                    for some, asked in _portions(ids, looked_at if again else wanted):
                         yield Task(environment, name, self.runs(some, namespace=namespace), asked, alike=True)
 
     def _groups(
@@ -209,11 +236,17 @@ class Library:
                 yield name, sorted(runs)
 
     def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            for run in self.runs(ids[start : start + _READ_AT_ONCE], namespace=namespace):
+        known = self._known_requests
+        unread = [run for run in ids if (namespace, run) not in known]
+        if len(known) > 2 * GROUPED_AT_ONCE:
+            known.clear()
+            unread = list(ids)
+        found = {run: known[namespace, run] for run in ids if (namespace, run) in known}
+        for start in range(0, len(unread), _READ_AT_ONCE):
+            for run in self.runs(unread[start : start + _READ_AT_ONCE], namespace=namespace):
                 found[run.id] = request_of(run)
-        return found
+        known.update({(namespace, run): found[run] for run in unread[:GROUPED_AT_ONCE] if run in found})
+        return {run: found[run] for run in ids if run in found}
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given; those that are gone are left out.

@@ -94,6 +94,7 @@ class Principles:
         judge: Judge | None = None,
         similarity: float = SIMILARITY,
         again: bool = False,
+        runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
@@ -109,9 +110,9 @@ class Principles:
             similarity: θ_sim, least cosine of principles that it is asked about.
         """
         chosen = _checked(distiller)
-        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity)
+        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
         return distill_into(
-            self._library, chosen, namespace=namespace, again=again, curate=matcher, on_progress=on_progress
+            self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
 
     def estimate(

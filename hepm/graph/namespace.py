@@ -286,7 +286,9 @@ class NamespaceMirror:
         """
         everything = any(change.sources is None for change in changes)
         self._now = self._read() if everything else self._followed(changes)
-        if not (everything and self._store.remote):
+        # Lessons touch no tool: what is worked out of all calls need not be made again for them.
+        calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
+        if calls_changed and not (everything and self._store.remote):
             self._mark(rewritten=any(change.rewritten for change in changes))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:

@@ -279,6 +279,13 @@ class Store(Protocol):
         """Environment, task and id of every stored run, in that order; "" where a run names no task."""
         ...
 
+    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
+        """The same of the stored ones of `runs` and of the runs of their tasks, in that order.
+
+        Of a task with very many runs, those that were stored last: `latest` of each outcome.
+        """
+        ...
+
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
         ...

@@ -411,3 +411,17 @@ def test_lessons_from_a_run_that_the_store_never_held_are_forgotten_by_its_name(
     filled.lessons.change(LessonChange(put=[own, other], imported=True), {}, namespace=NS)
     assert filled.forget(Selection(trajectory="elsewhere"), namespace=NS, replay=RUNS.replay) == []
     assert names(filled) == [other.id]
+
+
+def test_runs_that_no_longer_stand_behind_a_lesson_are_unlinked_but_for_the_one_whose_words_it_is_in(
+    filled: Store,
+) -> None:
+    one = experience("words of won", "won")
+    both = replace(one, sources=(Source("won", 1.0), Source("lost", 0.0, words=False)))
+    put(filled, both.row())
+    change = LessonChange(unlink={both.id: {"won", "lost"}, "e-gone": {"won"}})
+    filled.lessons.change(change, {}, namespace=NS)
+    (stored,) = filled.lessons.list(namespace=NS)
+    assert [source.run for source in stored.row.sources] == ["won"]
+    assert [row.id for row in filled.lessons.from_runs(["won", "gone"], namespace=NS)] == [both.id]
+    assert filled.lessons.from_runs(["lost"], namespace=NS) == []

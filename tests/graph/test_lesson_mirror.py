@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.mirror import LessonMirror
-from hepm.graph.lessons.rows import LessonRow, Uses
+from hepm.graph.lessons.rows import LessonRow, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 
@@ -114,3 +114,19 @@ def test_uses_follow_what_another_process_wrote(store: SQLiteStore) -> None:
     mirror.follow(store.header)
     (stored,) = mirror.all("principle")
     assert stored.uses == Uses(1, 1, 1)
+
+
+def test_what_is_worked_out_of_lessons_is_new_again_before_it_is_asked_for(store: SQLiteStore) -> None:
+    mirror = LessonMirror(store, NS)
+    made: list[int] = []
+
+    def count(lessons: Collection[StoredLesson]) -> int:
+        made.append(len(lessons))
+        return len(lessons)
+
+    assert mirror.derived(count) == 0
+    put(store, *TEXTS)
+    mirror.follow(store.header)
+    assert made == [0, 4]
+    assert mirror.derived(count) == 4
+    assert made == [0, 4]

@@ -13,6 +13,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError, StoreError
+from hepm.graph.calls import Calls
 from hepm.graph.sqlite import SQLiteStore
 from tests.runs import trajectory
 
@@ -144,6 +145,22 @@ def test_an_ingest_into_a_large_memory_does_not_wait_until_all_calls_are_read_ag
         mine, theirs = (one.suggest("look", state="please help", k=5) for one in (large, afresh))
     assert [(found.tool, found.score) for found in mine] == [(found.tool, found.score) for found in theirs]
     assert "sing" in [found.tool for found in mine]
+
+
+def test_what_is_worked_out_of_all_calls_is_not_made_again_for_lessons(memory: Memory):
+    memory.ingest(trajectory("r1", "a", "b", task="t"))
+    made: list[int] = []
+
+    def count(calls: Calls) -> int:
+        made.append(len(calls.next_N))
+        return len(calls.next_N)
+
+    assert memory.mirror().derived(count) == 2
+    memory.experiences.distill()
+    assert memory.totals().experiences == 1
+    assert made == [2]
+    memory.ingest(trajectory("r2", "a", "b", task="t"))
+    assert made == [2, 4]
 
 
 def test_a_thread_reads_all_calls_again_that_an_ingest_left(store: Interrupted, large: Memory, tmp_path: Path):

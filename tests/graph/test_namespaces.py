@@ -31,6 +31,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "find_known": lambda store, ns: store.find_known(["r1", "r2", "r3", "r4"], namespace=ns),
     "iter_records": lambda store, ns: list(store.iter_records(namespace=ns)),
     "runs_by_task": lambda store, ns: store.runs_by_task(namespace=ns),
+    "runs_beside": lambda store, ns: store.runs_beside(["r1", "r2", "r3"], namespace=ns, latest=9),
     "records_of": lambda store, ns: store.records_of(["r1", "r2", "r3"], namespace=ns),
     "edges": lambda store, ns: (
         store.edges(namespace=ns),
@@ -75,6 +76,7 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
 }
 LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
+    "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
     "search": lambda lessons, ns: [(name, round(c, 3)) for name, c in lessons.search(VECTOR, namespace=ns, limit=9)],
     "showings": lambda lessons, ns: lessons.showings(namespace=ns),

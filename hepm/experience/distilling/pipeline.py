@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -16,6 +17,9 @@ from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.store import Changed, LessonChange
 
 _STORED_AT_ONCE: Final = 256
+
+OUTDATED: Final = "outdated"
+"""Why a lesson is retired that its runs taught, and do not teach any more. Taught again, it is found again."""
 
 
 class Distilled(NamedTuple):
@@ -111,14 +115,14 @@ class Curated(NamedTuple):
 
     Attributes:
         rows: New lessons, and stored ones that further runs taught.
-        told: Ids of the lessons that tell what the batch taught, whether or not they change.
+        told: The lessons that tell what the batch taught, whether or not they change, each with the runs that do.
         merged: Lessons that say what one of another task says; None for those that the store knew.
         dropped: Lessons that say what another one of their task says.
         failed: Why it is not known of some runs' lessons, by run; they are looked at again.
     """
 
     rows: tuple[LessonRow, ...]
-    told: frozenset[str]
+    told: Mapping[str, Collection[str]]
     merged: int | None = None
     dropped: int = 0
     failed: tuple[tuple[str, str], ...] = ()
@@ -136,6 +140,7 @@ def distill_into(
     *,
     namespace: str,
     again: bool = False,
+    runs: Sequence[str] | None = None,
     curate: Curate | None = None,
     on_progress: Progress | None = None,
 ) -> DistilReport:
@@ -145,18 +150,19 @@ def distill_into(
     are one.
 
     Args:
-        again: Looks at every run anew. Lessons that it distilled from these runs alone, and now does not, are retired:
-            with more runs to compare, a run may teach something else than before.
+        again: Looks at every run anew: with more runs to compare, a run may teach something else than before. It then
+            no longer stands behind what it taught before, and a lesson that none does is retired.
+        runs: Looks only at the tasks that these runs are of; None for all (see `Library.beside`).
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
-    former = _distilled_by(library, distiller, namespace) if again else {}
+    former = _distilled_by(library, distiller, namespace, runs) if again else {}
     seen: set[str] = set()
-    told: set[str] = set()
+    told: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
     compared: set[str] = set()
-    tasks = _noted(library.tasks(step, namespace=namespace, again=again), groups, compared)
+    tasks = _noted(library.tasks(step, namespace=namespace, again=again, runs=runs), groups, compared)
     for batch in _batches(distiller.distill(tasks)):
         curated = _as_they_are(batch) if curate is None else curate(batch)
         failed = {run for run, _ in curated.failed}
@@ -165,10 +171,13 @@ def distill_into(
         if on_progress is not None:
             on_progress(report)
         seen.update(done)
-        told |= curated.told
-    stale = {name: "superseded" for name, runs in former.items() if name not in told and runs and runs <= seen}
-    if stale:
-        library.change(LessonChange(retire=stale), namespace=namespace)
+        for name, by in curated.told.items():
+            told[name].update(by)
+    untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - told[name])}
+    stale = {name: OUTDATED for name, gone in untaught.items() if gone == former[name]}
+    rest = {name: gone for name, gone in untaught.items() if name not in stale}
+    if untaught:
+        library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
     return replace(report, retired=len(stale), alike=len(seen & compared))
 
 
@@ -193,18 +202,29 @@ def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
     yield batch
 
 
-def _distilled_by(library: Library, distiller: Distiller, namespace: str) -> dict[str, set[str]]:
-    """Lessons that a distiller made, each with the runs behind it."""
+def _distilled_by(
+    library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None
+) -> dict[str, set[str]]:
+    """Lessons that a distiller made, each with the runs behind it; of the tasks of some runs, where these are given."""
+    if runs is None:
+        rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
+    else:
+        beside = [run for _, _, run in library.beside(runs, namespace=namespace)]
+        rows = library.store.lessons.from_runs(beside, namespace=namespace)
     return {
-        one.row.id: {source.run for source in one.row.sources}
-        for one in library.lessons(namespace).all(distiller.kind)
-        if one.row.properties["distilled_by"] == distiller.name and not one.row.made_by
+        row.id: {source.run for source in row.sources}
+        for row in rows
+        if row.kind == distiller.kind and row.live and not row.made_by
+        if row.properties["distilled_by"] == distiller.name
     }
 
 
 def _as_they_are(batch: Sequence[Distilled]) -> Curated:
-    rows = tuple(lesson.row() for found in batch for lesson in found.lessons)
-    return Curated(rows, frozenset(row.id for row in rows))
+    lessons = [lesson for found in batch for lesson in found.lessons]
+    told: defaultdict[str, set[str]] = defaultdict(set)
+    for lesson in lessons:
+        told[lesson.id].update(source.run for source in lesson.sources)
+    return Curated(tuple(lesson.row() for lesson in lessons), told)
 
 
 def _store(
@@ -217,8 +237,15 @@ def _store(
     namespace: str,
 ) -> DistilReport:
     changed = Changed()
-    if curated.rows:
-        changed = library.change(LessonChange(put=curated.rows), namespace=namespace)
+    known = library.lessons(namespace)
+    back = {
+        name: {source.run for source in stored.row.sources}.difference(runs)
+        for name, runs in curated.told.items()
+        if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
+    }
+    if curated.rows or back:
+        change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
+        changed = library.change(change, namespace=namespace)
     if done:
         library.mark_done(step, done, namespace=namespace)
     return replace(

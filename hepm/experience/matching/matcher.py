@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.experience.distilling.pipeline import Curated, Distilled
+from hepm.experience.distilling.pipeline import OUTDATED, Curated, Distilled
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.matching.judging import Judge, Pair
@@ -68,15 +69,28 @@ class Matcher:
 
     Args:
         similarity: Least cosine of principles from different tasks.
+        runs: What is distilled are the tasks of these runs; None where it may be any.
     """
 
-    def __init__(self, library: Library, judge: Judge, *, namespace: str, similarity: float = SIMILARITY) -> None:
+    def __init__(
+        self,
+        library: Library,
+        judge: Judge,
+        *,
+        namespace: str,
+        similarity: float = SIMILARITY,
+        runs: Sequence[str] | None = None,
+    ) -> None:
         self._library = library
         self._judge = judge
         self._namespace = namespace
         self._similarity = similarity
-        tasks = library.store.runs_by_task(namespace=namespace)
+        if runs is None:
+            tasks = library.store.runs_by_task(namespace=namespace)
+        else:
+            tasks = library.beside(runs, namespace=namespace)
         self._task_of: dict[str, _TaskName] = {run: (environment, task or run) for environment, task, run in tasks}
+        self._some = runs is not None
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """What is to be stored of a batch."""
@@ -85,7 +99,7 @@ class Matcher:
         said = self._decide(self.near(fresh))
         rows = _Rows(self._library.lessons(self._namespace))
         merged = dropped = 0
-        told: set[str] = set()
+        told: defaultdict[str, set[str]] = defaultdict(set)
         failed: list[tuple[str, str]] = []
         for one in [*fresh, *known]:
             first = said.first(one.id)
@@ -93,10 +107,10 @@ class Matcher:
                 failed += [(source.run, said.unknown[first]) for source in one.sources]
                 continue
             twin = said.by[one.id].twin if one.id in said.by else bool(self._tasks(one) & self._tasks(rows.get(first)))
-            told.add(first)
+            told[first].update(source.run for source in one.sources)
             if rows.add(first, one):
                 merged, dropped = (merged, dropped + 1) if twin else (merged + 1, dropped)
-        return Curated(rows.all(), frozenset(told), merged, dropped, tuple(dict(failed).items()))
+        return Curated(rows.all(), told, merged, dropped, tuple(dict(failed).items()))
 
     def pairs(self, batch: Sequence[Distilled]) -> Iterator[Pair]:
         """All that the judge may be asked about a batch."""
@@ -145,7 +159,7 @@ class Matcher:
         """For each new principle the stored ones that its tasks taught, and those most similar."""
         lessons = self._library.lessons(self._namespace)
         of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
-        for stored in lessons.all("principle"):
+        for stored in self._taught(lessons):
             for task in self._tasks(stored.row):
                 of_task[task].append(stored)
         found: list[dict[str, bool]] = []
@@ -166,6 +180,14 @@ class Matcher:
             ]
             for vector, names in zip(vectors_ND, found, strict=True)
         ]
+
+    def _taught(self, lessons: LessonMirror) -> Sequence[StoredLesson]:
+        """The stored principles that the tasks in question may have taught."""
+        if not self._some:
+            return lessons.all("principle")
+        rows = self._library.store.lessons.from_runs(list(self._task_of), namespace=self._namespace)
+        found = (lessons.get(row.id) for row in rows if row.kind == "principle" and row.live)
+        return [stored for stored in found if stored is not None]
 
     def _best(self, near: Sequence[_Near]) -> list[_Near]:
         ranked = sorted(near, key=lambda one: (-one.cosine, one.principle.id))
@@ -197,9 +219,11 @@ class _Rows:
         self._rows: dict[str, LessonRow] = {}
 
     def get(self, name: str) -> LessonRow | None:
-        """The row as it is to be; None while there is none."""
+        """The row as it is to be; None while there is none. Behind an outdated one nobody stands any more."""
         stored = self._lessons.get(name)
-        return self._rows.get(name) or (None if stored is None else stored.row)
+        if name in self._rows or stored is None:
+            return self._rows.get(name)
+        return replace(stored.row, sources=()) if stored.row.retired == OUTDATED else stored.row
 
     def add(self, name: str, principle: Principle) -> bool:
         """Put the runs of a principle behind the one of this id; whether that one was there and had not all of them."""

@@ -16,6 +16,7 @@ def change_lessons(write: LessonTransaction, change: LessonChange, vectors: Mapp
     if change.drop:
         write.drop(change.drop)
     _set_retired(write, change)
+    _unlink(write, change)
     return _put(write, change, vectors)
 
 
@@ -29,6 +30,16 @@ def _set_retired(write: LessonTransaction, change: LessonChange) -> None:
     ]
     rows += [replace(known[name].row, retired="", retired_by="") for name in change.revive if name in known]
     write.put(rows, {})
+
+
+def _unlink(write: LessonTransaction, change: LessonChange) -> None:
+    gone = change.unlink or {}
+    known = write.get(gone)
+    kept = {
+        name: tuple(source for source in stored.row.sources if source.words or source.run not in gone[name])
+        for name, stored in known.items()
+    }
+    write.put([replace(known[name].row, sources=sources) for name, sources in kept.items()], {})
 
 
 def _put(write: LessonTransaction, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from hepm.graph.store import Header, Store
 from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
+
+_Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
 
 _WEIGHTED_AT_ONCE: Final = 4_096
 
@@ -64,7 +66,7 @@ class _Snapshot:
 
     lessons: dict[str, StoredLesson] = field(default_factory=dict[str, StoredLesson])
     shelves: dict[Kind, _Shelf] = field(default_factory=dict[Kind, _Shelf])
-    derived: dict[object, object] = field(default_factory=dict[object, object])
+    derived: dict[_Make, object] = field(default_factory=dict[_Make, object])
 
 
 class LessonMirror:
@@ -102,7 +104,9 @@ class LessonMirror:
             shelved = set(before.shelves[kind].ids) if of_kind else set[str]()
             fresh = [one for one in of_kind if one.row.id not in shelved]
             shelves[kind] = _shelf(before.shelves[kind], fresh, lessons, kind) if of_kind else before.shelves[kind]
-        self._now = _Snapshot(lessons, shelves)
+        # Worked out here and not when next asked for: a prompt waits for nothing that an ingest can do.
+        derived = {make: make(lessons.values()) for make in before.derived}
+        self._now = _Snapshot(lessons, shelves, derived)
 
     def get(self, id: str) -> StoredLesson | None:
         """One lesson, retired or not, without its vector; None if there is none."""

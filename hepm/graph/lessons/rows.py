@@ -88,7 +88,7 @@ class LessonRow:
         parents: Lessons it was made of.
         prior: Uses it brought along from another store.
         made_by: The evolution that made it; "" for one that was distilled or written.
-        retired: Why it is no longer found: "superseded", "pruned", "revised", "deleted"; "" while it is.
+        retired: Why it is no longer found: "superseded", "outdated", "pruned", "revised", "deleted"; "" while it is.
         retired_by: The evolution that retired it, which may be undone.
     """
 

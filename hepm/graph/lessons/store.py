@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ class LessonChange:
         retire: Why by id: they stay to be looked at and are found no more.
         revive: Ids of retired ones that are found again.
         drop: Ids of those that go for good.
+        unlink: Runs by id that no longer stand behind a lesson; one whose words it is in stays.
         by: The evolution that retires; "" where a hand or a rule does.
         imported: Whether they come from another store, and so from runs that this one need not hold.
     """
@@ -27,6 +28,7 @@ class LessonChange:
     retire: Mapping[str, str] | None = None
     revive: Sequence[str] = ()
     drop: Sequence[str] = ()
+    unlink: Mapping[str, Collection[str]] | None = None
     by: str = ""
     imported: bool = False
 
@@ -72,6 +74,10 @@ class LessonStore(Protocol):
 
     def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
         """Those of the ids that are stored, in order of arrival."""
+        ...
+
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs, in order of arrival."""
         ...
 
     def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:

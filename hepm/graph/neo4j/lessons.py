@@ -127,6 +127,11 @@ class Neo4jLessons:
         uids = [lesson_uid(uid(namespace), name) for name in dict.fromkeys(ids)]
         return [_stored(row) for row in self._connection.read("find_lessons", uids=uids)]
 
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs."""
+        rows = self._connection.read("lessons_from", space=uid(namespace), runs=list(runs))
+        return [from_record(record) for _, record in rows]
+
     def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
         """Ids of the live lessons most similar to a vector, with their cosines."""
         space = uid(namespace)

@@ -268,6 +268,12 @@ class Neo4jStore:
         """Environment, task and id of every stored run."""
         return sorted((environment, task, name) for environment, task, name in self._read("runs_by_task", namespace))
 
+    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
+        """Environment, task and id of runs and of those of their tasks."""
+        uids = [run_uid(uid(namespace), name) for name in runs]
+        rows = self._read("runs_beside", namespace, uids=uids, latest=latest)
+        return sorted((environment, task, name) for environment, task, name in rows)
+
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
         return dict(self._connection.read("records_of", uids=[run_uid(uid(namespace), name) for name in ids]))

@@ -97,6 +97,12 @@ class SQLiteLessons:
         """Those of the ids that are stored."""
         return [_stored(row) for row in self._rows("find_lessons", namespace=namespace, ids=json.dumps(ids))]
 
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs."""
+        return [
+            from_record(record) for _, record in self._rows("lessons_from", namespace=namespace, runs=json.dumps(runs))
+        ]
+
     def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
         """Ids of the live lessons most similar to a vector, with their cosines. Exact; reads them all."""
         rows = self._rows("embedded_lessons", namespace=namespace)

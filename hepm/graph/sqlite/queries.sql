@@ -80,6 +80,20 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory WHERE namespace = :namespace ORDER BY environment, task, id;
 
+-- name: runs_beside
+SELECT environment, task, id FROM trajectory
+WHERE namespace = :namespace AND task = '' AND id IN (SELECT value FROM json_each(:runs))
+UNION ALL
+SELECT environment, task, id FROM (
+    SELECT environment, task, id, row_number() OVER (PARTITION BY environment, task, success ORDER BY seq DESC) AS age
+    FROM trajectory
+    WHERE namespace = :namespace
+      AND (environment, task) IN (SELECT environment, task FROM trajectory
+                                  WHERE namespace = :namespace AND task <> ''
+                                    AND id IN (SELECT value FROM json_each(:runs)))
+) WHERE age <= :latest
+ORDER BY 1, 2, 3;
+
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 

@@ -214,6 +214,10 @@ class SQLiteStore:
         """Environment, task and id of every stored run."""
         return self._rows("runs_by_task", namespace=namespace)
 
+    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
+        """Environment, task and id of runs and of those of their tasks."""
+        return self._rows("runs_beside", namespace=namespace, runs=json.dumps(runs), latest=latest)
+
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
         return dict(self._rows("records_of", namespace=namespace, ids=json.dumps(ids)))

@@ -249,9 +249,10 @@ def relevance(states_ND: FloatArray, classes_N: IntArray, count: int) -> FloatAr
     Words that say nothing about what was called and how it ended (names, greetings) get little weight. Ones where there
     is too little to tell.
     """
-    calls, dimensions = states_ND.shape
+    calls = len(states_ND)
+    alike_D: FloatArray = np.ones(states_ND.shape[1], dtype=np.float32)
     if not 1 < count < calls - 1:
-        return np.ones(dimensions, dtype=np.float32)
+        return alike_D
     order = np.argsort(classes_N, kind="stable")
     sizes_C = np.bincount(classes_N, minlength=count)
     sums_CD = np.add.reduceat(states_ND[order], np.cumsum(sizes_C) - sizes_C, axis=0).astype(np.float64)
@@ -263,7 +264,7 @@ def relevance(states_ND: FloatArray, classes_N: IntArray, count: int) -> FloatAr
     # Hardly used coordinates have neither variance and would come out large by rounding alone.
     ratio_D[total_D < 1e-6] = 0
     if not ratio_D.any():
-        return np.ones(dimensions, dtype=np.float32)
+        return alike_D
     return np.minimum(np.sqrt(ratio_D), _MOST_RELEVANT).astype(np.float32)
 
 

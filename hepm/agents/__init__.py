@@ -1,0 +1,1 @@
+"""How running agents reach memory."""

@@ -1,0 +1,277 @@
+"""A session: one run of an agent with memory on, from its first hint to its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+from uuid import uuid4
+
+from hepm.errors import HepmError, InputError
+from hepm.ingest.document import without_surrogates
+from hepm.ingest.records import SOLVED
+from hepm.ingest.tools import read_tools
+from hepm.ingest.transitions import without_hints
+from hepm.ingest.turns import read_messages
+from hepm.types import DEFAULT_NAMESPACE, Outcome, ToolName, Trajectory, Turn
+
+if TYPE_CHECKING:
+    from hepm.experience.prompt.recollection import PromptOptions
+    from hepm.ingest.prepare import IngestOptions
+    from hepm.memory import Memory
+
+_log = logging.getLogger("hepm")
+
+
+class Session:
+    """One run of an agent with memory on; `Memory.session` makes it.
+
+    Ask for a `hint` before each call of the model, and `finish` with the outcome. The conversation is either given as
+    messages, to `hint` and `finish`, or told call by call with `say` and `record`.
+
+    At the end of a `with` block that did not finish it, or was left by an exception, the run is stored without a label:
+    it is kept, counts for nothing, and may still be finished. A session in which nobody spoke stores nothing.
+
+    `async with` is the same and blocks no event loop: memory is read before the block, and written after it, on another
+    thread. In between `hint` asks nothing of the store; call `afinish` instead of `finish`.
+
+    Attributes:
+        id: What the run is stored under.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        id: str = "",
+        task: str = "",
+        user: str = "",
+        environment: str = "",
+        model: str = "",
+        system: str = "",
+        tools: Iterable[object] | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        distil: bool = True,
+        prompt_options: PromptOptions | None = None,
+        ingest_options: IngestOptions | None = None,
+    ) -> None:
+        self.id = id or uuid4().hex
+        self._memory = memory
+        self._run = Trajectory(self.id, (), environment=environment, task=task, model=model, user=user)
+        self._system = system
+        self._tools = None if tools is None else read_tools(tools)
+        self._namespace = namespace
+        self._distil = distil
+        self._prompt_options = prompt_options
+        self._ingest_options = ingest_options
+        self._given: Sequence[object] | None = None
+        self._told: list[dict[str, Any]] = []
+        self._shown: dict[str, None] = {}
+        self._stored: Trajectory | None = None
+        self._storing = Lock()
+
+    # While the run goes on
+
+    def hint(self, messages: Sequence[object] | None = None) -> str:
+        """What memory has to say now, for the system prompt or a last message; "" where that is nothing.
+
+        Lessons that it tells are credited with the outcome of the run, each once.
+
+        Args:
+            messages: The conversation so far, as OpenAI chat messages; not needed where it is told by `say` and
+                `record`. The list is the record of the run: what is appended to it after the last hint belongs to it.
+        Raises:
+            InputError: these are no messages, or the run was told by `say` and `record`.
+        """
+        if messages is not None:
+            self._take(messages)
+        told = self._memory.prompt(
+            self._messages,
+            tools=None if self._tools is None else [tool.name for tool in self._tools],
+            user=self._run.user,
+            environment=self._run.environment,
+            options=self._prompt_options,
+            namespace=self._namespace,
+        )
+        self._shown.update(dict.fromkeys(told.lessons))
+        return told.text
+
+    def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
+        """Tell what somebody said, in a run without messages."""
+        self._tell({"role": role, "content": text})
+
+    def record(
+        self,
+        call: ToolName,
+        arguments: Mapping[str, Any] | None = None,
+        result: object = None,
+        *,
+        error: bool | None = None,
+        together: bool = False,
+    ) -> None:
+        """Tell of a tool call, in a run without messages.
+
+        Args:
+            result: What it returned; None where that is unknown. What is not a text is written as JSON.
+            error: Whether it failed; None where that is unknown.
+            together: Whether it was issued in parallel with the one recorded before.
+        """
+        number = f"call_{len(self._told)}"
+        function = {"name": call, "arguments": dict(arguments or {})}
+        issued = {"id": number, "type": "function", "function": function}
+        before = next((told for told in reversed(self._told) if told.get("tool_calls")), None)
+        if together and before is not None:
+            before["tool_calls"].append(issued)
+        else:
+            self._tell({"role": "assistant", "content": "", "tool_calls": [issued]})
+        if result is not None or error is not None:
+            text = result if isinstance(result, str) else "" if result is None else json.dumps(result, default=str)
+            # The one form of a result among chat messages that says whether the call failed.
+            block = {"type": "tool_result", "tool_use_id": number, "content": text, "is_error": error}
+            self._tell({"role": "user", "content": [block]})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._given is not None:
+            raise InputError(
+                f"the session {self.id!r} was given messages, which hold what was said and called: "
+                "append to them instead of calling say() or record()"
+            )
+        self._told.append(message)
+
+    def _take(self, messages: Sequence[object]) -> None:
+        if self._told:
+            raise InputError(
+                f"the session {self.id!r} is told by say() and record(): call hint() and finish() without messages"
+            )
+        self._given = messages
+
+    @property
+    def _messages(self) -> Sequence[object]:
+        return self._told if self._given is None else self._given
+
+    # Its end
+
+    def finish(
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Sequence[object] | None = None,
+    ) -> None:
+        """Store the run with its outcome; what was shown in it is credited, and its lessons are distilled soon.
+
+        To finish again with an equal outcome does nothing. A run that was stored without a label takes one later.
+
+        Args:
+            success: None where only the reward is known (1 and above is a success), or nothing yet.
+            reward: As the agent's task gives it, no unit.
+            messages: The whole conversation, where the list that `hint` was given does not hold it.
+        Raises:
+            InputError: the run was finished otherwise before, another one has its id, or it cannot be stored.
+            StoreError: the store cannot be written; finish again when it can.
+        """
+        self._store(self._finished(success, reward, messages))
+
+    async def afinish(
+        self,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        messages: Sequence[object] | None = None,
+    ) -> None:
+        """The same without blocking the event loop."""
+        await asyncio.to_thread(self._store, self._finished(success, reward, messages))
+
+    def _finished(self, success: bool | None, reward: float | None, messages: Sequence[object] | None) -> Trajectory:
+        """The run as it is to be stored, without what memory told in it."""
+        if messages is not None:
+            self._take(messages)
+        if self._stored is not None and messages is None:
+            turns = self._stored.turns
+        else:
+            turns = _without_memory(read_messages(self._messages))
+            if self._system and not any(turn.role == "system" for turn in turns):
+                turns = (*_without_memory([Turn("system", self._system)]), *turns)
+        if success is None and reward is not None:
+            success = reward >= SOLVED
+        ended_at = time.time() if self._stored is None else self._stored.ended_at
+        try:
+            return replace(
+                self._run, turns=turns, outcome=Outcome(reward, success), ended_at=ended_at, tools=self._tools or ()
+            )
+        except ValueError as error:
+            raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
+
+    def _store(self, run: Trajectory) -> None:
+        with self._storing:
+            if not any(turn.role != "system" for turn in run.turns):
+                return
+            before = self._stored
+            if before is not None:
+                if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
+                    return
+                if run.turns != before.turns or before.outcome.success is not None:
+                    raise InputError(
+                        f"the run {self.id!r} was finished already, with {before.outcome}: a session is one run. "
+                        "Begin another session, or ingest the run again to correct its label."
+                    )
+            self._memory.library.show(self.id, list(self._shown), namespace=self._namespace)
+            report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
+            if report.rejected:
+                raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
+            self._stored = run
+            if self._distil and run.outcome.success is not None:
+                self._memory.distil_soon(self.id, namespace=self._namespace)
+
+    # With a block
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stored is None:
+            try:
+                self._store(self._finished(None, None, None))
+            except HepmError as failed:
+                if error is None:
+                    raise
+                _log.warning("the run that an exception ended is not stored: %s", failed)
+
+    async def __aenter__(self) -> Self:
+        memory, options = self._memory, self._prompt_options
+        await asyncio.to_thread(memory.prompt, (), user=self._run.user, options=options, namespace=self._namespace)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+
+def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """Turns without what memory told in them, and without halves of characters, which models do write.
+
+    Turns that held nothing else are gone.
+    """
+    found: list[Turn] = []
+    for turn in turns:
+        text = without_surrogates(without_hints(turn.text))
+        calls = tuple(
+            replace(
+                call,
+                arguments=without_surrogates(call.arguments),
+                result=None if call.result is None else without_surrogates(without_hints(call.result)),
+            )
+            for call in turn.calls
+        )
+        if text.strip() or calls or not turn.text:
+            found.append(Turn(turn.role, text, calls))
+    return tuple(found)

@@ -1,0 +1,409 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from hepm import Memory, Session, Trajectory
+from hepm.errors import InputError, StoreError
+from hepm.graph.lessons.rows import StoredLesson
+from hepm.ingest import parse_run
+from hepm.types import BLOCK_START, HINT
+from tests.loopback import Loopback, Reply, Request, completion, loopback, tool_call  # noqa: F401
+
+NS = "shop"
+WISH = "Refund parcel 77, broken glass"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "store.hepm") as memory:
+        yield memory
+
+
+def called(tool: str, result: str = "done", number: str = "1") -> list[dict[str, Any]]:
+    """A call and its result, as OpenAI chat messages."""
+    function = {"name": tool, "arguments": "{}"}
+    issued = {"id": number, "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [issued]},
+        {"role": "tool", "tool_call_id": number, "content": result},
+    ]
+
+
+def asked(*tools: str, wish: str = WISH) -> list[dict[str, Any]]:
+    """A conversation in which these tools were called."""
+    return [{"role": "user", "content": wish}, *(message for tool in tools for message in called(tool))]
+
+
+def run_once(memory: Memory, *tools: str, success: bool | None, task: str = "broken", wish: str = WISH) -> str:
+    """A session of a run that called these tools; what it was told before its last call."""
+    with memory.session(task=task, environment="shop", namespace=NS) as session:
+        hint = session.hint(asked(*tools[:-1], wish=wish))
+        session.finish(success=success, messages=asked(*tools, wish=wish))
+    memory.wait_distilled()
+    return hint
+
+
+def fail_in(session: Session, messages: list[dict[str, Any]], *more: dict[str, Any]) -> None:
+    """A turn of an agent in which something is raised."""
+    session.hint(messages)
+    messages.extend(more)
+    raise ZeroDivisionError
+
+
+def runs_in(memory: Memory, namespace: str = NS) -> list[Trajectory]:
+    return [parse_run(line) for line in memory.export(namespace=namespace)]
+
+
+def lessons_in(memory: Memory) -> list[StoredLesson]:
+    return [one for kind in ("experience", "principle") for one in memory.library.list(kind, namespace=NS)]
+
+
+def test_the_run_after_a_failed_and_a_successful_one_is_told_what_parted_them(memory: Memory) -> None:
+    assert run_once(memory, "get_order", "close_ticket", success=False) == ""
+    for _ in range(2):
+        run_once(memory, "get_order", "refund", success=True)
+    hint = run_once(memory, "get_order", "refund", success=True)
+    assert "calling refund rather than close_ticket led to success" in hint
+    assert f"{HINT}refund" in hint
+
+
+def test_what_a_hint_told_is_credited_with_the_outcome_once_however_often_it_was_told(memory: Memory) -> None:
+    run_once(memory, "get_order", "close_ticket", success=False)
+    run_once(memory, "get_order", "refund", success=True)
+    with memory.session(namespace=NS, environment="shop", distil=False) as session:
+        for _ in range(3):
+            hint = session.hint(asked("get_order"))
+        session.finish(success=True)
+        session.finish(success=True)
+    told = [one for one in lessons_in(memory) if one.row.id in hint]
+    assert told
+    assert all((one.uses.shown, one.uses.uses, one.uses.successes) == (1, 1, 1) for one in told)
+
+
+def test_what_is_appended_to_the_messages_after_the_last_hint_belongs_to_the_run(memory: Memory) -> None:
+    messages = asked("get_order")
+    with memory.session(namespace=NS, task="t", user="ann", model="small") as session:
+        session.hint(messages)
+        messages += called("refund")
+        messages.append({"role": "assistant", "content": "You get your money back."})
+        session.finish(reward=1.0)
+    (run,) = runs_in(memory)
+    assert [call.name for call in run.calls()] == ["get_order", "refund"]
+    assert run.turns[-1].text == "You get your money back."
+    assert (run.id, run.task, run.user, run.model) == (session.id, "t", "ann", "small")
+    assert (run.outcome.reward, run.outcome.success) == (1.0, True)
+
+
+def test_a_retried_turn_is_not_doubled(memory: Memory) -> None:
+    with memory.session(namespace=NS) as session:
+        session.hint(asked())
+        session.hint(asked("get_order"))
+        session.hint(asked("get_order"))
+        session.finish(success=True)
+    (run,) = runs_in(memory)
+    assert [call.name for call in run.calls()] == ["get_order"]
+
+
+@pytest.mark.parametrize("place", ["system", "its own message", "user", "result"])
+def test_what_memory_told_is_not_in_the_stored_run_wherever_the_caller_put_it(memory: Memory, place: str) -> None:
+    run_once(memory, "get_order", "close_ticket", success=False)
+    run_once(memory, "get_order", "refund", success=True)
+    messages = [{"role": "system", "content": "Be kind."}, *asked("get_order")]
+    with memory.session(namespace=NS, environment="shop") as session:
+        hint = session.hint(messages)
+        assert BLOCK_START in hint
+        if place == "its own message":
+            messages.append({"role": "system", "content": hint})
+        else:
+            at = {"system": 0, "user": 1, "result": 3}[place]
+            messages[at]["content"] += f"\n{hint}"
+        assert session.hint(messages) == hint
+        messages += called("refund")
+        session.finish(success=True)
+    stored = next(line for line in memory.export(namespace=NS) if session.id in line)
+    assert "hepm-memory" not in stored
+    assert HINT not in stored
+    assert "Be kind." in stored
+
+
+def test_a_run_told_call_by_call_is_the_run_that_its_messages_would_tell(memory: Memory) -> None:
+    with memory.session(id="told", namespace=NS, system="Be kind.") as session:
+        session.say("user", WISH)
+        session.record("get_order", {"id": 77}, "delivered")
+        session.record("get_user", {"id": 5}, {"name": "Ann"}, together=True)
+        assert session.hint() == ""
+        session.record("refund", {"id": 77}, "no such order", error=True)
+        session.finish(success=False)
+    (run,) = runs_in(memory)
+    assert [(turn.role, turn.text) for turn in run.turns[:2]] == [("system", "Be kind."), ("user", WISH)]
+    assert [[call.name for call in turn.calls] for turn in run.turns[2:]] == [["get_order", "get_user"], ["refund"]]
+    first, second, third = run.calls()
+    assert (first.arguments, first.result, first.error) == ({"id": 77}, "delivered", None)
+    assert second.result == '{"name": "Ann"}'
+    assert third.error is True
+
+
+def test_messages_and_calls_told_one_by_one_are_not_mixed(memory: Memory) -> None:
+    session = memory.session(namespace=NS)
+    session.hint(asked())
+    with pytest.raises(InputError, match="append to them"):
+        session.record("get_order")
+    other = memory.session(namespace=NS)
+    other.say("user", WISH)
+    with pytest.raises(InputError, match="without messages"):
+        other.hint(asked())
+
+
+def test_half_a_character_from_a_model_loses_no_run(memory: Memory) -> None:
+    with memory.session(namespace=NS) as session:
+        session.say("user", "Thanks \ud83d")
+        session.record("note", {"text": "\ud83d"}, "\ud83d")
+        session.hint()
+        session.finish(success=True)
+    (run,) = runs_in(memory)
+    assert run.turns[0].text == "Thanks ?"
+
+
+def test_secrets_leave_the_run_before_it_is_stored(memory: Memory) -> None:
+    run_once(memory, "get_order", success=True, wish="My password is hunter2hunter2, refund me")
+    assert not any("hunter2hunter2" in line for line in memory.export(namespace=NS))
+
+
+def test_tools_are_described_and_only_they_are_suggested(memory: Memory) -> None:
+    run_once(memory, "get_order", "refund", success=True, task="a")
+    run_once(memory, "get_order", "refund", success=True, task="b")
+    tool = {"type": "function", "function": {"name": "get_order", "description": "Looks an order up."}}
+    with memory.session(namespace=NS, tools=[tool, "close_ticket"]) as session:
+        assert f"{HINT}get_order" in session.hint(asked("get_order"))
+        session.finish(success=True)
+    assert "Looks an order up." in {row.description for row in memory.tools(namespace=NS)}
+    with pytest.raises(InputError, match="list of names"):
+        memory.session(tools="get_order,refund")
+
+
+def test_a_block_left_without_an_outcome_keeps_the_run_and_it_may_be_finished_later(memory: Memory) -> None:
+    with memory.session(namespace=NS) as session:
+        session.hint(asked("get_order"))
+    totals = memory.totals(namespace=NS)
+    assert (totals.trajectories, totals.unlabelled) == (1, 1)
+    session.finish(success=True)
+    totals = memory.totals(namespace=NS)
+    assert (totals.trajectories, totals.successes) == (1, 1)
+
+
+def test_a_block_left_by_an_exception_keeps_the_run_and_the_exception(memory: Memory) -> None:
+    session = memory.session(namespace=NS)
+    with pytest.raises(ZeroDivisionError), session:
+        fail_in(session, asked("get_order"))
+    (run,) = runs_in(memory)
+    assert (run.id, run.outcome.success) == (session.id, None)
+
+
+def test_an_exception_is_not_hidden_by_a_run_that_cannot_be_stored(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = memory.session(namespace=NS)
+    with pytest.raises(ZeroDivisionError), session:
+        fail_in(session, asked("get_order"), {"role": "nobody"})
+    assert "is not stored" in caplog.text
+
+
+def test_a_run_is_not_finished_twice_with_different_outcomes(memory: Memory) -> None:
+    with memory.session(namespace=NS) as session:
+        session.hint(asked("get_order"))
+        session.finish(success=True)
+        session.finish()
+        with pytest.raises(InputError, match="finished already"):
+            session.finish(success=False)
+        with pytest.raises(InputError, match="finished already"):
+            session.finish(success=True, messages=asked("get_order", "refund"))
+    assert memory.totals(namespace=NS).successes == 1
+
+
+def test_a_run_under_the_id_of_another_one_is_refused(memory: Memory) -> None:
+    for tool in ("get_order", "get_user"):
+        session = memory.session(id="same", namespace=NS)
+        session.hint(asked(tool))
+        if tool == "get_order":
+            session.finish(success=True)
+        else:
+            with pytest.raises(InputError, match="not stored: another run is stored under the id 'same'"):
+                session.finish(success=True)
+
+
+def test_a_session_in_which_nobody_spoke_stores_nothing(memory: Memory) -> None:
+    with memory.session(namespace=NS, system="Be kind.") as session:
+        assert session.hint() == ""
+    with memory.session(namespace=NS) as session:
+        session.finish(success=True)
+    assert memory.totals(namespace=NS).trajectories == 0
+
+
+def test_a_finish_that_could_not_be_written_is_made_up_for_by_the_next(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "store.hepm")
+    session = memory.session(namespace=NS)
+    session.hint(asked("get_order"))
+    memory._store.close()
+    with pytest.raises(StoreError):
+        session.finish(success=True)
+    memory.close()
+    with Memory.open(tmp_path / "store.hepm") as again:
+        session._memory = again
+        session.finish(success=True)
+        assert again.totals(namespace=NS).successes == 1
+
+
+def test_sessions_without_distilling_leave_no_lesson(memory: Memory) -> None:
+    with memory.session(namespace=NS, distil=False) as session:
+        session.hint(asked("get_order"))
+        session.finish(success=True)
+    memory.wait_distilled()
+    assert lessons_in(memory) == []
+
+
+def test_closing_a_memory_distils_what_waits(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "store.hepm") as memory, memory.session(namespace=NS) as session:
+        session.hint(asked("get_order"))
+        session.finish(success=True)
+    with Memory.open(tmp_path / "store.hepm") as memory:
+        assert {one.row.kind for one in lessons_in(memory)} == {"experience", "principle"}
+
+
+def test_what_cannot_be_distilled_is_logged_and_stops_no_session(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    run_once(memory, "get_order", "refund", success=True)
+    with memory._store._connections.writing() as db:  # type: ignore[attr-defined]
+        db.execute("UPDATE trajectory SET record = 'torn'")
+    run_once(memory, "get_order", "refund", success=True)
+    assert "not distilled" in caplog.text
+    run_once(memory, "get_order", "refund", success=True, task="another")
+    assert memory.totals(namespace=NS).trajectories == 3
+
+
+def test_threads_share_a_memory_with_a_session_each(memory: Memory) -> None:
+    def work(thread: int) -> None:
+        for number in range(6):
+            messages = asked(wish=f"Refund parcel {thread}{number}, broken glass")
+            task = f"task {number}"
+            with memory.session(id=f"{thread}-{number}", task=task, environment="shop", namespace=NS) as session:
+                session.hint(messages)
+                messages += called("get_order")
+                session.hint(messages)
+                messages += called("refund" if thread % 2 else "close_ticket")
+                session.finish(success=bool(thread % 2))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    memory.wait_distilled()
+    totals = memory.totals(namespace=NS)
+    assert (totals.trajectories, totals.successes, totals.failures) == (48, 24, 24)
+    assert memory.examine(namespace=NS) == []
+    (rule,) = (one for one in memory.principles.at(("get_order",), namespace=NS) if one.principle.kind == "guiding")
+    assert "calling refund rather than close_ticket led to success" in rule.principle.text
+    assert len(rule.principle.sources) == 24
+
+
+def test_an_async_session_is_the_same(memory: Memory) -> None:
+    async def main() -> None:
+        async with memory.session(id="finished", namespace=NS) as session:
+            session.hint(asked("get_order"))
+            await session.afinish(success=True)
+        async with memory.session(id="left", namespace=NS) as session:
+            session.hint(asked("get_order"))
+        session = memory.session(id="raised", namespace=NS)
+        with pytest.raises(ZeroDivisionError):
+            async with session:
+                fail_in(session, asked("get_order"))
+
+    asyncio.run(main())
+    assert {run.id: run.outcome.success for run in runs_in(memory)} == {"finished": True, "left": None, "raised": None}
+
+
+def test_an_async_session_that_is_cancelled_keeps_its_run(memory: Memory) -> None:
+    async def agent(begun: asyncio.Event) -> None:
+        async with memory.session(id="cancelled", namespace=NS) as session:
+            session.hint(asked("get_order"))
+            begun.set()
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(agent(begun))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert [run.id for run in runs_in(memory)] == ["cancelled"]
+
+
+def test_a_killed_process_loses_the_session_under_way_and_no_other(tmp_path: Path) -> None:
+    store = tmp_path / "store.hepm"
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.agents.sessions", str(store)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        finished = []
+        for line in child.stdout:
+            finished.append(line.strip())
+            if len(finished) == 20:
+                child.send_signal(signal.SIGKILL)
+    with Memory.open(store) as memory:
+        stored = {run.id for run in runs_in(memory)}
+        assert set(finished) <= stored
+        assert len(stored) <= len(finished) + 1
+        assert memory.examine(namespace=NS) == []
+        # What was not distilled then is with the next run of its task.
+        run_once(memory, "get_order", "refund", success=True)
+        taught = {source.run for one in lessons_in(memory) for source in one.row.sources}
+        assert stored <= taught
+
+
+def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    """The served model closes the ticket unless the system message suggests a refund; now and then it tries one."""
+    tries = iter(["close_ticket", "close_ticket", "refund", "close_ticket", "close_ticket", "close_ticket"])
+
+    def answer(request: Request) -> Reply:
+        called_already = [call for message in request.body["messages"] for call in message.get("tool_calls") or ()]
+        if not called_already:
+            return tool_call("get_order", {"parcel": 77})
+        if len(called_already) == 1:
+            return tool_call("refund" if f"{HINT}refund" in request.said else next(tries))
+        return completion("Done.")
+
+    loopback.script = answer
+    client = openai.OpenAI(base_url=loopback.url, api_key="any", max_retries=0)
+    tools: Any = [{"type": "function", "function": {"name": name}} for name in ("get_order", "close_ticket", "refund")]
+    went_well: list[bool] = []
+    for _ in range(6):
+        messages: list[Any] = asked()
+        with memory.session(task="broken", namespace=NS, tools=tools, model="small") as session:
+            while True:
+                last = {"role": "system", "content": session.hint(messages) or "Be kind."}
+                reply = client.chat.completions.create(model="small", tools=tools, messages=[*messages, last])
+                message = reply.choices[0].message
+                messages.append(message.model_dump(exclude_none=True))
+                if not message.tool_calls:
+                    break
+                messages += [{"role": "tool", "tool_call_id": one.id, "content": "done"} for one in message.tool_calls]
+            names = [call["function"]["name"] for told in messages for call in told.get("tool_calls") or ()]
+            session.finish(success=names[-1] == "refund")
+        went_well.append(names[-1] == "refund")
+        memory.wait_distilled()
+    client.close()
+    assert went_well == [False, False, True, True, True, True]
+    assert all(run.turns[-1].text == "Done." for run in runs_in(memory))
