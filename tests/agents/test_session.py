@@ -188,7 +188,7 @@ def test_tools_are_described_and_only_they_are_suggested(memory: Memory) -> None
         assert f"{HINT}get_order" in session.hint(asked("get_order"))
         session.finish(success=True)
     assert "Looks an order up." in {row.description for row in memory.tools(namespace=NS)}
-    with pytest.raises(InputError, match="list of names"):
+    with pytest.raises(InputError, match="give a list of tools"):
         memory.session(tools="get_order,refund")
 
 

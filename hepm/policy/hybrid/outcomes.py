@@ -250,7 +250,7 @@ def relevance(states_ND: FloatArray, classes_N: IntArray, count: int) -> FloatAr
     is too little to tell.
     """
     calls = len(states_ND)
-    alike_D: FloatArray = np.ones(states_ND.shape[1], dtype=np.float32)
+    alike_D = np.ones_like(states_ND.sum(axis=0))
     if not 1 < count < calls - 1:
         return alike_D
     order = np.argsort(classes_N, kind="stable")
