@@ -238,7 +238,7 @@ def test_a_run_under_the_id_of_another_one_is_refused(memory: Memory) -> None:
         if tool == "get_order":
             session.finish(success=True)
         else:
-            with pytest.raises(InputError, match="not stored: another run is stored under the id 'same'"):
+            with pytest.raises(InputError, match="not stored: a run with other content is stored under the id 'same'"):
                 session.finish(success=True)
 
 

@@ -11,7 +11,7 @@ from hepm.graph.calls import Calls
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.reading import Reading
-from hepm.policy.hybrid.ridge import LAMBDA, Ridge
+from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge
 from hepm.policy.hybrid.situation import read_query
 from hepm.policy.hybrid.weights import WEIGHTS
 from hepm.policy.hybrid.words import NameWords, stems
@@ -134,16 +134,28 @@ def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:
 
 
 def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
-    """W = (X'X + lambda I)^-1 X'Y over all later calls, checked with a dense X built by hand."""
+    """W = (X'X + lambda I)^-1 X'Y over later calls of successful runs, checked with a dense X built by hand."""
     with Memory.open(tmp_path) as memory:
         memory.ingest(some_runs())
         reading = memory.mirror().derived(Reading)
     calls = reading.calls
-    rows = np.flatnonzero((calls.before_NK[:, 0] != reading.start) & (calls.state_N >= 0))
+    rows = np.flatnonzero((calls.before_NK[:, 0] != reading.start) & (calls.state_N >= 0) & reading.success_N)
     inputs = np.array([dense(calls, int(row)) for row in rows])
     labels = np.eye(len(calls.names))[calls.next_N[rows]]
     expected = inputs @ np.linalg.solve(inputs.T @ inputs + LAMBDA * np.eye(inputs.shape[1]), inputs.T @ labels)
-    ridge, tools = Ridge(calls, rows), np.arange(len(calls.names))
+    tools = np.arange(len(calls.names))
+    repeated = np.repeat(rows, 30)  # more calls than inputs: solved in the other form
+    many = np.repeat(inputs, 30, axis=0), np.repeat(labels, 30, axis=0)
+    expected_many = inputs @ np.linalg.solve(
+        many[0].T @ many[0] + LAMBDA * np.eye(inputs.shape[1]), many[0].T @ many[1]
+    )
+    assert len(rows) < inputs.shape[1] < len(repeated)
+    for used, wanted in ((rows, expected), (repeated, expected_many)):
+        check_ridge(calls, Ridge(Inputs(calls), used, calls.next_N[used], len(tools)), rows, wanted)
+
+
+def check_ridge(calls: Calls, ridge: Ridge, rows: np.ndarray, expected: np.ndarray) -> None:
+    tools = np.arange(len(calls.names))
     for at, row in enumerate(rows):
         seen = set(calls.next_N[row - calls.position_N[row] : row].tolist())
         before = calls.before_NK[row].tolist()

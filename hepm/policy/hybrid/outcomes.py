@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,11 @@ MOST_CALLS: Final = 8_000
 """The latest calls that odds are read from."""
 MOST_ALIKE: Final = 4_096
 """The latest calls after the last tool that are compared."""
-HELD_OUT_CALLS: Final = 600
-"""Calls, spread over the memory, on which the odds are tried."""
-FOLDS: Final = 5
+HELD_OUT_CALLS: Final = 400
+"""Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
+FOLDS: Final = 4
+FEWEST_HELD_OUT: Final = 10
+"""Runs below which no odds are trusted."""
 
 TEMPERATURE: Final = 0.2
 """A run whose state has cosine 1 - .2 with the present one counts 1/e."""
@@ -110,17 +113,19 @@ class Outcomes:
 
     Args:
         rows: The calls to learn from, each with a state.
-        trust: Weight of the odds; None measures it.
+
+    Attributes:
+        trust: Weight of the odds, from 0 to 3 (see `trust_of`).
     """
 
-    def __init__(self, calls: Calls, rows: NDArray[np.intp], *, trust: float | None = None) -> None:
+    def __init__(self, calls: Calls, rows: NDArray[np.intp]) -> None:
         self._calls = calls
         self._tools = len(calls.names)
         rows = rows[-MOST_CALLS:]
         classes_N, self._class_2T = _classes(calls, rows)
         count = int(self._class_2T.max(initial=-1)) + 1
         both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
-        self.trust = 0.0 if not both else trust_of(calls, rows) if trust is None else trust
+        self.trust = trust_of(calls, rows) if both else 0.0
         states_ND = calls.states_SD[calls.state_N[rows]]
         self._relevance_D = relevance(states_ND, classes_N, count)
         self._ridge = Ridge(Inputs(calls, self._relevance_D), rows, classes_N, count) if self.trust else None
@@ -274,18 +279,20 @@ def trust_of(calls: Calls, rows: NDArray[np.intp]) -> float:
     Runs are held out in turn, in `FOLDS` parts. The slope of a logistic regression of a run's outcome on the odds of
     what it called, against the alternatives there, is 1 where odds are calibrated and more where few words decide.
     """
-    rows = _spread(calls, rows)
+    rows, fold_N = _drawn(calls, rows)
     classes_N, class_2T = _classes(calls, rows)
     tools = np.flatnonzero((class_2T >= 0).any(axis=0))
     runs, run_N = np.unique(calls.run_N[rows], return_inverse=True)
-    if len(runs) < 2 * FOLDS:
+    if len(runs) < FEWEST_HELD_OUT:
         return 0.0
     x_NX = Inputs(calls).rows(rows)
     kernel = (x_NX @ x_NX.T).astype(np.float64)
     label_NC = np.eye(int(classes_N.max()) + 1)[classes_N]
     read_NC = np.zeros_like(label_NC)
     for fold in range(FOLDS):
-        held = run_N % FOLDS == fold
+        held = fold_N == fold
+        if not held.any() or held.all():
+            continue
         known = np.flatnonzero(~held)
         system = kernel[np.ix_(known, known)]
         system[np.diag_indices(len(known))] += LAMBDA
@@ -307,11 +314,19 @@ def _classes(calls: Calls, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
     return classes_N.astype(np.int32), class_2T
 
 
-def _spread(calls: Calls, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most about `HELD_OUT_CALLS` of the rows: whole runs, evenly spread over the memory."""
-    runs, run_N = np.unique(calls.run_N[rows], return_inverse=True)
-    step = -(-len(rows) // HELD_OUT_CALLS)
-    return rows[run_N % step == (len(runs) - 1) % step] if step > 1 else rows
+def _drawn(calls: Calls, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
+    """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each; the order of arrival does not show."""
+    runs, run_N, sizes = np.unique(calls.run_N[rows], return_inverse=True, return_counts=True)
+    ids = calls.run_ids
+    draw = np.array([crc32(ids[int(run)].encode("utf-8", "replace")) for run in runs], dtype=np.int64)
+    order = np.argsort(draw, kind="stable")
+    kept = np.zeros(len(runs), dtype=np.bool_)
+    kept[order] = np.cumsum(sizes[order]) <= HELD_OUT_CALLS
+    chosen = kept[run_N]
+    # In an order of their own: sums of floats depend on it.
+    rows, run_N = rows[chosen], run_N[chosen]
+    place = np.lexsort((calls.position_N[rows], draw[run_N]))
+    return rows[place], (draw[run_N[place]] // 7 % FOLDS).astype(np.int32)
 
 
 def _slope(x_N: NDArray[np.float64], success_N: BoolArray, weight_N: NDArray[np.float64]) -> float:

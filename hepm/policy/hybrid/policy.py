@@ -77,12 +77,13 @@ class Hybrid:
                 for now, odds in zip(moments, ended.odds_MC, strict=True)
             ]
         )
-        chances = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
+        chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
         if chances.max() < self._floors.chance:
             best = f"best {chances.max():.2f}, floor {self._floors.chance:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
-        order = ended.order(np.lexsort((reading.place_T[tools], -chances)))[: query.k].tolist()
+        # Rounded: sums of floats differ in their last digits with the order in which runs came.
+        order = ended.order(np.lexsort((reading.place_T[tools], -chances.round(6))))[: query.k].tolist()
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * weights

@@ -29,17 +29,12 @@ FAILED_SHARE: Final = 0.25
 """What a failed run counts, against a successful one, where it is asked which tools runs with like requests call."""
 
 _CLEAR: Final = 10.0
-_MUCH_MORE: Final = 1.1
-"""How trustworthy outcomes are is measured again when memory has so many times the runs it had then, or fewer."""
 
 
 class Reading:
     """One snapshot of the call memory, made ready. Immutable.
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
-
-    Args:
-        former: The reading of an earlier snapshot, whose measure of trust in outcomes holds on for a while.
 
     Attributes:
         tools: Number of tools, T.
@@ -56,6 +51,7 @@ class Reading:
     """
 
     def __init__(self, calls: Calls, former: Reading | None = None) -> None:
+        del former
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
@@ -79,10 +75,7 @@ class Reading:
         self._said = _comparable(calls.said_RD[-MOST_RUNS:])
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
-        self._trust_runs, trust = len(calls.run_ids), None
-        if former is not None and former._trust_runs <= len(calls.run_ids) <= _MUCH_MORE * former._trust_runs:
-            self._trust_runs, trust = former._trust_runs, former.outcomes.trust
-        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), trust=trust)
+        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N))
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
