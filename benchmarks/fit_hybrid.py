@@ -1,13 +1,16 @@
 """Fit the hybrid policy's weights, and measure them on environments they were not fitted on.
 
-usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--without FEATURE]...
+usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--partings MU] [--without FEATURE]...
 
 A conditional logit: P(tool) = softmax over candidates of w · features, fitted by Newton's method with an L2 penalty,
-every domain weighing the same. Each event's features come from a memory without its task family, in five folds. Ways:
+every domain weighing the same. Events are the next calls of successful runs, once with their task's family out of
+memory (five folds) and once with the run alone left out (ten folds), as most users meet it. Where a failed run left the
+way of a successful one, each tool of the better way stands against each of the chosen one: MU times the mean of
+-log P(better | these two) is added, from either division. Ways:
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
   shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
-The plain baselines are ranked in the same run, and the hybrid's lead over each is given with its interval.
+Everything is ranked as the policy does it, with what outcomes say. The plain baselines are ranked in the same run.
 --strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,71 +28,143 @@ from hepm.evals.domains import Domain, ten_domains
 from hepm.evals.methods import baselines
 from hepm.evals.methods.policies import FilledMemory, queries_of
 from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
-from hepm.evals.splits import by_family
+from hepm.evals.partings import Parting, find_partings
+from hepm.evals.rescue import Hints
+from hepm.evals.splits import Split, by_family, by_run
 from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
+from hepm.policy import Floors
 from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.hybrid.situation import read_query
 
 L2 = 1e-3
 ITERATIONS = 20
+FLOOR = Floors().chance
 
 
 @dataclass
 class Sample:
-    """One domain's events: candidates' features one below the other.
+    """One domain's events in one division: candidates' features one below the other.
 
     Attributes:
         rows_MF: Of all candidates of all events.
+        added_M: What outcomes add to each score.
+        here: What outcomes say, per event.
         plain: Rank of the tool that was called, per event, by each baseline.
         starts: Where each event's candidates begin.
         hits: Row of the tool that was called, -1 where it is no candidate.
         names: Tool of each row.
+        judged: The partings of the division.
     """
 
     name: str
     rows_MF: np.ndarray
+    added_M: np.ndarray
     starts: np.ndarray
     hits: np.ndarray
     names: list[str]
     families: list[str]
+    here: list[OutcomesHere] = field(default_factory=list[OutcomesHere])
     plain: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    judged: list[Judged] = field(default_factory=list["Judged"])
+
+    def order(self, event: int, weights: np.ndarray) -> tuple[list[str], float]:
+        """Candidates as the policy names them, and the chance of the likeliest."""
+        start = self.starts[event]
+        end = self.starts[event + 1] if event + 1 < len(self.starts) else len(self.names)
+        return ordered(
+            self.rows_MF[start:end] @ weights + self.added_M[start:end], self.names[start:end], self.here[event]
+        )
 
 
-def collect(domain: Domain, columns: Sequence[int]) -> Sample:
+@dataclass
+class Judged:
+    """A parting with the features of all candidates, and what outcomes say there."""
+
+    parting: Parting
+    rows_CF: np.ndarray
+    added_C: np.ndarray
+    candidates: list[str]
+    here: OutcomesHere
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Rows of a better tool and of a chosen one."""
+        number = {name: row for row, name in enumerate(self.candidates)}
+        forks = [
+            (sorted(fork.better & number.keys()), sorted(fork.chosen & number.keys())) for fork in self.parting.forks
+        ]
+        return [(number[good], number[bad]) for better, chosen in forks for good in better for bad in chosen]
+
+    def hint(self, weights: np.ndarray) -> list[tuple[str, float]]:
+        """What the policy would say, with its floor."""
+        names, chance = ordered(self.rows_CF @ weights + self.added_C, self.candidates, self.here)
+        return [(name, 0.0) for name in names] if chance >= FLOOR else []
+
+
+def ordered(scores: np.ndarray, names: Sequence[str], here: OutcomesHere) -> tuple[list[str], float]:
+    chances = np.exp(scores - scores.max())
+    by_name = np.argsort(np.argsort(np.array(names)))
+    order = here.order(np.lexsort((by_name, -chances)))
+    return [names[at] for at in order], float(chances.max() / chances.sum())
+
+
+def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, plainly: bool) -> Sample:
+    found = Sample(domain.name, np.zeros((0, len(columns))), np.zeros(0), np.zeros(0), np.zeros(0), [], [])
     rows: list[np.ndarray] = []
+    added: list[np.ndarray] = []
     starts: list[int] = []
     hits: list[int] = []
-    names: list[str] = []
-    families: list[str] = []
-    plain: dict[str, list[int]] = {method.name: [] for method in baselines()}
-    for split in by_family(domain.runs, 5):
+    partings = find_partings(domain.runs).found
+    methods = baselines() if plainly else []
+    for split in splits:
         events = [event for run in split.test if run.success for event in run.events]
         training = Training(split.train)
         if not training.events or not events:
             continue
-        for method in baselines():
+        for method in methods:
             rankings = method.fit(training).rank(events)
-            plain[method.name] += [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
+            ranked = [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
+            found.plain.setdefault(method.name, []).extend(ranked)
         filled = FilledMemory(training)
         reading = filled.mirror.derived(Reading)
         candidates = [reading.calls.names[tool] for tool in reading.candidates]
-        for event, query in zip(events, queries_of(events, filled.embedder), strict=True):
-            starts.append(len(names))
-            hits.append(len(names) + candidates.index(event.next) if event.next in candidates else -1)
-            rows.append(features(reading, read_query(query, reading, event.last), reading.candidates)[:, columns])
-            names.extend(candidates)
-            families.append(event.run.family)
-    return Sample(
-        domain.name,
-        np.concatenate(rows).astype(np.float64),
-        np.array(starts),
-        np.array(hits),
-        names,
-        families,
-        plain,
-    )
+        tested = set(split.test)
+        here_partings = [parting for parting in partings if parting.moment.run in tested]
+        moments = [*events, *(parting.moment for parting in here_partings)]
+        for number, (event, query) in enumerate(zip(moments, queries_of(moments, filled.embedder), strict=True)):
+            now = read_query(query, reading, event.last)
+            here = OutcomesHere(reading.outcomes, [now], reading.candidates, reading.candidates)
+            of_event = features(reading, now, reading.candidates)[:, columns].astype(np.float64)
+            by_outcome = reading.outcomes.trust * here.odds_MC[0].astype(np.float64)
+            if number >= len(events):
+                parting = here_partings[number - len(events)]
+                found.judged.append(Judged(parting, of_event, by_outcome, candidates, here))
+                continue
+            starts.append(len(found.names))
+            hits.append(len(found.names) + candidates.index(event.next) if event.next in candidates else -1)
+            rows.append(of_event)
+            added.append(by_outcome)
+            found.here.append(here)
+            found.names.extend(candidates)
+            found.families.append(event.run.family)
+    found.rows_MF, found.added_M = np.concatenate(rows), np.concatenate(added)
+    found.starts, found.hits = np.array(starts), np.array(hits)
+    return found
+
+
+def pairs_of(samples: Sequence[Sample]) -> Sample:
+    """Each better tool against each chosen one, as an event with two candidates."""
+    rows = [one.rows_CF[list(pair)] for sample in samples for one in sample.judged for pair in one.pairs()]
+    starts = 2 * np.arange(len(rows))
+    return Sample("partings", np.concatenate(rows), np.zeros(2 * len(rows)), starts, starts, [], [])
+
+
+def fit_both(unseen: Sequence[Sample], seen: Sequence[Sample], mu: float) -> np.ndarray:
+    """Weights from both divisions, and from the partings of either."""
+    beside = [(mu, pairs_of(samples)) for samples in (unseen, seen)] if mu else []
+    return fit([*unseen, *seen], beside=beside)
 
 
 def fit(samples: Sequence[Sample], beside: Sequence[tuple[float, Sample]] = ()) -> np.ndarray:
@@ -141,18 +216,10 @@ def derivatives(sample: Sample, weights: np.ndarray) -> tuple[float, np.ndarray,
 
 
 def ranks(sample: Sample, weights: np.ndarray) -> np.ndarray:
-    """Rank of the tool that was called, ties by name; 0 where it is no candidate."""
-    scores = sample.rows_MF @ weights
-    ends = np.append(sample.starts[1:], len(scores))
-    found: list[int] = []
-    for start, end, hit in zip(sample.starts, ends, sample.hits, strict=True):
-        if hit < 0:
-            found.append(0)
-            continue
-        others, name = scores[start:end], sample.names[hit]
-        ties = sum(other == scores[hit] and n < name for other, n in zip(others, sample.names[start:end], strict=True))
-        found.append(1 + int((others > scores[hit]).sum()) + ties)
-    return np.array(found)
+    """Rank of the tool that was called; 0 where it is no candidate."""
+    called = [sample.names[hit] if hit >= 0 else "" for hit in sample.hits]
+    orders = (sample.order(event, weights)[0] for event in range(len(called)))
+    return np.array([order.index(name) + 1 if name else 0 for order, name in zip(orders, called, strict=True)])
 
 
 def compare(samples: Sequence[Sample], found: dict[str, np.ndarray]) -> None:
@@ -174,21 +241,21 @@ def compare(samples: Sequence[Sample], found: dict[str, np.ndarray]) -> None:
 
 def best_chance(sample: Sample, weights: np.ndarray) -> np.ndarray:
     """Probability of the likeliest tool, per event."""
-    scores = sample.rows_MF @ weights
-    sizes = np.diff(np.append(sample.starts, len(scores)))
-    highest = np.maximum.reduceat(scores, sample.starts)
-    return 1 / np.add.reduceat(np.exp(scores - np.repeat(highest, sizes)), sample.starts)
+    return np.array([sample.order(event, weights)[1] for event in range(len(sample.starts))])
 
 
-def abstaining(samples: Sequence[Sample], found: dict[str, np.ndarray], chances: dict[str, np.ndarray]) -> None:
-    """How often the top 2 are right where the likeliest tool is below and above a floor, over all events."""
-    chance = np.concatenate([chances[sample.name] for sample in samples])
-    hit = np.concatenate([(found[sample.name] > 0) & (found[sample.name] <= 2) for sample in samples])
-    print("\n| floor on the likeliest tool | silent | hit@2 where silent | hit@2 where not |\n|---|---|---|---|")
-    for floor in (0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
-        below = chance < floor
-        silent = f"{hit[below].mean():.3f}" if below.any() else "-"
-        print(f"| {floor} | {below.mean():.3f} | {silent} | {hit[~below].mean():.3f} |")
+def helped(title: str, samples: Sequence[Sample], weights: dict[str, np.ndarray]) -> None:
+    """Rescue, misled, gain and harm of the top 2, by weights for each domain."""
+    found = Hints([(one.parting, one.hint(weights[s.name])) for s in samples for one in s.judged]).measure(k=2)
+    gain = found.interval["gain"]
+    place = np.concatenate([ranks(sample, weights[sample.name]) for sample in samples])
+    said = np.concatenate([best_chance(sample, weights[sample.name]) for sample in samples]) >= FLOOR
+    harm = 1 - ((place[said] > 0) & (place[said] <= 2)).mean()
+    print(
+        f"| {title} | {found.partings} | {found.rescue:.3f} | {found.misled:.3f} | {found.gain:+.3f} "
+        f"[{gain.low:+.3f}, {gain.high:+.3f}] | {harm:.3f} | {1 - said.mean():.3f} |",
+        flush=True,
+    )
 
 
 def environment(name: str) -> str:
@@ -222,26 +289,30 @@ def main() -> None:
         "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
     )
     parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--partings", type=float, default=0.1, metavar="MU")
     parser.add_argument("--without", action="append", default=[], choices=NAMES)
     arguments = parser.parse_args()
     kept = [name for name in NAMES if name not in arguments.without]
     columns = [NAMES.index(name) for name in kept]
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     domains = ten_domains(records, families_by_task=not arguments.strict)
-    samples = [collect(domain, columns) for domain in domains]
+    unseen = [collect(domain, columns, by_family(domain.runs, 5), plainly=True) for domain in domains]
+    seen = [collect(domain, columns, by_run(domain.runs, 10), plainly=False) for domain in domains]
     for title, apart in (("cross", environment), ("groups", group)):
-        found: dict[str, np.ndarray] = {}
-        chances: dict[str, np.ndarray] = {}
-        for held_out in dict.fromkeys(apart(sample.name) for sample in samples):
-            weights = fit([sample for sample in samples if apart(sample.name) != held_out])
-            found.update({s.name: ranks(s, weights) for s in samples if apart(s.name) == held_out})
-            chances.update({s.name: best_chance(s, weights) for s in samples if apart(s.name) == held_out})
-        report(title, samples, found)
+        weights: dict[str, np.ndarray] = {}
+        for held_out in dict.fromkeys(apart(sample.name) for sample in unseen):
+            others = [[s for s in samples if apart(s.name) != held_out] for samples in (unseen, seen)]
+            found = fit_both(*others, arguments.partings)
+            weights.update({s.name: found for s in unseen if apart(s.name) == held_out})
+        placed = {s.name: ranks(s, weights[s.name]) for s in unseen}
+        report(title, unseen, placed)
         if title == "cross":
-            compare(samples, found)
-            abstaining(samples, found, chances)
-    shipped = fit(samples)
-    report("shipped (fitted on these very domains)", samples, {s.name: ranks(s, shipped) for s in samples})
+            compare(unseen, placed)
+            print("\n| top 2 | partings | rescue | misled | gain | harm | silent |\n|---|---|---|---|---|---|---|")
+            helped("families unseen", unseen, weights)
+            helped("families seen", seen, weights)
+    shipped = fit_both(unseen, seen, arguments.partings)
+    report("shipped (fitted on these very domains)", unseen, {s.name: ranks(s, shipped) for s in unseen})
     print("\nshipped weights:")
     for name, weight in zip(kept, shipped, strict=True):
         print(f'    "{name}": {weight:.4f},')

@@ -26,8 +26,8 @@ DEFAULT_NAMESPACE: Final = "default"
 HINT: Final = "Suggested next tools: "
 """How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
 
-ALL_FAILED: Final = "Known ways from here failed: "
-"""How that line begins where every way that memory knows from here failed."""
+FAILED_HINT: Final = "Ways that failed from here: "
+"""How that line begins where no tool is suggested and some are warned of."""
 
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
@@ -323,8 +323,8 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), odd names quoted; empty when there is no opinion.
 
-        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", and where all that is
-        known failed "Known ways from here failed: close_ticket (10 of 10 runs)".
+        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", and where no tool is
+        named "Ways that failed from here: close_ticket (10 of 10 runs)".
         """
         warned = [(tool_in_prompt(way.tool), way.failures, way.runs) for way in self.warnings]
         if self.ranked:
@@ -333,7 +333,7 @@ class Suggestions(Sequence[Suggestion]):
                 f"; {tool}: failed in {failures} of {runs} runs from here" for tool, failures, runs in warned
             )
         return (
-            ALL_FAILED + ", ".join(f"{tool} ({failures} of {runs} runs)" for tool, failures, runs in warned)
+            FAILED_HINT + ", ".join(f"{tool} ({failures} of {runs} runs)" for tool, failures, runs in warned)
             if warned
             else ""
         )

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from hepm.types import (
-    ALL_FAILED,
     BLOCK_END,
     BLOCK_START,
+    FAILED_HINT,
     HINT,
     START,
     USER_SIDE,
@@ -120,9 +120,9 @@ def without_hints(text: str) -> str:
     # Wherever an agent's builder put what we said, it must not be learned back as if the agent had known it.
     if BLOCK_START in text:
         text = _BLOCK.sub("", text)
-    if HINT not in text and ALL_FAILED not in text:
+    if HINT not in text and FAILED_HINT not in text:
         return text
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((HINT, ALL_FAILED)))
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((HINT, FAILED_HINT)))
 
 
 def _own_summary(call: ToolCall) -> str:

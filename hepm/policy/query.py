@@ -45,8 +45,8 @@ class Floors:
     Attributes:
         support: Successful runs that must stand behind a tool.
         similarity: Cosine that a tool's best remembered state must reach, where states are compared.
-        chance: Probability that the likeliest tool must reach, where there is one.
-        further: Probability that every further tool must reach.
+        chance: Probability that the likeliest tool must reach where a state is told, where there are probabilities.
+        further: Probability that every further tool must reach; without a state, the likeliest too.
     """
 
     support: int = 1

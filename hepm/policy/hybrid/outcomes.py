@@ -37,7 +37,8 @@ FEWEST_HELD_OUT: Final = 10
 """Runs below which no odds are trusted."""
 
 TEMPERATURE: Final = 0.2
-"""A run whose state has cosine 1 - .2 with the present one counts 1/e."""
+"""A run whose state is so much less similar than one that counts fully counts 1/e. Fully counts an equal state, or one
+that is `ALIKE` more similar than the most similar there is."""
 PRIOR_RUNS: Final = 2.0
 """Runs at the share of successes of all alternatives that a tool's own runs are added to."""
 CLEAR: Final = 1.65
@@ -165,7 +166,9 @@ class Outcomes:
         first = first[np.argsort(-cosines[first], kind="stable")]
         tool_G, cosine_G = calls.next_N[rows[first]], cosines[first]
         success_G = calls.success_R[calls.run_N[rows[first]]]
-        weight_G = np.exp((cosine_G - 1) / TEMPERATURE)
+        # Where nothing is very like the present state, the most similar ones still tell something.
+        full = min(1.0, float(cosine_G.max(initial=1.0 - ALIKE)) + ALIKE)
+        weight_G = np.exp((cosine_G - full) / TEMPERATURE)
         return LikeRuns(
             np.bincount(tool_G[success_G], weight_G[success_G], minlength=self._tools).astype(np.float32),
             np.bincount(tool_G[~success_G], weight_G[~success_G], minlength=self._tools).astype(np.float32),

@@ -16,7 +16,7 @@ from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.hybrid.reasons import reason
 from hepm.policy.hybrid.situation import Now, read_query
-from hepm.policy.hybrid.weights import WEIGHTS
+from hepm.policy.hybrid.weights import WEIGHTS, WITHOUT_STATE
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
@@ -70,7 +70,8 @@ class Hybrid:
         if not len(tools):
             return nothing_known(mirror, query, self._floors)
         warnings = ended.warnings(reading.calls.names)
-        weights = np.append(self._weights, np.float32(reading.outcomes.trust))
+        by_feature = self._weights if query.vector is not None else WITHOUT_STATE
+        weights = np.append(by_feature, np.float32(reading.outcomes.trust))
         stacked = np.stack(
             [
                 np.column_stack([features(reading, now, tools), odds])
@@ -79,19 +80,21 @@ class Hybrid:
         )
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
-        if chances.max() < self._floors.chance:
-            best = f"best {chances.max():.2f}, floor {self._floors.chance:g}"
+        # Who tells no state asks what usually works after a tool, and is told.
+        floor = self._floors.chance if query.vector is not None else self._floors.further
+        if chances.max() < floor:
+            best = f"best {reading.calls.names[int(tools[chances.argmax()])]} {chances.max():.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((reading.place_T[tools], -chances.round(6))))[: query.k].tolist()
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * weights
-        floor = self._floors.further
+        further = self._floors.further
         found = (
             self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order
-            if at == order[0] or not floor or (chances[at] >= floor and not ended.worse_C[at])
+            if at == order[0] or not further or (chances[at] >= further and not ended.worse_C[at])
         )
         likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
         if not likely:

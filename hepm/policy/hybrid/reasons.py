@@ -31,11 +31,11 @@ _SHOWN: Final = 2
 
 def _sayable(query: Query, here: int) -> set[str]:
     """What can be said: of a tool that never came right here, and where no state was given, less."""
+    if query.vector is None:
+        return set()
     names = set(_SAID)
     if not here:
         names -= {"in_this_moment", "vote"}
-    if query.vector is None:
-        names -= {"nearest", "vote", "ridge", "named_by_user", "named_by_agent", "odds"}
     return names if query.said_vector is not None else names - {"remaining"}
 
 
@@ -61,6 +61,8 @@ def reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failu
     why = "; ".join(said[:_SHOWN]) or "no single sign stands out"
     failed = f" and {failures} failed" if failures else ""
     if here:
-        return f"{why}; {here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
-    missed = f", where {failures} failed {'run' if failures == 1 else 'runs'} did" if failures else ""
-    return f"{why}; {count_runs(anywhere)} called it, none right {place}{missed}"
+        counts = f"{here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
+    else:
+        missed = f", where {failures} failed {'run' if failures == 1 else 'runs'} did" if failures else ""
+        counts = f"{count_runs(anywhere)} called it, none right {place}{missed}"
+    return f"{why}; {counts}" if query.vector is not None else counts

@@ -10,18 +10,21 @@ from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES
 
 _FITTED: Final = {
-    "often": -0.2258,
-    "after_last": -0.2305,
-    "in_this_moment": 0.1985,
-    "seen": -1.8663,
-    "times": 1.8333,
-    "recency": 1.0257,
-    "remaining": 0.5088,
-    "nearest": 4.4910,
-    "vote": 0.1925,
-    "ridge": 3.0422,
-    "named_by_user": 2.1254,
-    "named_by_agent": 1.7124,
+    "often": -0.4051,
+    "after_last": -0.0914,
+    "in_this_moment": 0.1491,
+    "seen": -1.6806,
+    "times": 1.9408,
+    "recency": 0.8494,
+    "remaining": 0.5906,
+    "nearest": 3.5142,
+    "vote": 0.1902,
+    "ridge": 2.7881,
+    "named_by_user": 1.4034,
+    "named_by_agent": 1.3638,
 }
 
 WEIGHTS: Final[FloatArray] = np.array([_FITTED[name] for name in NAMES], dtype=np.float32)
+
+WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
+"""Where no state is told there is nothing to compare: the shares of what successful runs did after the last tool."""

@@ -1,0 +1,159 @@
+"""What the hybrid makes of how runs ended: ways that worked are named, ways that failed are warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm import FailedWay, Memory, Suggestions, Trajectory
+from hepm.evals.service_desk import refund_case
+from hepm.evals.simulator import first_tools
+from hepm.policy import Floors, Hybrid
+from hepm.policy.hybrid.outcomes import relevance
+from hepm.policy.hybrid.reading import Reading
+from tests.runs import trajectory
+
+WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
+
+
+def request(number: int, about: str) -> str:
+    """What a user says: a few words of no meaning, and what it is about."""
+    return f"{WORDS[number % 14]} {WORDS[number * 5 % 14]} item {number}, {about}"
+
+
+def calls(tool: str, about: str, *, won: int = 0, lost: int = 0, last: str = "get_order") -> list[Trajectory]:
+    """Runs that called a tool after another one about something."""
+    return [
+        trajectory(f"{about} {tool} {last} {n}", last, tool, goal=request(n, about), success=n < won)
+        for n in range(won + lost)
+    ]
+
+
+def ask(folder: Path, runs: Sequence[Trajectory], about: str, **options: object) -> Suggestions:
+    """What is suggested after `get_order` in a new run about something."""
+    with Memory.open(folder) as memory:
+        memory.ingest(runs)
+        messages = [
+            {"role": "user", "content": request(99, about)},
+            {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_order", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "1", "content": "get_order done"},
+        ]
+        return memory.suggest(messages=messages, **options)  # type: ignore[arg-type]
+
+
+def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_failed(tmp_path: Path) -> None:
+    runs, messages = refund_case()
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        found = memory.suggest(messages=messages)
+    assert found[0].tool == "refund"
+    assert FailedWay("close_ticket", 10, 10) in found.warnings
+    assert found.prompt() == "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here"
+
+
+def test_on_service_desks_the_first_tool_is_the_one_that_worked_there() -> None:
+    found = first_tools("hybrid", seeds=range(4))
+    assert found["even"].right >= 0.9
+    assert found["rare"].right >= 0.7
+    assert max(part.failed for part in found.values()) <= 0.05
+    assert found["all_failed"].warned >= 0.7
+
+
+def test_twelve_failures_are_warned_of_and_the_other_way_is_named(tmp_path: Path) -> None:
+    found = ask(tmp_path, calls("close", "broken", lost=12) + calls("refund", "broken", won=6), "broken")
+    assert [s.tool for s in found] == ["refund"]
+    assert [way.tool for way in found.warnings] == ["close"]
+
+
+def test_one_failure_warns_of_nothing(tmp_path: Path) -> None:
+    found = ask(tmp_path, calls("close", "broken", won=6, lost=1) + calls("refund", "broken", won=6), "broken")
+    assert found.warnings == ()
+
+
+def test_a_tool_that_mostly_succeeds_is_not_warned_of_for_its_failures(tmp_path: Path) -> None:
+    """Twelve of its sixty runs failed, as of the other's."""
+    runs = calls("close", "broken", won=48, lost=12) + calls("refund", "broken", won=24, lost=6)
+    assert ask(tmp_path, runs, "broken").warnings == ()
+
+
+def test_a_tool_that_only_failed_here_is_not_first_though_it_succeeds_elsewhere(tmp_path: Path) -> None:
+    runs = [
+        *calls("close", "broken", lost=4),
+        *calls("refund", "broken", won=2),
+        *calls("close", "a question", won=30, last="get_order"),
+    ]
+    assert ask(tmp_path, runs, "broken")[0].tool == "refund"
+
+
+def test_where_no_way_from_here_ever_worked_none_is_named_and_all_are_told(tmp_path: Path) -> None:
+    runs = calls("close", "broken", lost=3) + calls("wait", "broken", lost=2) + calls("sing", "fun", won=9, last="hum")
+    found = ask(tmp_path, runs, "broken")
+    assert list(found) == []
+    assert found.abstained == "every known way after get_order failed in runs like this one"
+    assert found.prompt() == "Ways that failed from here: close (3 of 3 runs), wait (2 of 2 runs)"
+
+
+def test_a_tool_that_is_not_at_hand_is_neither_named_nor_warned_of(tmp_path: Path) -> None:
+    runs = calls("close", "broken", lost=12) + calls("refund", "broken", won=6) + calls("ask", "broken", won=6)
+    found = ask(tmp_path, runs, "broken", tools=["refund", "ask"])
+    assert {s.tool for s in found} <= {"refund", "ask"}
+    assert found.warnings == ()
+
+
+def test_a_worse_tool_is_named_last_where_every_tool_is_asked_for(tmp_path: Path) -> None:
+    runs = calls("close", "broken", lost=12) + calls("close", "fun", won=3) + calls("refund", "broken", won=6)
+    every = Hybrid(floors=Floors(support=0, similarity=-1, chance=0, further=0))
+    found = ask(tmp_path, runs, "broken", policy=every, k=99)
+    assert {s.tool for s in found} == {"close", "refund", "get_order"}
+    assert (found[0].tool, found[-1].tool) == ("refund", "close")
+
+
+def test_failed_runs_teach_no_next_tool(tmp_path: Path) -> None:
+    """Ten times as many failed runs went another way: what comes next is learned from the successful ones."""
+    found = ask(tmp_path, calls("refund", "broken", won=4) + calls("refund", "late", won=4), "broken")
+    more = ask(
+        tmp_path / "more",
+        calls("refund", "broken", won=4) + calls("refund", "late", won=4) + calls("close", "torn", lost=80),
+        "broken",
+    )
+    assert found[0].tool == more[0].tool == "refund"
+
+
+def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tmp_path: Path) -> None:
+    def trust(name: str, runs: Sequence[Trajectory]) -> float:
+        with Memory.open(tmp_path / name) as memory:
+            memory.ingest(runs)
+            return memory.mirror().derived(Reading).outcomes.trust
+
+    told = calls("close", "broken", lost=15) + calls("close", "fun", won=15) + calls("refund", "broken", won=15)
+    random = np.random.default_rng(0)
+    by_chance = [
+        trajectory(f"{n}", "get_order", tool, goal=request(n, "broken"), success=bool(random.integers(2)))
+        for n, tool in enumerate(random.choice(["close", "refund"], 60).tolist())
+    ]
+    assert trust("told", told) > 1
+    assert trust("chance", by_chance) == 0
+    assert trust("few", told[:9]) == 0
+
+
+def test_without_a_state_the_most_frequent_way_that_does_not_fail_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(calls("close", "broken", won=6, lost=30) + calls("refund", "broken", won=5, lost=1))
+        found = memory.suggest("get_order")
+        assert [s.tool for s in found] == ["refund"]
+        assert found[0].reason == "5 successful and 1 failed runs called it after get_order"
+        assert [(way.tool, way.failures, way.runs) for way in found.warnings] == [("close", 30, 36)]
+
+
+def test_relevance_is_in_the_words_that_tell_classes_apart() -> None:
+    """F by hand: coordinate 0 is equal to the class, 1 is the same in both, 2 never differs."""
+    states = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=np.float32)
+    classes = np.array([0, 0, 1, 1, 0, 1], dtype=np.int32)
+    found = relevance(states, classes, 2)
+    assert found[0] > 5
+    # Sums of squares: between 6 (1/6)^2 = 1/6, within 8/6; F = (1/6) / (8/6 / 4) = 1/2.
+    assert found[1] == pytest.approx(np.sqrt(0.5), abs=1e-5)
+    assert found[2] == 0
