@@ -49,9 +49,10 @@ ALIKE: Final = 0.25
 FEWEST_FAILURES: Final = 2
 """Failed runs like this one from which on a tool is warned of."""
 FEWEST_KNOWN: Final = 3
-NEAREST: Final = 8
-"""Where at least 3 runs went on from here and the 8 most like this one failed, all that is known may have failed."""
-HOPELESS: Final = 0.05
+NEAREST: Final = 5
+"""Where at least 3 runs went on from here and the 5 most like this one failed, all that is known may have failed."""
+LIKELY: Final = 0.15
+"""A tool has a chance here where success with it is this likely, or as likely as it is from here in general."""
 MOST_WARNINGS: Final = 3
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
@@ -247,8 +248,13 @@ class OutcomesHere:
         return tuple(sorted(found, key=lambda way: (-way.failures, way.tool))[:MOST_WARNINGS])
 
     def _hopeless(self) -> bool:
-        shares = [self._outcomes.shares(now, self._at_hand)[1] for now in self._moments]
-        return not any((of >= HOPELESS).any() for of in shares)
+        """Whether success is with no tool likely, nor likelier than after these tools whatever the situation."""
+        like, tools = self._like, self._at_hand
+        won_T = np.bincount(like.tool_G[like.success_G], minlength=len(like.successes_T))
+        usual_C = won_T[tools] / len(like.tool_G)
+        enough_C = np.minimum(usual_C, LIKELY)
+        likely = [self._outcomes.shares(now, tools)[1] >= enough_C for now in self._moments]
+        return not (np.any(likely, axis=0) & (usual_C > 0)).any()
 
 
 def relevance(states_ND: FloatArray, classes_N: IntArray, count: int) -> FloatArray:
