@@ -190,6 +190,7 @@ class OutcomesHere:
     Attributes:
         odds_MC: Log-odds of success with each tool, per moment.
         worse_C: Which are clearly worse here than another one.
+        support: How many successful runs went on from here, one that called several tools counted for each.
     """
 
     def __init__(
@@ -199,6 +200,7 @@ class OutcomesHere:
         self._like = outcomes.like_runs(moments[0].state_D, [now.before[0] for now in moments])
         self.odds_MC = np.stack([outcomes.odds(now, tools) for now in moments])
         self.worse_C = self._like.worse(tools)
+        self.support = int(self._like.success_G.sum())
         failures_C, runs_C = self._like.counts(tools)
         self._won_C = failures_C < runs_C
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._won_C

@@ -20,6 +20,9 @@ from hepm.policy.hybrid.weights import WEIGHTS, WITHOUT_STATE
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
+DOUBT: Final = 2
+"""What is likely after a tool counts n / (n + 2) of its chance, where n successful runs went on from there."""
+
 MOST_CANDIDATES: Final = 128
 """Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
@@ -80,10 +83,11 @@ class Hybrid:
         )
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
-        # Who tells no state asks what usually works after a tool, and is told.
+        # Who tells no state asks what usually works after a tool, and is told. A chance that stands on few runs is doubted.
         floor = self._floors.chance if query.vector is not None else self._floors.further
-        if chances.max() < floor:
-            best = f"best {reading.calls.names[int(tools[chances.argmax()])]} {chances.max():.2f}, floor {floor:g}"
+        sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
+        if sure < floor:
+            best = f"best {reading.calls.names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((reading.place_T[tools], -chances.round(6))))[: query.k].tolist()
