@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Suggestions, Trajectory
+from hepm.evals.events import Run
+from hepm.evals.methods.policies import queries_of
 from hepm.evals.service_desk import refund_case
 from hepm.evals.simulator import first_tools
+from hepm.ingest import read_runs
 from hepm.policy import Floors, Hybrid
 from hepm.policy.hybrid.outcomes import relevance
 from hepm.policy.hybrid.reading import Reading
@@ -157,3 +161,21 @@ def test_relevance_is_in_the_words_that_tell_classes_apart() -> None:
     # Sums of squares: between 6 (1/6)^2 = 1/6, within 8/6; F = (1/6) / (8/6 / 4) = 1/2.
     assert found[1] == pytest.approx(np.sqrt(0.5), abs=1e-5)
     assert found[2] == 0
+
+
+def test_in_the_airline_runs_the_way_that_worked_is_suggested_where_agents_went_wrong(
+    recorded_runs: Path, tmp_path: Path
+) -> None:
+    """Task 13 wants a basic economy ticket upgraded: two runs did so at once, three looked for flights and failed."""
+    folder = recorded_runs / "tau-bench" / "historical_trajectories"
+    runs = [run for _, run in read_runs([folder / "gpt-4o-airline.json.xz"]) if isinstance(run, Trajectory)]
+    first: list[str] = []
+    for number, left_out in enumerate(run for run in runs if run.task == "13"):
+        with Memory.open(tmp_path / str(number)) as memory:
+            memory.ingest(run for run in runs if run.id != left_out.id)
+            moments = Run(left_out, "airline", family="", task="13").moments
+            here = next(event for event in moments if event.last == "get_reservation_details")
+            (query,) = queries_of([here], memory.embedder)
+            first.append(Hybrid().suggest(memory.mirror(), replace(query, k=2))[0].tool)
+    assert "search_direct_flight" not in first
+    assert first.count("update_reservation_flights") >= len(first) - 1 > 1
