@@ -31,7 +31,8 @@ def eval_runs(
     leave_model_out: Annotated[
         bool, typer.Option("--leave-model-out", help="Predict each model's runs from those of the others.")
     ] = False,
-    method: Annotated[list[str] | None, typer.Option(help="Measure this one; several may be given. None: all.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Measure this one; may be given several times.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Measure every method, not the five usual ones.")] = False,
     ablation: Annotated[
         list[str] | None,
         typer.Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
@@ -71,7 +72,9 @@ def eval_runs(
         return
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
     check_sources([*(runs or []), *(train or []), *(test or [])])
-    methods = find_methods(method or [])
+    if every and method:
+        raise typer.BadParameter("--all measures every method; leave out --method")
+    methods = all_methods() if every else find_methods(method or [])
     extra = methods_without(ablation or [], [known.name for known in all_methods()])
     methods += [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
     if plot is not None:
