@@ -84,9 +84,9 @@ def _sentence(findings: Findings) -> str:
     harm = " and ".join(f"{rescue.harm:.0%}" for rescue, _ in cases)
     return (
         f"{_opening([_sign(rescue.interval['gain']) for rescue, _ in cases])}: at {first.partings} points where a "
-        f"failed run left the way of a successful one, hints of {findings.method} (at most {first.k} tools) held the "
-        f"better tool and not the chosen one in {told}{_tools(first)}; in successful runs they lacked the tool called "
-        f"next in {harm}."
+        f"failed run left the way of a successful one, hints of {findings.method} (at most "
+        f"{count_of(first.k, 'tool')}) held the better tool and not the chosen one {told}{_tools(first)}; in "
+        f"successful runs they lacked the tool called next in {harm}."
     )
 
 
@@ -113,7 +113,7 @@ def _sign(gain: Interval) -> int:
 def _case(found: RescueAndHarm, memory: str) -> str:
     gain = found.interval["gain"]
     return (
-        f"{found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
+        f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
         f"({100 * found.gain:+.0f} points, 95 % interval {100 * gain.low:+.0f} to {100 * gain.high:+.0f})"
     )
 

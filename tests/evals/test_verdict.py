@@ -51,8 +51,8 @@ def test_the_seen_case_is_told_first_and_the_unseen_one_beside_it() -> None:
     assert verdict(replace(FINDINGS, seen=seen)) == (
         "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
         "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 60% and the reverse in 10% "
-        "with other runs of the task in memory (+50 points, 95 % interval +40 to +60), and 50% and the reverse in 20% "
-        "without (+30 points, 95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they "
+        "with other runs of the task in memory (+50 points, 95 % interval +40 to +60), and in 50% and the reverse in "
+        "20% without (+30 points, 95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they "
         "lacked the tool called next in 20% and 25%."
     )
 
