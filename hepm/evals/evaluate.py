@@ -115,29 +115,29 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
 def _measure_split(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
     training = Training(split.train)
     events = _events(split, success=True)
-    asked = _Asked.of(found.partings, split) if found.partings else None
-    if not training.events or not (events or asked):
+    places = _Places.of(found.partings, split) if found.partings else None
+    if not training.events or not (events or places):
         return
     found.events.extend(events)
     for method in methods:
         predictor = method.fit(training)
         ranks = [rank_of(*pair) for pair in zip(events, predictor.rank(events), strict=True)]
         found.ranks.setdefault(method.name, []).extend(ranks)
-        if asked:
+        if places:
             for k in (found.options.k, *found.options.ks):
-                found.unseen[method.name, k].add(asked.hints(predictor, k))
+                found.unseen[method.name, k].add(places.hints(predictor, k))
 
 
 def _measure_seen(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
     training = Training(split.train)
-    if not training.events or not (found.partings and (asked := _Asked.of(found.partings, split))):
+    if not training.events or not (found.partings and (places := _Places.of(found.partings, split))):
         return
     for method in methods:
-        found.seen[method.name, found.options.k].add(asked.hints(method.fit(training), found.options.k))
+        found.seen[method.name, found.options.k].add(places.hints(method.fit(training), found.options.k))
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Places:
     """Where hints are asked for in the tested runs of a split."""
 
     partings: Sequence[Parting]
@@ -145,7 +145,7 @@ class _Asked:
     failures: Sequence[Event]
 
     @classmethod
-    def of(cls, partings: Partings, split: Split) -> _Asked | None:
+    def of(cls, partings: Partings, split: Split) -> _Places | None:
         """None where no tested run holds such a place."""
         tested = set(split.test)
         within = [parting for parting in partings.found if parting.moment.run in tested]
@@ -188,8 +188,8 @@ def _report(
         name: _Draws(found, [options.seed, number]) for number, (name, found) in enumerate(sorted(measured.items()))
     }
     runs = [run for domain in counted(domains) for run in [*domain.runs, *(domain.tested or ())]]
-    judged = [found for found in measured.values() if found.partings is not None]
-    unseen, seen = [found.unseen for found in judged], [found.seen for found in judged]
+    with_hints = [found for found in measured.values() if found.partings is not None]
+    unseen, seen = [found.unseen for found in with_hints], [found.seen for found in with_hints]
     report = EvalReport(
         domains={name: _domain_report(found, draws[name], options) for name, found in measured.items()},
         macro={name: _scores([*draws.values()], name, options.reference) for name in names},

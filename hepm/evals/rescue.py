@@ -150,25 +150,26 @@ def _agreement(
     domains = {event.run.domain for event, _ in in_successes} & {event.run.domain for event, _ in in_failures}
     if not domains:
         return None
-    calls = [0, 0]
-    total_2, draws_B = np.zeros(2), np.zeros(DRAWS)
+    calls_2, shares_2 = np.zeros(2, dtype=np.int64), np.zeros(2)
+    differences_B, weights_B = np.zeros(DRAWS), np.zeros(DRAWS)
     for number, domain in enumerate(sorted(domains)):
-        good, bad = ([one for one in side if one[0].run.domain == domain] for side in (in_successes, in_failures))
+        good, bad = ([told for told in side if told[0].run.domain == domain] for side in (in_successes, in_failures))
         agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in [*good, *bad]], dtype=np.float64)
         good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
-        draws = Bootstrap([event.run.family for event, _ in [*good, *bad]], seed=[seed, number])
-        sides = [(good_E, len(good)), (1 - good_E, len(bad))]
-        total_2 += [len(bad) * agreed_E @ side_E / count for side_E, count in sides]
-        # A draw may hold families of one side alone: it says nothing of a difference.
-        with np.errstate(invalid="ignore"):
-            good_B, bad_B = (draws.means(agreed_E * side_E) / draws.means(side_E) for side_E, _ in sides)
-        draws_B += len(bad) * (good_B - bad_B)
-        calls = [calls[0] + len(good), calls[1] + len(bad)]
-    known_B = draws_B[np.isfinite(draws_B)] / calls[1]
-    successful, failed = map(float, total_2 / calls[1])
-    if not len(known_B):
-        known_B = np.array([successful - failed])
-    return Agreement(successful, failed, interval(known_B), (calls[0], calls[1]))
+        bootstrap = Bootstrap([event.run.family for event, _ in [*good, *bad]], seed=[seed, number])
+        goods_B, bads_B = bootstrap.means(good_E), bootstrap.means(1 - good_E)
+        # A draw may hold families of one side alone, which tells of no difference in this domain.
+        known_B = (goods_B > 0) & (bads_B > 0)
+        agreed_B = [bootstrap.means(agreed_E * side_E)[known_B] for side_E in (good_E, 1 - good_E)]
+        differences_B[known_B] += len(bad) * (agreed_B[0] / goods_B[known_B] - agreed_B[1] / bads_B[known_B])
+        weights_B[known_B] += len(bad)
+        shares_2 += len(bad) * np.array([agreed_E @ good_E / len(good), agreed_E @ (1 - good_E) / len(bad)])
+        calls_2 += [len(good), len(bad)]
+    drawn_B = weights_B > 0
+    successful, failed = (shares_2 / calls_2[1]).tolist()
+    return Agreement(
+        successful, failed, interval(differences_B[drawn_B] / weights_B[drawn_B]), (int(calls_2[0]), int(calls_2[1]))
+    )
 
 
 def _rows(rows: Sequence[FloatArray], columns: int) -> FloatArray:

@@ -153,3 +153,16 @@ def test_failed_runs_that_memory_was_filled_with_are_not_counted_among_the_teste
     found = find_partings([good("g", "a", "b"), known, bad("alone", "a", "z", task="other"), tested], among=[tested])
     assert [parting.moment.run for parting in found.found] == [tested]
     assert (found.alone, found.no_other_way) == (0, 0)
+
+
+def test_calls_of_one_family_leave_no_chance_for_the_difference_in_agreement_to_vary() -> None:
+    one = run("g", "a", "b", "c", task="t"), run("f", "a", "b", "x", task="t", success=False)
+    told = [[*zip(r.events, hints("b", "c"), strict=True)] for r in one]
+    found = Hints(in_successes=told[0], in_failures=told[1]).measure().agreement
+    assert found is not None
+    assert (found.difference, found.interval.low, found.interval.high) == (0.5, 0.5, 0.5)
+    others = [run(f"{i}", "a", "b") for i in range(4)], [run(f"f{i}", "a", "b", success=False) for i in range(4)]
+    told = [[(r.events[0], hint) for r, hint in zip(runs, hints(*"bbxx"), strict=True)] for runs in others]
+    found = Hints(in_successes=told[0], in_failures=told[1]).measure().agreement
+    assert found is not None
+    assert found.interval.low < found.difference < found.interval.high
