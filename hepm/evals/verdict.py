@@ -114,8 +114,13 @@ def _case(found: RescueAndHarm, memory: str) -> str:
     gain = found.interval["gain"]
     return (
         f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
-        f"({100 * found.gain:+.0f} points, 95 % interval {100 * gain.low:+.0f} to {100 * gain.high:+.0f})"
+        f"({_points(found.gain)} points, 95 % interval {_points(gain.low)} to {_points(gain.high)})"
     )
+
+
+def _points(share: float) -> str:
+    """In percent, signed; what rounds to nothing is no minus."""
+    return f"{round(100 * share):+d}"
 
 
 def _tools(found: RescueAndHarm) -> str:
@@ -156,6 +161,6 @@ def _prediction(findings: Findings) -> str:
         return said
     interval = findings.ahead.interval
     return (
-        f"{said} against {hit:.0%} for {plain} ({100 * findings.ahead.value:+.0f} points, "
-        f"{100 * interval.low:+.0f} to {100 * interval.high:+.0f})"
+        f"{said} against {hit:.0%} for {plain} ({_points(findings.ahead.value)} points, "
+        f"{_points(interval.low)} to {_points(interval.high)})"
     )

@@ -117,3 +117,8 @@ def test_no_better_than_the_most_frequent_tools_is_no_help() -> None:
 
 def test_seen_tasks_are_not_called_unseen() -> None:
     assert "unseen" not in verdict(replace(FINDINGS, apart=False))
+
+
+def test_a_gain_that_rounds_to_nothing_is_no_minus() -> None:
+    none = replace(RESCUE, gain=-0.002, interval={"gain": Interval(-0.1, 0.1)})
+    assert "(+0 points, 95 % interval -10 to +10)" in verdict(replace(FINDINGS, rescue=none))
