@@ -1,10 +1,12 @@
-"""Next-tool quality on recorded runs: the ten domains of docs, five folds by task family, every method in one run.
+"""What hints are worth on recorded runs: prediction, partings and agreement on the ten domains, by policy in one run.
 
-usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--reference NAME] [--seed 0] [--strict] [--markdown]
+usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--reference NAME] [--seed 0] [--strict]
+           [--markdown]
 
-RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line; --markdown prints
-the table that goes into benchmarks/LOG.md instead. The baselines to beat are in the same table. --strict puts each run
-into the family of the customer it is about, which the reference numbers do not (see hepm.evals.families).
+RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Measures every policy beside the two plain
+baselines to beat, or the methods named, or with --all every one. Prints one JSON line; --markdown prints the tables
+that go into benchmarks/LOG.md instead. --strict puts each run into the family of the customer it is about, which the
+reference numbers do not (see hepm.evals.families). docs/evaluation.md explains the measures.
 """
 
 from __future__ import annotations
@@ -16,16 +18,23 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+# Before numpy is loaded: its threads cost more than they bring on matrices of this size.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from hepm.evals.domains import ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
-from hepm.evals.methods import find_methods
-from hepm.evals.metrics import METRICS
+from hepm.evals.methods import all_methods, find_methods, policies
+from hepm.evals.metrics import METRICS, Interval
 from hepm.evals.report import EvalReport, MethodScores
+from hepm.evals.rescue import RescueAndHarm
 from hepm.ingest import Rejection, read_runs
+
+BASELINES = ("first-order", "second-order+similarity")
 
 
 def main() -> None:
@@ -34,9 +43,10 @@ def main() -> None:
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     domains = ten_domains(records, families_by_task=not arguments.strict)
     read_s = time.perf_counter() - started
+    names = arguments.method or [*BASELINES, *(policy.name for policy in policies())]
     report = evaluate(
         domains,
-        find_methods(arguments.method),
+        all_methods() if arguments.all else find_methods(names),
         EvalOptions(seed=arguments.seed, reference=arguments.reference),
         on_progress=lambda name: print(name, file=sys.stderr),
     )
@@ -65,6 +75,7 @@ def parse() -> argparse.Namespace:
         "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
     )
     parser.add_argument("--method", action="append", default=[])
+    parser.add_argument("--all", action="store_true", help="every method")
     parser.add_argument("--reference", default="second-order+similarity", help="the method others are compared with")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strict", action="store_true")
@@ -73,9 +84,10 @@ def parse() -> argparse.Namespace:
 
 
 def markdown(report: EvalReport) -> Iterator[str]:
-    """The mean over the domains with intervals, each domain, then rescue and harm."""
+    """All measures by method, then prediction with intervals over the domains and in each."""
     reference = report.settings.reference
-    yield f"Mean over {len(report.domains)} domains, 95 % intervals; hit@2 and MRR against {reference}:\n"
+    yield from help_table(report)
+    yield f"\nPrediction, mean over {len(report.domains)} domains, 95 % intervals; hit@2 and MRR against {reference}:\n"
     yield "| method | hit@1 | hit@2 | hit@3 | MRR | Δ hit@2 | Δ MRR |"
     yield "|---|---|---|---|---|---|---|"
     for name, scores in report.macro.items():
@@ -93,21 +105,45 @@ def markdown(report: EvalReport) -> Iterator[str]:
             for domain in report.domains.values()
         ]
         yield f"| {name} | {' | '.join(cells)} |"
-    yield "\nRescue and harm of the top 2:\n"
-    yield "| method | partings | rescue | misled | gain | harm |"
-    yield "|---|---|---|---|---|---|"
-    for name, found in report.rescue.items():
-        gain = found.interval["gain"]
-        yield (
-            f"| {name} | {found.partings} | {found.rescue:.3f} | {found.misled:.3f} | "
-            f"{found.gain:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] | {found.harm:.3f} |"
-        )
     yield f"\n{report.verdict}"
+
+
+def help_table(report: EvalReport) -> Iterator[str]:
+    """One row a method."""
+    found = next(iter(report.rescue.values()))
+    yield (
+        f"Prediction, mean over {len(report.domains)} domains; hints of at most {found.k} tools at {found.partings} "
+        f"partings of {found.families} families; agreement of hints with calls of successful and of failed runs. "
+        "Unseen: the task's family out of memory; seen: the run alone. 95 % intervals:\n"
+    )
+    columns = ("rescue / misled", "gain", "harm / silent", "warned of chosen / better", "agreement", "difference")
+    headings = [f"{column}, {memory}" for memory in ("unseen", "seen") for column in columns]
+    yield f"| method | hit@1 / hit@2 / hit@3 / MRR | {' | '.join(headings)} |"
+    yield "|---" * (len(headings) + 2) + "|"
+    for name, scores in report.macro.items():
+        predicted = " / ".join(f"{scores.values[metric]:.3f}" for metric in METRICS)
+        cells = [*help_cells(report.rescue, name), *help_cells(report.rescue_seen, name)]
+        yield f"| {name} | {predicted} | {' | '.join(cells)} |"
+
+
+def help_cells(by_method: Mapping[str, RescueAndHarm], name: str) -> Iterator[str]:
+    found = by_method[name]
+    yield f"{found.rescue:.3f} / {found.misled:.3f}"
+    yield f"{found.gain:+.3f} {signed(found.interval['gain'])}" if found.partings else ""
+    yield f"{found.harm:.3f} / {found.silent:.3f}"
+    yield f"{found.warned:.3f} / {found.warned_better:.3f}"
+    agreement = found.agreement
+    yield f"{agreement.successful:.3f} / {agreement.failed:.3f}" if agreement else ""
+    yield f"{agreement.difference:+.3f} {signed(agreement.interval)}" if agreement else ""
 
 
 def against(scores: MethodScores, metric: str) -> str:
     found = scores.difference.get(metric)
-    return f"{found.value:+.3f} [{found.interval.low:+.3f}, {found.interval.high:+.3f}]" if found else ""
+    return f"{found.value:+.3f} {signed(found.interval)}" if found else ""
+
+
+def signed(found: Interval) -> str:
+    return f"[{found.low:+.3f}, {found.high:+.3f}]"
 
 
 def commit() -> str:

@@ -14,7 +14,9 @@ from hepm.wording import count_of
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar
+    from hepm.evals.domains import Domain
     from hepm.evals.families import Record
+    from hepm.evals.methods import Method
     from hepm.evals.report import SplitName
 
 
@@ -31,7 +33,8 @@ def eval_runs(
     leave_model_out: Annotated[
         bool, typer.Option("--leave-model-out", help="Predict each model's runs from those of the others.")
     ] = False,
-    method: Annotated[list[str] | None, typer.Option(help="Measure this one; several may be given. None: all.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Measure this one; may be given several times.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Measure every method, not the five usual ones.")] = False,
     ablation: Annotated[
         list[str] | None,
         typer.Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
@@ -56,11 +59,8 @@ def eval_runs(
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
     from hepm.cli.progress import Bar
-    from hepm.errors import InputError
-    from hepm.evals.ablations import KS, methods_without
-    from hepm.evals.domains import domains_of
+    from hepm.evals.ablations import KS
     from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
 
@@ -71,22 +71,10 @@ def eval_runs(
         return
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
     check_sources([*(runs or []), *(train or []), *(test or [])])
-    methods = find_methods(method or [])
-    extra = methods_without(ablation or [], [known.name for known in all_methods()])
-    methods += [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
+    methods = _methods(method or [], ablation or [], every=every)
     if plot is not None:
         check_plot(plot)
-    with Bar("runs read") as bar:
-        remembered = _read(train or runs or [], format, bar)
-        tested = _read(test, format, bar) if test else None
-    domains = domains_of(remembered, tested=tested)
-    if not domains:
-        raise InputError("there are no runs to evaluate: all that were read are attacks, which are no good examples.")
-    if environment:
-        known = [domain.name for domain in domains]
-        if missing := [name for name in environment if name not in known]:
-            raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known) or 'no runs at all'}")
-        domains = [domain for domain in domains if domain.name in environment]
+    domains = _domains(train or runs or [], test, environment or [], format)
     options = EvalOptions(
         split=split,
         folds=folds,
@@ -109,6 +97,35 @@ def eval_runs(
     from hepm.evals.table import tables
 
     Console().print(tables(report))
+
+
+def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> list[Method]:
+    from hepm.evals.ablations import methods_without
+    from hepm.evals.methods import all_methods, find_methods
+
+    if every and names:
+        raise typer.BadParameter("--all measures every method; leave out --method")
+    methods = all_methods() if every else find_methods(names)
+    extra = methods_without(ablations, [known.name for known in all_methods()])
+    return methods + [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
+
+
+def _domains(
+    remembered: Sequence[str], tested: Sequence[str] | None, environments: Sequence[str], format: str
+) -> list[Domain]:
+    from hepm.cli.progress import Bar
+    from hepm.errors import InputError
+    from hepm.evals.domains import domains_of
+
+    with Bar("runs read") as bar:
+        records = _read(remembered, format, bar)
+        domains = domains_of(records, tested=_read(tested, format, bar) if tested else None)
+    if not domains:
+        raise InputError("there are no runs to evaluate: all that were read are attacks, which are no good examples.")
+    known = [domain.name for domain in domains]
+    if missing := [name for name in environments if name not in known]:
+        raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
+    return [domain for domain in domains if not environments or domain.name in environments]
 
 
 def _simulate(*, as_json: bool) -> None:

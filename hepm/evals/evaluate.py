@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -11,16 +12,18 @@ import numpy as np
 from hepm.errors import InputError
 from hepm.evals.domains import Domain, by_request, counted
 from hepm.evals.events import Event, Run
-from hepm.evals.methods import Method
+from hepm.evals.methods import Method, Predictor
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
-from hepm.evals.partings import Partings, find_partings
+from hepm.evals.partings import Parting, Partings, find_partings
 from hepm.evals.report import Difference, DomainReport, EvalReport, Failures, MethodScores, Settings, SplitName
 from hepm.evals.rescue import Hints, RescueAndHarm
-from hepm.evals.splits import Split, across, as_given, by_family, by_model
+from hepm.evals.splits import Split, across, as_given, by_family, by_model, by_run
 from hepm.evals.training import Training
 from hepm.evals.verdict import Findings, judged, verdict
 
 Progress: TypeAlias = Callable[[str], None]
+HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
+"""By name of the method and tools of a hint."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class EvalOptions:
         k: How many tools a hint holds.
         ks: Further lengths of a hint to judge rescue and harm by.
         reference: The method that others are compared with; the first one where it is not measured.
-        rescue: Whether to look at failed runs.
+        rescue: Whether to look at failed runs: with their families out of memory and, where the split is "families",
+            also with themselves alone left out (see `by_run`).
     """
 
     split: SplitName = "families"
@@ -44,11 +48,6 @@ class EvalOptions:
     reference: str = "first-order"
     rescue: bool = True
     assume_success: bool = False
-
-    @property
-    def longest_hint(self) -> int:
-        """How much of a ranking has to be kept."""
-        return max(self.k, *self.ks, 1)
 
 
 def evaluate(
@@ -89,12 +88,12 @@ class _Measured:
 
     domain: Domain
     options: EvalOptions
-    number: int = 0
     untested: int = 0
     events: list[Event] = field(default_factory=list[Event])
     ranks: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    hints: dict[str, Hints] = field(default_factory=dict[str, Hints])
     partings: Partings | None = None
+    unseen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
+    seen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
 
 
 def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) -> _Measured | str:
@@ -105,6 +104,9 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
         found.partings = find_partings([*domain.runs, *(domain.tested or ())], among=domain.tested)
     for split in splits:
         _measure_split(found, split, methods)
+    if found.partings is not None and options.split == "families":
+        for split in by_run(domain.runs):
+            _measure_seen(found, split, methods)
     tested = domain.runs if domain.tested is None else domain.tested
     found.untested = sum(len(run.events) for run in tested if run.success) - len(found.events)
     return found if found.events else _why_nothing(domain, options)
@@ -112,20 +114,57 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
 
 def _measure_split(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
     training = Training(split.train)
-    events = [event for run in split.test if run.success for event in run.events]
-    tested = set(split.test)
-    partings = [p for p in (found.partings.found if found.partings else ()) if p.moment.run in tested]
-    if not training.events or not (events or partings):
+    events = _events(split, success=True)
+    places = _Places.of(found.partings, split) if found.partings else None
+    if not training.events or not (events or places):
         return
     found.events.extend(events)
     for method in methods:
-        rankings = method.fit(training).rank([*events, *(parting.moment for parting in partings)])
-        ranks = [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=False)]
+        predictor = method.fit(training)
+        ranks = [rank_of(*pair) for pair in zip(events, predictor.rank(events), strict=True)]
         found.ranks.setdefault(method.name, []).extend(ranks)
-        hints = found.hints.setdefault(method.name, Hints())
-        heads = [ranking[: found.options.longest_hint] for ranking in rankings]
-        hints.in_successes.extend(zip(events, heads, strict=False))
-        hints.at_partings.extend(zip(partings, heads[len(events) :], strict=True))
+        if places:
+            for k in (found.options.k, *found.options.ks):
+                found.unseen[method.name, k].add(places.hints(predictor, k))
+
+
+def _measure_seen(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
+    training = Training(split.train)
+    if not training.events or not (found.partings and (places := _Places.of(found.partings, split))):
+        return
+    for method in methods:
+        found.seen[method.name, found.options.k].add(places.hints(method.fit(training), found.options.k))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where hints are asked for in the tested runs of a split."""
+
+    partings: Sequence[Parting]
+    successes: Sequence[Event]
+    failures: Sequence[Event]
+
+    @classmethod
+    def of(cls, partings: Partings, split: Split) -> _Places | None:
+        """None where no tested run holds such a place."""
+        tested = set(split.test)
+        within = [parting for parting in partings.found if parting.moment.run in tested]
+        found = cls(within, _events(split, success=True), _events(split, success=False))
+        return found if within or found.successes or found.failures else None
+
+    def hints(self, predictor: Predictor, k: int) -> Hints:
+        """Hints of at most k tools."""
+        moments = [parting.moment for parting in self.partings]
+        hints = iter(predictor.hints([*moments, *self.successes, *self.failures], k))
+        return Hints(
+            at_partings=list(zip(self.partings, hints, strict=False)),
+            in_successes=list(zip(self.successes, hints, strict=False)),
+            in_failures=list(zip(self.failures, hints, strict=False)),
+        )
+
+
+def _events(split: Split, *, success: bool) -> list[Event]:
+    return [event for run in split.test if run.success is success for event in run.events]
 
 
 def _splits(domain: Domain, options: EvalOptions) -> Iterator[Split]:
@@ -149,11 +188,14 @@ def _report(
         name: _Draws(found, [options.seed, number]) for number, (name, found) in enumerate(sorted(measured.items()))
     }
     runs = [run for domain in counted(domains) for run in [*domain.runs, *(domain.tested or ())]]
+    with_hints = [found for found in measured.values() if found.partings is not None]
+    unseen, seen = [found.unseen for found in with_hints], [found.seen for found in with_hints]
     report = EvalReport(
         domains={name: _domain_report(found, draws[name], options) for name, found in measured.items()},
         macro={name: _scores([*draws.values()], name, options.reference) for name in names},
-        rescue=_pooled_rescue(measured, names, options.k, options),
-        rescue_by_k=[_pooled_rescue(measured, names, k, options) for k in options.ks],
+        rescue=_pooled(unseen, options.k, options.seed),
+        rescue_seen=_pooled(seen, options.k, options.seed),
+        rescue_by_k=[_pooled(unseen, k, options.seed) for k in options.ks],
         about={method.name: method.about for method in methods},
         skipped=skipped,
         settings=Settings(
@@ -214,10 +256,8 @@ def _means(domains: Sequence[_Draws], method: str, metric: str) -> FloatArray:
 
 
 def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> DomainReport:
-    rescue: dict[str, RescueAndHarm] = {}
     failures = None
     if found.partings is not None:
-        rescue = {name: hints.measure(k=options.k, seed=options.seed) for name, hints in found.hints.items()}
         parted, unsolved, same_way = (
             len(found.partings.found),
             found.partings.alone,
@@ -229,21 +269,21 @@ def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> Dom
         families=draws.families,
         untested=found.untested,
         methods={name: _scores([draws], name, options.reference) for name in found.ranks},
-        rescue=rescue,
+        rescue=_pooled([found.unseen], options.k, options.seed),
+        rescue_seen=_pooled([found.seen], options.k, options.seed),
         failures=failures,
         grouped=found.domain.grouped,
     )
 
 
-def _pooled_rescue(
-    measured: Mapping[str, _Measured], names: Sequence[str], k: int, options: EvalOptions
-) -> dict[str, RescueAndHarm]:
-    judged = [found for found in measured.values() if found.partings is not None]
-    pooled = {name: Hints() for name in names} if judged else {}
-    for name, hints in pooled.items():
-        for found in judged:
-            hints.add(found.hints[name])
-    return {name: hints.measure(k=k, seed=options.seed) for name, hints in pooled.items()}
+def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueAndHarm]:
+    """By method, over domains together."""
+    pooled: defaultdict[str, Hints] = defaultdict(Hints)
+    for hints_by_k in domains:
+        for (name, length), hints in hints_by_k.items():
+            if length == k:
+                pooled[name].add(hints)
+    return {name: hints.measure(k=k, seed=seed) for name, hints in pooled.items()}
 
 
 def _findings(report: EvalReport, measured: Mapping[str, _Measured], draws: Mapping[str, _Draws]) -> Findings:
@@ -260,6 +300,7 @@ def _findings(report: EvalReport, measured: Mapping[str, _Measured], draws: Mapp
         plain=("the most frequent tools" if plain == "global" else plain, report.macro[plain].values[metric]),
         ahead=_difference([*draws.values()], method, plain, metric) if method != plain else None,
         rescue=report.rescue.get(method),
+        seen=report.rescue_seen.get(method),
         apart=report.settings.split in ("families", "files, unseen families"),
         grouped=any(domain.grouped for domain in report.domains.values()),
     )

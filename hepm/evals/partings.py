@@ -50,6 +50,11 @@ class Parting:
             shares[POINTINGS.index(pointing)] += 1 / len(self.forks)
         return shares
 
+    def judge_warned(self, warned: Tools) -> FloatArray:
+        """For which share of the forks a tool of the chosen way is among these, and for which one of the better way."""
+        found = [(bool(warned & fork.chosen), bool(warned & fork.better)) for fork in self.forks]
+        return np.array(found, dtype=np.float64).sum(axis=0) / len(self.forks)
+
 
 @dataclass(frozen=True)
 class Partings:

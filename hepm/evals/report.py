@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from hepm.evals.metrics import Interval
-from hepm.evals.rescue import RescueAndHarm
+from hepm.evals.rescue import Agreement, RescueAndHarm
 
 SplitName: TypeAlias = Literal["families", "models", "files", "files, unseen families"]
 
@@ -74,7 +74,8 @@ class DomainReport:
         events: Calls that were predicted.
         families: Families they come from.
         untested: Events of families whose fold had no memory to predict from.
-        rescue: By method; empty where it was not asked for or no failed run could be judged.
+        rescue: By method, with the families out of memory; empty where it was not asked for.
+        rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
         grouped: Whether tasks and families are groups of like requests, as hardly any task was run twice.
     """
 
@@ -83,6 +84,7 @@ class DomainReport:
     untested: int
     methods: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
+    rescue_seen: Mapping[str, RescueAndHarm]
     failures: Failures | None
     grouped: bool = False
 
@@ -94,6 +96,7 @@ class DomainReport:
             "untested": self.untested,
             "methods": {name: scores.to_json() for name, scores in self.methods.items()},
             "rescue": {name: rescue_to_json(found) for name, found in self.rescue.items()},
+            "rescue_seen": {name: rescue_to_json(found) for name, found in self.rescue_seen.items()},
             "failures": asdict(self.failures) if self.failures else None,
             "grouped": self.grouped,
         }
@@ -120,7 +123,8 @@ class EvalReport:
     Attributes:
         domains: By name.
         macro: Mean over the domains, by method.
-        rescue: Over all domains together, by method; derived domains do not count twice.
+        rescue: Over all domains, by method, with the families out of memory; derived domains do not count twice.
+        rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
         rescue_by_k: The same with hints of other lengths, where asked for.
         about: One line per method.
         skipped: Why a domain could not be measured, by its name.
@@ -130,6 +134,7 @@ class EvalReport:
     domains: Mapping[str, DomainReport]
     macro: Mapping[str, MethodScores]
     rescue: Mapping[str, RescueAndHarm]
+    rescue_seen: Mapping[str, RescueAndHarm]
     rescue_by_k: Sequence[Mapping[str, RescueAndHarm]]
     about: Mapping[str, str]
     skipped: Mapping[str, str]
@@ -143,6 +148,7 @@ class EvalReport:
             "macro": {name: scores.to_json() for name, scores in self.macro.items()},
             "verdict": self.verdict,
             "rescue": {name: rescue_to_json(found) for name, found in self.rescue.items()},
+            "rescue_seen": {name: rescue_to_json(found) for name, found in self.rescue_seen.items()},
             "rescue_by_k": [
                 {name: rescue_to_json(found) for name, found in by_method.items()} for by_method in self.rescue_by_k
             ],
@@ -160,10 +166,21 @@ def rescue_to_json(found: RescueAndHarm) -> dict[str, Any]:
         for name in _TOOLS
     }
     counts = {"k": found.k, "partings": found.partings, "families": found.families}
-    return {**counts, **shares, "interval": _intervals(found.interval), **tools}
+    agreement = _agreement_to_json(found.agreement) if found.agreement else None
+    return {**counts, **shares, "interval": _intervals(found.interval), **tools, "agreement": agreement}
 
 
-_SHARES = ("rescue", "misled", "both", "neither", "gain", "harm", "silent")
+def _agreement_to_json(found: Agreement) -> dict[str, Any]:
+    return {
+        "successful": round(found.successful, _DIGITS),
+        "failed": round(found.failed, _DIGITS),
+        "difference": round(found.difference, _DIGITS),
+        "interval": _pair(found.interval),
+        "calls": [*found.calls],
+    }
+
+
+_SHARES = ("rescue", "misled", "both", "neither", "gain", "harm", "silent", "warned", "warned_better")
 _TOOLS = ("rescued_by", "misled_by", "harmed")
 
 

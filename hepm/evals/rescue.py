@@ -1,9 +1,11 @@
 """Rescue and harm: where a failed run left the way of a successful one, which way would memory have pointed?
 
-At a parting the top k of a ranking hold a tool of the successful way and none of the failed one (*rescue*), the other
-way round (*misled*), both, or neither. Where several successful runs go on from there, each counts for an equal part:
-taken together they would offer more tools to hit than the one failed run.
-*Harm* is the price: how often the top k miss what a successful run did next.
+At a parting a hint holds a tool of the successful way and none of the failed one (*rescue*), the other way round
+(*misled*), both, or neither. Where several successful runs go on from there, each counts for an equal part: taken
+together they would offer more tools to hit than the one failed run.
+*Harm* is the price: how often a hint misses what a successful run did next.
+*Agreement* needs no task ids: how often the first tool of a hint is the one called next, in successful and in failed
+runs. A method that tells good ways from bad ones agrees more often with successful runs.
 """
 
 from __future__ import annotations
@@ -17,11 +19,36 @@ from typing import Final
 import numpy as np
 
 from hepm.evals.events import Event
-from hepm.evals.methods import Ranking
-from hepm.evals.metrics import Bootstrap, FloatArray, Interval, interval
+from hepm.evals.methods import Hint
+from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
 from hepm.evals.partings import POINTINGS, Parting
 from hepm.experience.distilling.partings import Tools
 from hepm.types import ToolName
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often the first tool of a hint is the one that a run called next; calls without a hint count as no agreement.
+
+    All over domains with calls of both kinds, weighed by their calls of failed runs: domains differ in how many runs
+    fail and in how well calls can be predicted, and those differences must not pass for one between good and bad runs.
+
+    Attributes:
+        successful: Share of the calls of successful runs.
+        failed: Share of the calls of failed runs.
+        interval: 95 %, of the difference.
+        calls: Of successful and of failed runs that were compared.
+    """
+
+    successful: float
+    failed: float
+    interval: Interval
+    calls: tuple[int, int]
+
+    @property
+    def difference(self) -> float:
+        """Successful - failed."""
+        return self.successful - self.failed
 
 
 @dataclass(frozen=True)
@@ -35,12 +62,15 @@ class RescueAndHarm:
         rescue: Share of partings where the hints held the better way alone.
         misled: Share where they held the worse way alone.
         gain: rescue - misled.
+        warned: Share where a warning named a tool of the worse way.
+        warned_better: Share where it named a tool of the better way.
         interval: 95 %, of "rescue", "misled", "gain" and "harm", where there is anything to resample.
         harm: Share of hints given in successful runs that lacked the tool called next.
-        silent: Share of moments in successful runs where no hint was given.
+        silent: Share of moments in successful runs where no tool was suggested.
         rescued_by: The better tools that hints held alone, and at how many partings, most often first.
         misled_by: The chosen ones that they held alone.
         harmed: Tools that successful runs called and hints lacked, and how often.
+        agreement: None where no domain has calls of both successful and failed runs.
     """
 
     k: int
@@ -53,32 +83,39 @@ class RescueAndHarm:
     gain: float
     harm: float
     silent: float
+    warned: float
+    warned_better: float
     interval: Mapping[str, Interval]
     rescued_by: Mapping[ToolName, float]
     misled_by: Mapping[ToolName, float]
     harmed: Mapping[ToolName, float]
+    agreement: Agreement | None = None
 
 
 @dataclass
 class Hints:
     """What a method pointed to, collected over the splits of one or more domains."""
 
-    at_partings: list[tuple[Parting, Ranking]] = field(default_factory=list[tuple[Parting, Ranking]])
-    in_successes: list[tuple[Event, Ranking]] = field(default_factory=list[tuple[Event, Ranking]])
+    at_partings: list[tuple[Parting, Hint]] = field(default_factory=list[tuple[Parting, Hint]])
+    in_successes: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
+    in_failures: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
 
     def add(self, other: Hints) -> None:
-        """Take in the hints of another domain."""
+        """Take in the hints of another domain or split."""
         self.at_partings.extend(other.at_partings)
         self.in_successes.extend(other.in_successes)
+        self.in_failures.extend(other.in_failures)
 
     def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
-        """Judge the top k of every ranking."""
-        judged = [(parting, top(ranking, k)) for parting, ranking in self.at_partings]
-        shares_P4 = np.array([parting.judge(hints) for parting, hints in judged]).reshape(-1, len(POINTINGS))
+        """Judge the hints, of at most k tools each."""
+        judged = [(parting, Tools(hint.tools)) for parting, hint in self.at_partings]
+        shares_P4 = _rows([parting.judge(tools) for parting, tools in judged], len(POINTINGS))
+        warned_P2 = _rows([parting.judge_warned(hint.warned) for parting, hint in self.at_partings], 2)
         families = [_family(parting.moment) for parting, _ in judged]
-        given = [(event, top(ranking, k)) for event, ranking in self.in_successes if ranking]
-        missed_E = np.array([event.next not in hints for event, hints in given], dtype=np.float64)
-        rescue, misled, both, neither = map(float, shares_P4.mean(axis=0) if judged else shares_P4.sum(axis=0))
+        given = [(event, Tools(hint.tools)) for event, hint in self.in_successes if hint.tools]
+        missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
+        rescue, misled, both, neither = _means(shares_P4)
+        warned, warned_better = _means(warned_P2)
         return RescueAndHarm(
             k=k,
             partings=len(judged),
@@ -90,18 +127,58 @@ class Hints:
             gain=rescue - misled,
             harm=float(missed_E.mean()) if given else 0.0,
             silent=1 - len(given) / max(len(self.in_successes), 1),
+            warned=warned,
+            warned_better=warned_better,
             interval={
                 **_intervals(_COLUMNS, shares_P4 @ _TO_COLUMNS, families, seed),
                 **_intervals(("harm",), missed_E[:, None], [_family(event) for event, _ in given], seed),
             },
             rescued_by=_counted(
-                (hints & f.better, len(p.forks)) for p, hints in judged for f in p.forks if not hints & f.chosen
+                (tools & f.better, len(p.forks)) for p, tools in judged for f in p.forks if not tools & f.chosen
             ),
             misled_by=_counted(
-                (hints & f.chosen, len(p.forks)) for p, hints in judged for f in p.forks if not hints & f.better
+                (tools & f.chosen, len(p.forks)) for p, tools in judged for f in p.forks if not tools & f.better
             ),
-            harmed=_counted(({event.next} - hints, 1) for event, hints in given),
+            harmed=_counted(({event.next} - tools, 1) for event, tools in given),
+            agreement=_agreement(self.in_successes, self.in_failures, seed),
         )
+
+
+def _agreement(
+    in_successes: Sequence[tuple[Event, Hint]], in_failures: Sequence[tuple[Event, Hint]], seed: int
+) -> Agreement | None:
+    domains = {event.run.domain for event, _ in in_successes} & {event.run.domain for event, _ in in_failures}
+    if not domains:
+        return None
+    calls_2, shares_2 = np.zeros(2, dtype=np.int64), np.zeros(2)
+    differences_B, weights_B = np.zeros(DRAWS), np.zeros(DRAWS)
+    for number, domain in enumerate(sorted(domains)):
+        good, bad = ([told for told in side if told[0].run.domain == domain] for side in (in_successes, in_failures))
+        agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in [*good, *bad]], dtype=np.float64)
+        good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
+        bootstrap = Bootstrap([event.run.family for event, _ in [*good, *bad]], seed=[seed, number])
+        goods_B, bads_B = bootstrap.means(good_E), bootstrap.means(1 - good_E)
+        # A draw may hold families of one side alone, which tells of no difference in this domain.
+        known_B = (goods_B > 0) & (bads_B > 0)
+        agreed_B = [bootstrap.means(agreed_E * side_E)[known_B] for side_E in (good_E, 1 - good_E)]
+        differences_B[known_B] += len(bad) * (agreed_B[0] / goods_B[known_B] - agreed_B[1] / bads_B[known_B])
+        weights_B[known_B] += len(bad)
+        shares_2 += len(bad) * np.array([agreed_E @ good_E / len(good), agreed_E @ (1 - good_E) / len(bad)])
+        calls_2 += [len(good), len(bad)]
+    drawn_B = weights_B > 0
+    successful, failed = (shares_2 / calls_2[1]).tolist()
+    return Agreement(
+        successful, failed, interval(differences_B[drawn_B] / weights_B[drawn_B]), (int(calls_2[0]), int(calls_2[1]))
+    )
+
+
+def _rows(rows: Sequence[FloatArray], columns: int) -> FloatArray:
+    return np.array(rows, dtype=np.float64).reshape(-1, columns)
+
+
+def _means(rows_PC: FloatArray) -> list[float]:
+    """0 where there are no rows."""
+    return (rows_PC.sum(axis=0) / max(len(rows_PC), 1)).tolist()
 
 
 _COLUMNS: Final = ("rescue", "misled", "gain")
@@ -123,11 +200,6 @@ def _counted(found: Iterable[tuple[AbstractSet[ToolName], int]]) -> dict[ToolNam
         for tool in tools:
             counted[tool] += 1 / parts
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
-
-
-def top(ranking: Ranking, k: int) -> Tools:
-    """The tools that a hint would name."""
-    return Tools(tool for tool, _ in ranking[:k])
 
 
 def _family(event: Event) -> str:

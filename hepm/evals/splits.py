@@ -1,4 +1,4 @@
-"""Which runs are in memory and which are tested: families apart, single runs or a model left out, or two sets of files."""
+"""Which runs are in memory and which are tested: families apart, a run or a model left out, or two sets of files."""
 
 from __future__ import annotations
 

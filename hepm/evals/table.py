@@ -65,9 +65,9 @@ def _parts(report: EvalReport) -> Iterator[RenderableType]:
         yield _scores(f"mean over {len(report.domains)} domains", report.macro, report.settings.reference)
     found = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
     for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
-        if next(iter(by_method.values())).partings:
-            yield _rescue(by_method)
-            yield Text(_rescued(by_method))
+        yield from _rescue(by_method, "task unseen: its family is out of memory")
+    yield from _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
+    yield from _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
     for name, reason in report.skipped.items():
         yield Text(on_one_line(f"{name} was left out: {reason}."))
     if report.settings.unlabelled:
@@ -94,13 +94,15 @@ def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> 
     return table
 
 
-def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
-    first = next(iter(found.values()))
+def _rescue(found: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
+    first = next(iter(found.values()), None)
+    if first is None or not first.partings:
+        return
     table = _table(
-        f"rescue and harm of the top {first.k}, at {first.partings:,} points of {first.families:,} task families "
-        "where a failed run left the way of a successful one"
+        f"{memory}; hints of at most {first.k} at {first.partings:,} points of {first.families:,} task families where "
+        "a failed run left the way of a successful one"
     )
-    for heading in ("rescue", "misled", "gain", "95 %", "harm"):
+    for heading in ("rescue", "misled", "gain", "95 %", "harm", "silent"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, method in found.items():
         table.add_row(
@@ -110,18 +112,44 @@ def _rescue(found: Mapping[str, RescueAndHarm]) -> Table:
             f"{method.gain:+.3f}",
             _range(method.interval["gain"], sign="+"),
             f"{method.harm:.3f}",
+            f"{method.silent:.3f}",
         )
-    return table
+    yield table
+    yield Text(_rescued(found))
+
+
+def _agreement(by_memory: Mapping[str, Mapping[str, RescueAndHarm]]) -> Iterator[RenderableType]:
+    table = _table("share of calls that were the first tool of the hint, in successful and in failed runs", "task")
+    for heading in ("method", "successful", "failed", "difference", "95 %"):
+        table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
+    for memory, found in by_memory.items():
+        for name, method in found.items():
+            if agreement := method.agreement:
+                table.add_row(
+                    memory,
+                    name,
+                    f"{agreement.successful:.3f}",
+                    f"{agreement.failed:.3f}",
+                    f"{agreement.difference:+.3f}",
+                    _range(agreement.interval, sign="+"),
+                )
+    if table.row_count:
+        yield table
 
 
 def _rescued(found: Mapping[str, RescueAndHarm]) -> str:
-    """At which tools the method of the verdict rescued and misled."""
+    """At which tools the method of the verdict rescued and misled, and how often its warnings were right."""
     name = judged(found)
+    method = found[name]
     said = [
         f"{what} at {on_one_line(', '.join(f'{tool} ({times:g})' for tool, times in [*by_tool.items()][:_TOOLS]))}"
-        for what, by_tool in (("rescued", found[name].rescued_by), ("misled", found[name].misled_by))
+        for what, by_tool in (("rescued", method.rescued_by), ("misled", method.misled_by))
         if by_tool
     ]
+    if method.warned or method.warned_better:
+        said.append(
+            f"warned of the chosen tool in {method.warned:.0%} and of the better one in {method.warned_better:.0%}"
+        )
     return f"{name} {', '.join(said) or 'neither rescued nor misled'}"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from hepm.evals.metrics import Interval
 from hepm.evals.report import Difference
 from hepm.evals.rescue import RescueAndHarm
-from hepm.types import ToolName
 from hepm.wording import count_of
 
 FEWEST_EVENTS = 30
@@ -35,7 +36,8 @@ class Findings:
         k: How many tools a hint holds.
         plain: The method it is compared with, and that method's share.
         ahead: By how much it beats the plain method; None where there is nothing to compare with.
-        rescue: None where partings were not looked for.
+        rescue: With the families out of memory; None where partings were not looked for.
+        seen: With the failed run alone out of memory; None where that was not measured.
         apart: Whether the tested families were unknown to memory.
         grouped: Whether families of some runs are groups of like requests.
     """
@@ -48,6 +50,7 @@ class Findings:
     plain: tuple[str, float]
     ahead: Difference | None
     rescue: RescueAndHarm | None
+    seen: RescueAndHarm | None = None
     apart: bool = True
     grouped: bool = False
 
@@ -64,25 +67,67 @@ def _sentence(findings: Findings) -> str:
             f"{count_of(findings.families, 'task family', 'task families')} could be predicted, and below "
             f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides."
         )
-    rescue = findings.rescue
-    if rescue is None or rescue.partings < FEWEST_PARTINGS or rescue.families < FEWEST_FAMILIES:
+    cases = [
+        (rescue, memory)
+        for rescue, memory in (
+            (findings.seen, "with other runs of the task in memory"),
+            (findings.rescue, "without"),
+        )
+        if rescue is not None and rescue.partings >= FEWEST_PARTINGS and rescue.families >= FEWEST_FAMILIES
+    ]
+    if not cases:
         return _by_prediction(findings)
-    gain = rescue.interval["gain"]
-    tools = ""
-    if gain.low > 0:
-        opening, tools = "Memory would have helped these agents", _named(rescue.rescued_by)
-    elif gain.high < 0:
-        opening = "Memory would have confirmed these agents in their wrong turns rather than put them right"
-        tools = _named(rescue.misled_by)
-    else:
-        opening = "Memory would not have helped these agents measurably"
+    if len(cases) == 1:
+        cases = [(rescue, "with other runs of their task families out of memory") for rescue, _ in cases]
+    first = cases[0][0]
+    told = ", and ".join(_case(rescue, memory) for rescue, memory in cases)
+    harm = " and ".join(f"{rescue.harm:.0%}" for rescue, _ in cases)
     return (
-        f"{opening}: at {rescue.partings} points where a failed run left the way of a successful one, the top "
-        f"{rescue.k} of {findings.method} held the better tool and not the chosen one in {rescue.rescue:.0%} "
-        f"and the reverse in {rescue.misled:.0%} ({100 * rescue.gain:+.0f} points, 95 % interval "
-        f"{100 * gain.low:+.0f} to {100 * gain.high:+.0f}){tools}; in successful runs they lacked the tool called next "
-        f"in {rescue.harm:.0%}, where {_prediction(findings)}."
+        f"{_opening([_sign(rescue.interval['gain']) for rescue, _ in cases])}: at {first.partings} points where a "
+        f"failed run left the way of a successful one, hints of {findings.method} (at most "
+        f"{count_of(first.k, 'tool')}) held the better tool and not the chosen one {told}{_tools(first)}; in "
+        f"successful runs they lacked the tool called next in {harm}."
     )
+
+
+_WOULD_HAVE: Final = {
+    1: "would have helped these agents",
+    0: "would not have helped these agents measurably",
+    -1: "would have confirmed these agents in their wrong turns rather than put them right",
+}
+
+
+def _opening(signs: Sequence[int]) -> str:
+    seen, *others = (_WOULD_HAVE[sign] for sign in signs)
+    unseen = others[0].replace("these agents", "them") if len(set(signs)) > 1 else ""
+    return f"Memory {seen}" + (
+        f" where it holds other runs of the task, and {unseen} where it does not" if unseen else ""
+    )
+
+
+def _sign(gain: Interval) -> int:
+    """Of the gain, 0 where chance cannot be excluded."""
+    return int(gain.low > 0) - int(gain.high < 0)
+
+
+def _case(found: RescueAndHarm, memory: str) -> str:
+    gain = found.interval["gain"]
+    return (
+        f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
+        f"({_points(found.gain)} points, 95 % interval {_points(gain.low)} to {_points(gain.high)})"
+    )
+
+
+def _points(share: float) -> str:
+    """In percent, signed; what rounds to nothing is no minus."""
+    return f"{round(100 * share):+d}"
+
+
+def _tools(found: RescueAndHarm) -> str:
+    """Where hints helped or misled most; nothing where they did neither measurably."""
+    sign = _sign(found.interval["gain"])
+    names = list(found.rescued_by if sign > 0 else found.misled_by)[:_NAMED_TOOLS] if sign else []
+    return f", mostly on {', '.join(names)}" if names else ""
 
 
 def _by_prediction(findings: Findings) -> str:
@@ -116,11 +161,6 @@ def _prediction(findings: Findings) -> str:
         return said
     interval = findings.ahead.interval
     return (
-        f"{said} against {hit:.0%} for {plain} ({100 * findings.ahead.value:+.0f} points, "
-        f"{100 * interval.low:+.0f} to {100 * interval.high:+.0f})"
+        f"{said} against {hit:.0%} for {plain} ({_points(findings.ahead.value)} points, "
+        f"{_points(interval.low)} to {_points(interval.high)})"
     )
-
-
-def _named(tools: Mapping[ToolName, float]) -> str:
-    names = list(tools)[:_NAMED_TOOLS]
-    return f", mostly on {', '.join(names)}" if names else ""

@@ -5,7 +5,7 @@ import pytest
 from hepm.errors import InputError
 from hepm.evals.domains import domains_of
 from hepm.evals.evaluate import EvalOptions, evaluate
-from hepm.evals.methods import find_methods
+from hepm.evals.methods import all_methods, find_methods
 from hepm.types import Trajectory
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
@@ -52,7 +52,7 @@ def test_a_method_is_no_different_from_itself() -> None:
 
 
 def test_the_same_evaluation_twice_gives_the_same_json() -> None:
-    assert evaluate([TWO], find_methods([])).to_json() == evaluate([TWO], find_methods([])).to_json()
+    assert evaluate([TWO], all_methods()).to_json() == evaluate([TWO], all_methods()).to_json()
 
 
 def test_the_json_has_the_promised_shape() -> None:
@@ -78,8 +78,26 @@ def test_rescue_is_judged_without_the_family_in_memory() -> None:
     # Only the sibling knows b; from the others memory knows y.
     runs = [run("good", "a", "b", task="t"), run("bad", "a", "x", task="t", success=False)]
     others = [run(f"r{i}", "a", "y") for i in range(6)]
-    found = evaluate([domain(*runs, *others)], PLAIN).rescue["first-order"]
-    assert (found.partings, found.rescue) == (1, 0.0)
+    found = evaluate([domain(*runs, *others)], PLAIN)
+    assert (found.rescue["first-order"].partings, found.rescue["first-order"].rescue) == (1, 0.0)
+
+
+def test_rescue_is_judged_again_with_the_other_runs_of_the_task_in_memory() -> None:
+    runs = [run(f"good{i}", "a", "b", task="t") for i in range(9)] + [run("bad", "a", "x", task="t", success=False)]
+    others = [run(f"r{i}", "a", "y") for i in range(6)]
+    found = evaluate([domain(*runs, *others)], PLAIN)
+    seen = found.rescue_seen["first-order"]
+    assert (seen.partings, found.rescue["first-order"].rescue) == (1, 0.0)
+    assert seen.rescue == pytest.approx(1)  # nine forks
+    assert found.domains["shop"].rescue_seen["first-order"] == seen
+
+
+def test_given_files_are_not_divided_by_run() -> None:
+    train = [("chat", run("r1", "a", "b").trajectory)]
+    test = [("chat", run("r2", "a", "b").trajectory), ("chat", run("f", "a", "z", success=False).trajectory)]
+    found = evaluate(domains_of(train, tested=test), PLAIN, EvalOptions(split="files, unseen families"))
+    assert found.rescue
+    assert not found.rescue_seen
 
 
 def test_other_lengths_of_a_hint_are_judged_where_asked_for() -> None:
@@ -89,7 +107,9 @@ def test_other_lengths_of_a_hint_are_judged_where_asked_for() -> None:
 
 
 def test_rescue_can_be_left_out() -> None:
-    assert not evaluate([TWO], PLAIN, EvalOptions(rescue=False)).rescue
+    found = evaluate([TWO], PLAIN, EvalOptions(rescue=False))
+    assert not found.rescue
+    assert not found.rescue_seen
 
 
 def test_leaving_a_model_out_tests_known_tasks() -> None:

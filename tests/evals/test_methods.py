@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hepm.errors import InputError
 from hepm.evals.ablations import methods_without
 from hepm.evals.events import Event, Run
-from hepm.evals.methods import Method, Ranking, all_methods, baselines, find_methods
+from hepm.evals.methods import Hint, Method, Ranking, all_methods, baselines, find_methods, policies
 from hepm.evals.methods.counts import FirstOrder, GlobalFrequency
 from hepm.evals.methods.nearest import NearestRuns
 from hepm.evals.methods.similarity import Similarity
@@ -162,6 +162,27 @@ def test_no_two_methods_share_a_name() -> None:
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"no method is called magic\. Known: global, first-order"):
         find_methods(["magic"])
+
+
+def test_hints_of_a_baseline_are_the_top_of_its_ranking() -> None:
+    found = FirstOrder().fit(Training(LOG)).hints([event("x", "b", "y")], 2)
+    assert found == [Hint(("c", "d"))]
+
+
+def test_hints_of_a_policy_respect_its_floors_while_its_ranking_names_every_tool() -> None:
+    # After x nothing is known: a policy in use says nothing there.
+    for method in policies():
+        predictor = method.fit(Training(LOG))
+        silent, given = predictor.hints([event("q", "x", "y"), event("a", "y")], 2)
+        assert (silent.tools, len(given.tools) in (1, 2)) == ((), True), method.name
+    assert len(tools(find_methods(["hybrid"])[0].fit(Training(LOG)).rank([event("x", "y")])[0])) > 2
+
+
+def test_hints_of_a_policy_carry_its_warnings() -> None:
+    runs = [run(f"g{i}", "a", "b") for i in range(10)] + [run(f"f{i}", "a", "c", success=False) for i in range(10)]
+    (found,) = find_methods(["hybrid"])[0].fit(Training(runs)).hints([run("q", "a", "y").events[0]], 2)
+    assert found.tools == ("b",)
+    assert found.warned == {"c"}
 
 
 def test_an_ablation_names_the_method_that_is_left() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from hepm.cli.eval import eval_runs
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.evaluate import EvalOptions, evaluate
-from hepm.evals.methods import find_methods
+from hepm.evals.methods import all_methods
 from hepm.evals.plot import check_plot, plot
 from hepm.evals.report import EvalReport
 from hepm.evals.table import tables
@@ -29,7 +29,7 @@ app.command()(eval_runs)
 def report() -> EvalReport:
     runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
     log = domain(*runs, run("bad", "a", "x", task="r0", success=False), run("open", "a", success=None))
-    return evaluate([log], find_methods([]), EvalOptions(ks=(1,)))
+    return evaluate([log], all_methods(), EvalOptions(ks=(1,)))
 
 
 @pytest.fixture
@@ -53,9 +53,13 @@ def test_the_table_shows_methods_rescue_and_the_verdict_last(report: EvalReport)
     console = Console(width=160, record=True, file=StringIO())
     console.print(tables(report))
     text = console.export_text()
+    joined = " ".join(text.split())
     assert "shop: 12 calls of 6 task families" in text
     assert "similarity-hashed" in text
     assert "1 failed runs: 1 left the way" in text
+    assert "task unseen: its family is out of memory; hints of at most 2 at 1 points" in joined
+    assert "task seen: this run alone is out of memory" in joined
+    assert "first tool of the hint, in successful and in failed runs" in joined
     assert "1 of 8 runs have no outcome" in text
     assert text.strip().splitlines()[-1].endswith(report.verdict[-30:])
 
@@ -93,6 +97,13 @@ def test_the_command_prints_a_table(log: Path) -> None:
     assert "mean over 2 domains" in output
 
 
+def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:
+    usual = ["first-order", "second-order+similarity", "procedural", "adaptive", "hybrid"]
+    assert list(json.loads(invoke(log, "--json")[1])["macro"]) == usual
+    every = list(json.loads(invoke(log, "--json", "--all")[1])["macro"])
+    assert every == [method.name for method in all_methods()]
+
+
 def test_one_environment_can_be_asked_for(log: Path) -> None:
     _, output = invoke(log, "--json", "--environment", "bank")
     assert list(json.loads(output)["domains"]) == ["bank"]
@@ -122,6 +133,7 @@ def test_an_ablation_adds_its_method(log: Path) -> None:
         ("a", "--train", "a", "--test", "b"),
         ("a", "--unseen-families"),
         ("--train", "a", "--test", "b", "--leave-model-out"),
+        ("a", "--all", "--method", "hybrid"),
     ],
 )
 def test_options_that_do_not_go_together_are_misuse(arguments: tuple[str, ...]) -> None:

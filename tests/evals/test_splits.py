@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.evals.events import Run
-from hepm.evals.splits import across, as_given, by_family, by_model
+from hepm.evals.splits import across, as_given, by_family, by_model, by_run
 from tests.evals.logs import run
 
 LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(
@@ -40,6 +42,35 @@ def test_few_families_are_a_fold_each() -> None:
 
 def test_one_family_cannot_be_divided() -> None:
     assert not list(by_family([run("r1", "a", task="t"), run("r2", "a", task="t")]))
+
+
+@given(LOGS, st.integers(2, 12))
+def test_leaving_runs_out_keeps_every_other_run_in_memory(runs: list[Run], folds: int) -> None:
+    for split in by_run(runs, folds):
+        assert not split.apart
+        assert set(split.train) == set(runs) - set(split.test)
+
+
+@given(LOGS, st.integers(2, 12))
+def test_of_a_task_one_run_is_left_out_at_a_time_or_one_of_so_many(runs: list[Run], folds: int) -> None:
+    for split in by_run(runs, folds):
+        for task in {r.task for r in split.test}:
+            of_task = sum(r.task == task for r in runs)
+            assert sum(r.task == task for r in split.test) <= -(-of_task // folds)
+
+
+@given(LOGS, st.randoms(use_true_random=False))
+def test_which_runs_are_left_out_together_does_not_depend_on_the_order_of_the_log(
+    runs: list[Run], random: Random
+) -> None:
+    shuffled = random.sample(runs, len(runs))
+    assert [set(split.test) for split in by_run(shuffled)] == [set(split.test) for split in by_run(runs)]
+
+
+def test_runs_alone_under_their_task_are_spread_over_the_folds() -> None:
+    sizes = [len(split.test) for split in by_run([run(f"r{number}", "a") for number in range(200)])]
+    assert len(sizes) == 10
+    assert min(sizes) >= 8
 
 
 @given(LOGS)

@@ -18,6 +18,8 @@ RESCUE = RescueAndHarm(
     gain=0.3,
     harm=0.25,
     silent=0.0,
+    warned=0.0,
+    warned_better=0.0,
     interval={"gain": Interval(0.1, 0.5)},
     rescued_by={"cancel": 9.0, "refund": 4.0, "swap": 2.0, "look": 1.0},
     misled_by={"wait": 5.0},
@@ -38,10 +40,28 @@ FINDINGS = Findings(
 def test_memory_would_have_helped() -> None:
     assert verdict(FINDINGS) == (
         "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
-        "the top 2 of hybrid held the better tool and not the chosen one in 50% and the reverse in 20% (+30 points, "
-        "95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they lacked the tool called "
-        "next in 25%, where on unseen tasks its top 2 held the next tool in 70% against 40% for the most frequent "
-        "tools (+30 points, +25 to +35)."
+        "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50% and the reverse in 20% "
+        "with other runs of their task families out of memory (+30 points, 95 % interval +10 to +50), mostly on "
+        "cancel, refund, swap; in successful runs they lacked the tool called next in 25%."
+    )
+
+
+def test_the_seen_case_is_told_first_and_the_unseen_one_beside_it() -> None:
+    seen = replace(RESCUE, rescue=0.6, misled=0.1, gain=0.5, harm=0.2, interval={"gain": Interval(0.4, 0.6)})
+    assert verdict(replace(FINDINGS, seen=seen)) == (
+        "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
+        "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 60% and the reverse in 10% "
+        "with other runs of the task in memory (+50 points, 95 % interval +40 to +60), and in 50% and the reverse in "
+        "20% without (+30 points, 95 % interval +10 to +50), mostly on cancel, refund, swap; in successful runs they "
+        "lacked the tool called next in 20% and 25%."
+    )
+
+
+def test_help_on_seen_tasks_alone_is_not_claimed_for_new_ones() -> None:
+    unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
+    assert verdict(replace(FINDINGS, rescue=unsure, seen=RESCUE)).startswith(
+        "Memory would have helped these agents where it holds other runs of the task, and would not have helped them "
+        "measurably where it does not: at 40 points"
     )
 
 
@@ -97,3 +117,8 @@ def test_no_better_than_the_most_frequent_tools_is_no_help() -> None:
 
 def test_seen_tasks_are_not_called_unseen() -> None:
     assert "unseen" not in verdict(replace(FINDINGS, apart=False))
+
+
+def test_a_gain_that_rounds_to_nothing_is_no_minus() -> None:
+    none = replace(RESCUE, gain=-0.002, interval={"gain": Interval(-0.1, 0.1)})
+    assert "(+0 points, 95 % interval -10 to +10)" in verdict(replace(FINDINGS, rescue=none))

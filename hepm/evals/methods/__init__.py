@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from hepm.errors import InputError
 from hepm.evals.methods.counts import FirstOrder, GlobalFrequency, SecondOrder
 from hepm.evals.methods.nearest import NearestRuns
 from hepm.evals.methods.policies import policies
-from hepm.evals.methods.protocol import Method, Predictor, Ranking
+from hepm.evals.methods.protocol import Hint, Method, Predictor, Ranking
 from hepm.evals.methods.similarity import SecondOrderAndSimilarity, Similarity
 from hepm.evals.methods.weights import HEpmWeights, ToolNetLike
 
-__all__ = ["Method", "Predictor", "Ranking", "all_methods", "baselines", "find_methods", "policies"]
+__all__ = ["Hint", "Method", "Predictor", "Ranking", "all_methods", "baselines", "find_methods", "policies"]
+
+DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "procedural", "adaptive", "hybrid")
+"""Measured where no method is named."""
 
 
 def baselines() -> list[Method]:
@@ -36,7 +40,7 @@ def all_methods() -> list[Method]:
 
 
 def find_methods(names: Sequence[str]) -> list[Method]:
-    """Methods by name, in the order asked for; all of them when none is named.
+    """Methods by name, in the order asked for; DEFAULT_METHODS when none is named.
 
     Raises:
         InputError: a name that no method has.
@@ -45,4 +49,4 @@ def find_methods(names: Sequence[str]) -> list[Method]:
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InputError(f"no method is called {', '.join(unknown)}. Known: {', '.join(known)}.")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+    return [known[name] for name in dict.fromkeys(names or DEFAULT_METHODS)]

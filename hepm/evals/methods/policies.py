@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from hepm.embed import Embedder
 from hepm.evals.events import Event, Run
-from hepm.evals.methods.protocol import Method, Ranking
+from hepm.evals.methods.protocol import Hint, Method, Ranking
 from hepm.evals.training import Training
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
@@ -23,22 +23,26 @@ _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
 def policies() -> list[Method]:
-    """Each policy under the name that `hepm suggest --policy` knows it by, without floors and asked for every tool."""
+    """Each policy under the name that `hepm suggest --policy` knows it by."""
     return [
-        PolicyMethod("procedural", "H-EPM's edge weights, c = 1", lambda: Procedural(floors=_NO_FLOORS)),
-        PolicyMethod("procedural-c0", "edge weights without efficiency", lambda: Procedural(c=0, floors=_NO_FLOORS)),
-        PolicyMethod("episodic", "best remembered state on each edge", lambda: Episodic(floors=_NO_FLOORS)),
-        PolicyMethod("adaptive", "episodic where a state is known, else weights", lambda: Adaptive(floors=_NO_FLOORS)),
+        PolicyMethod("procedural", "H-EPM's edge weights, c = 1", lambda floors: Procedural(floors=floors)),
+        PolicyMethod("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
+        PolicyMethod("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
+        PolicyMethod(
+            "adaptive", "episodic where a state is known, else weights", lambda floors: Adaptive(floors=floors)
+        ),
         PolicyMethod("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
-        PolicyMethod("hybrid", "all that memory knows, weighed by shipped weights", lambda: Hybrid(floors=_NO_FLOORS)),
+        PolicyMethod(
+            "hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)
+        ),
     ]
 
 
 class _EpisodicElseProcedural:
     """H-EPM without adaptation (table 4(C)(i)): episodes wherever there are any."""
 
-    def __init__(self) -> None:
-        self._episodic, self._procedural = Episodic(floors=_NO_FLOORS), Procedural(floors=_NO_FLOORS)
+    def __init__(self, floors: Floors) -> None:
+        self._episodic, self._procedural = Episodic(floors=floors), Procedural(floors=floors)
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         return self._episodic.suggest(mirror, query) or self._procedural.suggest(mirror, query)
@@ -46,27 +50,36 @@ class _EpisodicElseProcedural:
 
 @dataclass(frozen=True)
 class PolicyMethod:
-    """A policy, made anew for each training set."""
+    """A policy, made anew for each training set: without floors to rank every tool, with its default floors to hint."""
 
     name: str
     about: str
-    make: Callable[[], Policy]
+    make: Callable[[Floors], Policy]
 
     def fit(self, training: Training) -> _Asked:
         """Fill a memory with the training runs; policies of one split share it."""
-        return _Asked(self.make(), _memory_of(training))
+        return _Asked(self.make(_NO_FLOORS), self.make(Floors()), _memory_of(training))
 
 
 class _Asked:
-    def __init__(self, policy: Policy, filled: FilledMemory) -> None:
-        self._policy, self._filled = policy, filled
+    def __init__(self, ranker: Policy, adviser: Policy, filled: FilledMemory) -> None:
+        self._ranker, self._adviser, self._filled = ranker, adviser, filled
 
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
         """As the policy ranks; what it leaves out is a miss."""
         mirror = self._filled.mirror
         return [
-            [(found.tool, found.score) for found in self._policy.suggest(mirror, query)]
-            for query in queries_of(events, self._filled.embedder)
+            [(found.tool, found.score) for found in self._ranker.suggest(mirror, query)]
+            for query in self._filled.queries(events)
+        ]
+
+    def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
+        """What `suggest` answers in use."""
+        mirror = self._filled.mirror
+        answers = [self._adviser.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events)]
+        return [
+            Hint(tuple(found.tool for found in answer), frozenset(way.tool for way in answer.warnings))
+            for answer in answers
         ]
 
 
@@ -77,6 +90,7 @@ class FilledMemory:
         self._folder = tempfile.TemporaryDirectory(prefix="hepm-eval-")
         self._memory = Memory.open(self._folder.name)
         self._memory.ingest(as_remembered(run) for run in training.runs)
+        self._queries: dict[Event, Query] = {}
 
     @property
     def mirror(self) -> NamespaceMirror:
@@ -87,6 +101,12 @@ class FilledMemory:
     def embedder(self) -> Embedder:
         """What its states were embedded by."""
         return self._memory.embedder
+
+    def queries(self, events: Sequence[Event]) -> list[Query]:
+        """What an agent would ask at each event; made once for all policies."""
+        new = [event for event in events if event not in self._queries]
+        self._queries.update(zip(new, queries_of(new, self.embedder), strict=True))
+        return [self._queries[event] for event in events]
 
     def __del__(self) -> None:
         self._memory.close()

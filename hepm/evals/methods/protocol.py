@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from hepm.evals.events import Event
@@ -15,6 +16,19 @@ Ranking: TypeAlias = Sequence[tuple[ToolName, float]]
 Scores: TypeAlias = Mapping[ToolName, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What an agent would be shown.
+
+    Attributes:
+        tools: The suggested next tools, best first; empty where none is suggested.
+        warned: Tools that the hint warns of.
+    """
+
+    tools: tuple[ToolName, ...] = ()
+    warned: frozenset[ToolName] = frozenset()
+
+
 class Predictor(Protocol):
     """A method that has learned."""
 
@@ -23,6 +37,10 @@ class Predictor(Protocol):
 
         Many at once, so that similarities are one product; no event may tell anything about another.
         """
+        ...
+
+    def hints(self, events: Sequence[Event], k: int) -> Sequence[Hint]:
+        """What an agent would be shown at each event, at most k tools."""
         ...
 
 
@@ -55,6 +73,10 @@ class ByScore:
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
         """Over all tools that came next in memory, and those that the score names."""
         return [self._ranked(scores) for scores in self._score(events)]
+
+    def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
+        """The first k of each ranking: a baseline is never silent."""
+        return [Hint(tuple(tool for tool, _ in ranking[:k])) for ranking in self.rank(events)]
 
     def _ranked(self, scores: Scores) -> Ranking:
         total = dict(self._frequent)
