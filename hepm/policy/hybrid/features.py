@@ -35,7 +35,7 @@ NAMES: Final = (
 )
 """In the order of the columns."""
 
-MOST_CALLS: Final = 4096
+MOST_CALLS: Final = 2048
 """The latest calls after the last tool that are read."""
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
@@ -86,7 +86,8 @@ def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32]
     known = states >= 0
     if now.state_D is None or not known.any():
         return p1
-    cosines = reading.calls.states_SD[states[known]] @ now.state_D
+    # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+    cosines = np.einsum("nd,d->n", reading.calls.states_SD[states[known]], now.state_D)
     votes = np.exp((cosines - cosines.max()) / TEMPERATURE)
     return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools).astype(np.float32)
 
