@@ -197,7 +197,7 @@ def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDA
     both[np.diag_indices(rows)] += LAMBDA
     for start in range(0, rows, _BLOCK):
         stop = start + _BLOCK
-        pivot: NDArray[np.float64] = np.linalg.inv(both[start:stop, start:stop])
+        pivot = np.linalg.inv(both[start:stop, start:stop]).astype(np.float64, copy=False)
         row = _product(pivot, both[start:stop, stop:])
         column = both[:, start:stop].copy()
         column[start:stop] = 0
