@@ -87,7 +87,7 @@ def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32]
     if now.state_D is None or not known.any():
         return p1
     # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-    cosines = np.einsum("nd,d->n", reading.calls.states_SD[states[known]], now.state_D)
+    cosines = np.einsum("nd,d->n", reading.calls.states_SD.take(states[known], axis=0), now.state_D)
     votes = np.exp((cosines - cosines.max()) / TEMPERATURE)
     return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools).astype(np.float32)
 

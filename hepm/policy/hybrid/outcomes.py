@@ -58,6 +58,7 @@ _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 _TINY: Final = 0.05
 _MUCH_MORE: Final = 1.05
+_LENGTHS_AT_ONCE: Final = 1_024
 _MOST_ODDS: Final = 3.0
 _MOST_RELEVANT: Final = 6.0
 _UNTRUSTED: Final = 1.2
@@ -137,6 +138,9 @@ class Outcomes:
             both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
             self.trust = trust_of(calls, rows) if both else 0.0
             self._relevance_D = relevance(calls.states_SD, calls.state_N[rows], classes_N, count)
+        # What a state's vector is divided by, so that relevant coordinates alone make its length.
+        known = np.zeros(0, dtype=np.float32) if former is None else former._lengths_S
+        self._lengths_S = np.concatenate([known, _lengths(calls.states_SD[len(known) :], self._relevance_D)])
         self._ridge: Ridge | None = None
         if self.trust:
             before = None if former is None else former._ridge
@@ -169,10 +173,10 @@ class Outcomes:
         cosines: FloatArray = np.ones(len(rows), dtype=np.float32)
         if state_D is not None and len(state_D):
             rows = rows[calls.state_N[rows] >= 0]
-            # Relevant coordinates alone make the length of a vector. Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-            states_ND = calls.states_SD[calls.state_N[rows]] * self._relevance_D
-            lengths_N = np.sqrt(np.maximum(np.einsum("nd,nd->n", states_ND, states_ND), 1e-12))
-            cosines = np.einsum("nd,d->n", states_ND, unit(state_D * self._relevance_D)) / lengths_N
+            states = calls.state_N[rows]
+            query_D = unit(state_D * self._relevance_D) * self._relevance_D
+            # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+            cosines = np.einsum("nd,d->n", calls.states_SD.take(states, axis=0), query_D) / self._lengths_S[states]
         # Of a run that called a tool from here more than once, the most similar state counts.
         keys = calls.run_N[rows].astype(np.int64) * self._tools + calls.next_N[rows]
         order = np.lexsort((-cosines, keys))
@@ -270,6 +274,14 @@ class OutcomesHere:
         enough_C = np.minimum(usual_C, LIKELY)
         likely = [self._outcomes.shares(now, tools)[1] >= enough_C for now in self._moments]
         return not (np.any(likely, axis=0) & (usual_C > 0)).any()
+
+
+def _lengths(states_SD: FloatArray, relevance_D: FloatArray) -> FloatArray:
+    found = np.empty(len(states_SD), dtype=np.float32)
+    for start in range(0, len(states_SD), _LENGTHS_AT_ONCE):
+        part = states_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
+        found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+    return np.sqrt(np.maximum(found, 1e-12))
 
 
 def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
