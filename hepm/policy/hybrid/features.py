@@ -35,8 +35,11 @@ NAMES: Final = (
 )
 """In the order of the columns."""
 
-MOST_CALLS: Final = 2048
-"""The latest calls after the last tool that are read."""
+MOST_CALLS: Final = 4096
+"""The latest calls after the last tool that are counted."""
+
+MOST_VOTES: Final = 1024
+"""The latest of them whose states are compared: 2 MB of vectors of 512 dimensions, .2 to 1 ms."""
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
@@ -82,7 +85,7 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
 
 def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32], p1: FloatArray) -> FloatArray:
     """Share of each tool in the softmax over cosines with the states after the last tool, shape (T,)."""
-    states = reading.calls.state_N[after]
+    states, following = reading.calls.state_N[after[-MOST_VOTES:]], following[-MOST_VOTES:]
     known = states >= 0
     if now.state_D is None or not known.any():
         return p1

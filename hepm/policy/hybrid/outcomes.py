@@ -28,7 +28,7 @@ from hepm.types import FailedWay, ToolName
 
 MOST_CALLS: Final = 8_000
 """The latest calls that odds are read from."""
-MOST_ALIKE: Final = 2_048
+MOST_ALIKE: Final = 1_024
 """The latest calls after the last tool that are compared."""
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
