@@ -4,8 +4,7 @@ usage: python benchmarks/speed.py [RUNS] [--tools 5000] [--edges 200000] [--stat
 
 Parts: suggest (procedural against sorting NetworkX's edges; hybrid with 80 candidates), open (against a bare cursor
 over the same rows), ingest (recorded RUNS against decompressing and parsing the same bytes with the standard library),
-flat (cost per run at ten times the volume), learn (one run at a time, in turns with hybrid suggestions, against a
-memory never asked), start (importing hepm against a bare Python). Prints one JSON line a part;
+flat (cost per run at ten times the volume), start (importing hepm against a bare Python). Prints one JSON line a part;
 RUNS is $HEPM_RECORDED_RUNS, else ../shared/data.
 """
 
@@ -26,7 +25,6 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -276,34 +274,6 @@ def part_flat(arguments: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def part_learn(arguments: argparse.Namespace) -> dict[str, object]:
-    """One run at a time, in turns with hybrid suggestions, as an agent that learns after each run does."""
-    del arguments
-    random = np.random.default_rng(SEED)
-    found: dict[str, object] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for runs in (200, 2_000, 20_000):
-            path = Path(folder, f"{runs}.hepm")
-            with Memory.open(path) as memory:
-                memory.ingest(random_runs(random, 0, runs))
-            with Memory.open(path) as asked, Memory.open(path) as plain:
-                asked.suggest("tool1", state="abc")
-                times: dict[str, list[float]] = {"asked": [], "plain": [], "suggestion": []}
-                for new in random_runs(random, runs, 40):
-                    for name, memory, run in (
-                        ("asked", asked, new),
-                        ("plain", plain, replace(new, id=f"other {new.id}")),
-                    ):
-                        started = time.perf_counter()
-                        memory.ingest([run])
-                        times[name].append(time.perf_counter() - started)
-                    started = time.perf_counter()
-                    asked.suggest("tool1", state="abc")
-                    times["suggestion"].append(time.perf_counter() - started)
-            found[f"{runs} runs"] = {f"{name}_ms": round(1e3 * statistics.median(of), 2) for name, of in times.items()}
-    return found
-
-
 def part_start(arguments: argparse.Namespace) -> dict[str, object]:
     del arguments
 
@@ -328,7 +298,6 @@ PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "open": part_open,
     "ingest": part_ingest,
     "flat": part_flat,
-    "learn": part_learn,
     "start": part_start,
 }
 

@@ -284,3 +284,4 @@ def _memory() -> Generator[Memory]:
 def _learn(memory: Memory, runs: Iterable[Trajectory], *, namespace: str = DEFAULT_NAMESPACE) -> None:
     # Nothing here is secret, and redaction is half the time of an ingest.
     memory.ingest(runs, namespace=namespace, options=IngestOptions(redactor=None))
+    memory.refresh()  # what the next episode is told must not depend on when a thread is done

@@ -7,10 +7,9 @@ runs' steps and of the states' vectors.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,8 @@ ORDER: Final = 3
 
 IN_TURN: Final = 8
 """Flag of a call that follows another of its own turn; beside those of `hepm.graph.delta`."""
+
+_GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,31 @@ class Calls:
     by_last: dict[int, NDArray[np.intp]]
 
 
+class _Table:
+    """Rows that are added at the end, in a buffer with room to grow; readers keep the part that was there."""
+
+    def __init__(self, columns: int, dtype: type[np.generic]) -> None:
+        self._room: NDArray[Any] = np.zeros((0, columns), dtype=dtype)
+        self._rows = 0
+
+    def extend(self, rows_NK: NDArray[Any]) -> None:
+        """Add rows; O(1) each, amortised. Columns that earlier rows lack are zero there."""
+        rows, columns = self._rows + len(rows_NK), max(rows_NK.shape[1], self._room.shape[1])
+        if rows > len(self._room) or columns > self._room.shape[1]:
+            # Nothing else holds the new buffer yet, so that no reader sees a row change.
+            room = np.zeros((rows + rows // _GROWTH, columns), dtype=self._room.dtype)
+            room[: self._rows, : self._room.shape[1]] = self._room[: self._rows]
+            self._room = room
+        self._room[self._rows : rows, : rows_NK.shape[1]] = rows_NK
+        self._rows = rows
+
+    def read(self) -> NDArray[Any]:
+        """All rows so far, which will not change."""
+        return self._room[: self._rows]
+
+
 class CallReader:
-    """Reads runs and states as they come and makes snapshots of them.
+    """Reads runs and states as they come and makes snapshots of them; to read one run more costs what it holds.
 
     Args:
         number: Gives a tool its number; numbers are dense and never change.
@@ -74,14 +98,13 @@ class CallReader:
     def __init__(self, number: Callable[[ToolName], int], names: Sequence[ToolName]) -> None:
         self._number = number
         self._names = names
-        self._rows: list[tuple[int, ...]] = []
-        self._rows_before = np.zeros((0, ORDER + 5), dtype=np.int32)
-        self._bags: list[dict[int, int]] = []
-        self._success: list[bool] = []
-        self._said: list[FloatArray | None] = []
+        self._rows = _Table(ORDER + 5, np.int32)
+        self._bags = _Table(0, np.uint8)
+        self._success = _Table(1, np.bool_)
+        self._said = _Table(0, np.float32)
+        self._vectors = _Table(0, np.float32)
         self._run_ids: list[str] = []
         self._state_rows: dict[object, int] = {}
-        self._vectors: list[FloatArray] = []
         self.newest_run = 0
         self.newest_state = 0
 
@@ -90,18 +113,31 @@ class CallReader:
         for row in states.rows:
             self._state_rows[_place_of(row)] = len(self._state_rows)
         if states.rows:
-            self._vectors.append(states.vectors_ND)
+            self._vectors.extend(states.vectors_ND)
             self.newest_state = states.rows[-1].id
-        for run in runs:
-            self._read_run(run)
-        if runs:
-            self.newest_run = runs[-1].seq
+        if not runs:
+            return
+        first = len(self._run_ids)
+        rows = [row for number, run in enumerate(runs, first) for row in self._rows_of(run, number)]
+        rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
+        self._rows.extend(rows_NK)
+        tools = max(len(self._names), 1)
+        called = np.bincount(
+            (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
+        ).reshape(len(runs), tools)
+        self._bags.extend(np.minimum(called, 255)[:, : len(self._names)])
+        self._success.extend(np.array([[run.success] for run in runs]))
+        dimensions = max((len(run.vector) for run in runs if run.vector is not None), default=0)
+        said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
+        for at, run in enumerate(runs):
+            if run.vector is not None:
+                said_RD[at] = run.vector
+        self._said.extend(said_RD)
+        self._run_ids += [run.id for run in runs]
+        self.newest_run = runs[-1].seq
 
-    def _read_run(self, run: RunRow) -> None:
-        number = len(self._run_ids)
-        self._run_ids.append(run.id)
-        self._success.append(run.success)
-        self._said.append(run.vector)
+    def _rows_of(self, run: RunRow, number: int) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
         history: list[int] = [self._number(START)]
         sources: tuple[ToolName, ...] = (START,)
         for step in _steps(run):
@@ -110,25 +146,19 @@ class CallReader:
                 tool = self._number(target)
                 flags = IN_TURN | step.flags & 4 if index else step.flags
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
-                self._rows.append((*before, tool, number, len(history) - 1, flags, state))
+                found.append((*before, tool, number, len(history) - 1, flags, state))
                 history.append(tool)
             sources = step.targets
-        self._bags.append(Counter(history[1:]))
+        return found
 
     def snapshot(self, dimensions: int) -> Calls:
-        """Everything read so far, as arrays."""
-        new = np.array(self._rows, dtype=np.int32).reshape(-1, ORDER + 5)
-        rows = self._rows_before = np.concatenate([self._rows_before, new])
-        self._rows = []
-        calls_RT = np.zeros((len(self._bags), len(self._names)), dtype=np.uint8)
-        for run, bag in enumerate(self._bags):
-            calls_RT[run, list(bag)] = np.minimum(list(bag.values()), 255)
-        said_RD = np.zeros((len(self._said), dimensions), dtype=np.float32)
-        for run, vector in enumerate(self._said):
-            if vector is not None:
-                said_RD[run] = vector
-        if len(self._vectors) > 1:
-            self._vectors = [np.concatenate(self._vectors)]
+        """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
+        # Tools may have been numbered since by others.
+        self._bags.extend(np.zeros((0, len(self._names)), dtype=np.uint8))
+        for table in (self._said, self._vectors):
+            table.extend(np.zeros((0, dimensions), dtype=np.float32))
+        rows = self._rows.read()
+        names = tuple(self._names)[: self._bags.read().shape[1]]
         return Calls(
             before_NK=rows[:, :ORDER],
             next_N=rows[:, ORDER],
@@ -136,12 +166,12 @@ class CallReader:
             position_N=rows[:, ORDER + 2],
             flags_N=rows[:, ORDER + 3],
             state_N=rows[:, ORDER + 4],
-            success_R=np.array(self._success, dtype=np.bool_),
-            said_RD=said_RD,
-            calls_RT=calls_RT,
-            states_SD=self._vectors[0] if self._vectors else np.zeros((0, dimensions), dtype=np.float32),
+            success_R=self._success.read()[:, 0],
+            said_RD=self._said.read(),
+            calls_RT=self._bags.read(),
+            states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
-            names=tuple(self._names),
+            names=names,
             by_last=_groups(rows[:, 0]),
         )
 

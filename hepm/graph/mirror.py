@@ -84,7 +84,8 @@ class Mirror:
         """Catch up with the store now.
 
         Args:
-            defer: Leave what is worked out of all calls of a large memory to the thread that follows the store.
+            defer: Leave what is worked out of all calls of a larger memory to the thread that follows the store. It
+                begins at once unless it rests, and until it has done suggestions go on from what there was.
 
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
@@ -98,6 +99,8 @@ class Mirror:
         for mirror in namespaces:
             if mirror.few_calls or not defer:
                 mirror.follow_calls()
+        if any(mirror.behind for mirror in namespaces) and time.monotonic() >= self._rested:
+            self._wake()
 
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
@@ -126,6 +129,10 @@ class Mirror:
 
     def _poll(self) -> None:
         self._next_poll = time.monotonic() + self._poll_s
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let the thread follow the store now, unless it is at it."""
         with self._polling:
             if self._closed or not (self._following is None or self._following.done()):
                 return
@@ -136,7 +143,10 @@ class Mirror:
         began = time.monotonic()
         resting = began < self._rested
         try:
-            self.catch_up(defer=resting)
+            self.catch_up(defer=True)
+            if not resting:
+                for mirror in list(self._namespaces.values()):
+                    mirror.follow_calls(anew=False)
         except Exception as error:  # nobody waits for this thread: what it does not tell is lost
             if str(error) != self._told:
                 self._told = str(error)

@@ -32,7 +32,7 @@ EVIDENCE_SUMMARIES = 3
 
 _EDGES_AT_ONCE = 1_000
 
-_FEW_CALLS = 2_000
+_FEW_CALLS = 150
 """So many are read anew while an ingest waits; in a larger memory that takes too long."""
 
 
@@ -103,6 +103,7 @@ class NamespaceMirror:
         self._calls: Calls | None = None
         self._derived: dict[Callable[[Calls, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
+        self._added = False  # whether calls were added to what was worked out before
         self._marking = threading.Lock()
         self._now = self._read()
 
@@ -184,7 +185,7 @@ class NamespaceMirror:
     def derived(self, make: Callable[[Calls, T | None], T]) -> T:
         """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked.
 
-        `make` is given what it made of the calls before, too; None the first time.
+        `make` is given what it made of fewer calls of the same memory, too; None where all is to be worked out anew.
         """
         found = self._derived.get(make)
         if found is None:
@@ -206,10 +207,10 @@ class NamespaceMirror:
         self._reader.read(runs, states)
         return self._reader.snapshot(self._store.header.dimensions)
 
-    def _take_calls(self, calls: Calls) -> None:
+    def _take_calls(self, calls: Calls, *, anew: bool = True) -> None:
         self._calls = calls
         for make, former in list(self._derived.items()):
-            self._derived[make] = make(calls, former)
+            self._derived[make] = make(calls, None if anew else former)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number that state blocks know a tool by; given out when first asked for."""
@@ -308,23 +309,34 @@ class NamespaceMirror:
 
     @property
     def few_calls(self) -> bool:
-        """Whether `follow_calls` takes some hundredths of a second at most."""
+        """Whether `follow_calls` takes some milliseconds at most."""
         calls = self._calls
         return calls is None or len(calls.next_N) <= _FEW_CALLS
 
-    def follow_calls(self) -> None:
-        """Make what is worked out of all calls again, where it was asked for and something changed."""
+    @property
+    def behind(self) -> bool:
+        """Whether there is anything for `follow_calls` to do."""
+        return self._behind is not None and self._calls is not None
+
+    def follow_calls(self, *, anew: bool = True) -> None:
+        """Make what is worked out of all calls again, where it was asked for and something changed.
+
+        Args:
+            anew: As if it were asked for the first time; else what came since is added to what there was.
+        """
         with self._reading:
             with self._marking:
                 behind, self._behind = self._behind, None
-            if behind is None or self._calls is None:
+            if self._calls is None or (behind is None and not (anew and self._added)):
                 return
             try:
                 if behind:
                     self._reader = None
-                self._take_calls(self._newest_calls())
+                anew = anew or bool(behind)
+                self._take_calls(self._newest_calls(), anew=anew)
+                self._added = not anew
             except BaseException:
-                self._mark(rewritten=behind)
+                self._mark(rewritten=bool(behind))
                 raise
 
     def _mark(self, *, rewritten: bool) -> None:

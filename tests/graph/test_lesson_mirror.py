@@ -69,6 +69,20 @@ def test_a_mirror_that_followed_every_change_answers_as_one_that_reads_afresh(st
         assert [cosine for _, cosine in mine] == pytest.approx([cosine for _, cosine in theirs], abs=1e-5)
 
 
+def test_lessons_that_come_one_by_one_to_many_are_found_as_by_one_that_reads_afresh(store: SQLiteStore) -> None:
+    put(store, *(f"{TEXTS[number % 4]} of kind {number}" for number in range(300)))
+    followed = LessonMirror(store, NS)
+    for number in range(10):
+        put(store, f"zebra number {number} needs a stable")
+        followed.follow(store.header)
+        assert len(found(followed, "zebra stable", limit=400)) == 301 + number
+    store.lessons.change(LessonChange(retire={row("zebra number 3 needs a stable").id: "pruned"}), {}, namespace=NS)
+    followed.follow(store.header)
+    expected = {f"zebra number {number} needs a stable" for number in range(10) if number != 3}
+    assert set(found(followed, "zebra stable", limit=9)) == expected
+    assert set(found(LessonMirror(store, NS), "zebra stable", limit=9)) == expected
+
+
 def test_a_word_that_all_lessons_hold_decides_nothing_and_a_rare_one_does(store: SQLiteStore) -> None:
     put(store, *(f"order order order order {word}" for word in ("refund", "exchange", "cancel")), "flight order")
     assert found(LessonMirror(store, NS), "order flight")[0] == "flight order"

@@ -11,7 +11,7 @@ from hepm.graph.calls import Calls
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.reading import Reading
-from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge
+from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, solved
 from hepm.policy.hybrid.situation import read_query
 from hepm.policy.hybrid.weights import WEIGHTS
 from hepm.policy.hybrid.words import NameWords, stems
@@ -161,6 +161,37 @@ def check_ridge(calls: Calls, ridge: Ridge, rows: np.ndarray, expected: np.ndarr
         before = calls.before_NK[row].tolist()
         found = ridge.scores(calls.states_SD[calls.state_N[row]], before, seen, int(calls.flags_N[row]), tools)
         assert found == pytest.approx(expected[at], abs=1e-3)
+
+
+def test_a_ridge_that_takes_in_what_came_since_equals_one_that_reads_all_anew(tmp_path: Path) -> None:
+    words = ["lamp", "shoes", "refund", "order", "broken", "red", "late", "parcel"]
+    random = np.random.default_rng(5)
+    runs = [
+        trajectory(f"r{i}", *(f"tool{t}" for t in random.integers(0, 5, 6)), goal=" ".join(random.choice(words, 5)))
+        for i in range(190)
+    ]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs[:180])
+        mirror = memory.mirror()
+        former = mirror.derived(Reading)
+        memory.ingest(runs[180:])
+        mirror.follow_calls()
+        calls = mirror.derived(Reading).calls
+    assert len(former.calls.next_N) > Inputs(former.calls).size  # else nothing is summed up
+    followed, anew = Reading(calls, former).ridge, Reading(calls).ridge
+    assert calls.names == former.calls.names
+    for row in range(0, len(calls.next_N), 50):
+        state_D, before = calls.states_SD[calls.state_N[row]], calls.before_NK[row].tolist()
+        mine, theirs = (ridge.scores(state_D, before, (), 0, np.arange(len(calls.names))) for ridge in (followed, anew))
+        assert mine == pytest.approx(theirs, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 100, 257])
+def test_systems_are_solved_as_numpy_solves_them(size: int) -> None:
+    random = np.random.default_rng(size)
+    inputs, right = random.normal(size=(size, 300)), random.normal(size=(size, 7))
+    expected = np.linalg.solve(inputs @ inputs.T + LAMBDA * np.eye(size), right)
+    assert solved(inputs @ inputs.T, right) == pytest.approx(expected, abs=1e-9)
 
 
 def dense(calls: Calls, row: int) -> np.ndarray:

@@ -156,7 +156,7 @@ def test_relevance_is_in_the_words_that_tell_classes_apart() -> None:
     """F by hand: coordinate 0 is equal to the class, 1 is the same in both, 2 never differs."""
     states = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 0]], dtype=np.float32)
     classes = np.array([0, 0, 1, 1, 0, 1], dtype=np.int32)
-    found = relevance(states, classes, 2)
+    found = relevance(states, np.arange(6, dtype=np.int32), classes, 2)
     assert found[0] > 5
     # Sums of squares: between 6 (1/6)^2 = 1/6, within 8/6; F = (1/6) / (8/6 / 4) = 1/2.
     assert found[1] == pytest.approx(np.sqrt(0.5), abs=1e-5)

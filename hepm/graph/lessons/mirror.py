@@ -1,14 +1,15 @@
 """Lessons in memory: what searches and prompts are answered from, as new as the store's revision.
 
 Lexical vectors are compared by what is rare: a coordinate that n of N lessons hold weighs log(1 + (N + 1) / (n + 1)). A
-sentence model's vectors hold every coordinate, and so all weigh the same.
+sentence model's vectors hold every coordinate, and so all weigh the same. N and n are counted again when N has grown by
+a 64th.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,40 +25,80 @@ _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
 
 _WEIGHTED_AT_ONCE: Final = 4_096
 
+_MUCH_MORE: Final = 1 + 1 / 64
+"""Lessons are weighed again when there are so many times as many: of fewer than 64 with each that comes."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Shelf:
-    """The lessons of one kind that have a vector; never changed.
+    """The lessons of one kind that have a vector. Never changed, but for `block`, which grows: readers look no further
+    than `live_N`.
 
     Attributes:
-        raw_ND: Their vectors, as stored.
+        raw: Their vectors, as stored, in parts.
         weights_D: What each coordinate weighs.
+        weighed: How many there were when that was counted.
         block: The vectors weighted, of unit length again.
+        places: Position of each by id.
         ids: Whose they are, by position.
         live_N: Which of them are found.
     """
 
-    raw_ND: NDArray[np.float16]
+    raw: tuple[NDArray[np.float16], ...]
     weights_D: FloatArray
+    weighed: int
     block: StateBlock
-    ids: Sequence[str]
+    places: dict[str, int]
+    ids: list[str]
     live_N: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, raw_ND: NDArray[np.float16], ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> _Shelf:
+    def of(cls, raw_ND: NDArray[np.float16], ids: list[str], lessons: Mapping[str, StoredLesson]) -> _Shelf:
         """A shelf of vectors; O(N · D)."""
         weights_D = rarity(raw_ND)
         block = StateBlock()
         for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
-            part_ND = weighted(raw_ND[start : start + _WEIGHTED_AT_ONCE].astype(np.float32), weights_D)
-            numbers = range(start, start + len(part_ND))
-            block.extend(part_ND, [()] * len(part_ND), numbers)
-        return cls(raw_ND, weights_D, block, ids, _live(ids, lessons))
+            _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
+        places = {name: at for at, name in enumerate(ids)}
+        live_N = np.array([lessons[name].row.live for name in ids], dtype=np.bool_)
+        return cls((raw_ND,), weights_D, len(ids), block, places, ids, live_N)
+
+    def followed(self, changed: Sequence[StoredLesson], lessons: Mapping[str, StoredLesson]) -> _Shelf:
+        """With lessons of its kind that are new or changed; O(D) each, but for the few that have all weighed again.
+
+        Words never change, and so no vector does but for another embedder's: what is known only lives or not.
+        """
+        fresh = [
+            (one.row.id, one.vector) for one in changed if one.vector is not None and one.row.id not in self.places
+        ]
+        shelf = self._with(fresh, lessons) if fresh else self
+        live_N = shelf.live_N.copy()
+        for one in changed:
+            if one.row.id in shelf.places:
+                live_N[shelf.places[one.row.id]] = one.row.live
+        return replace(shelf, live_N=live_N)
+
+    def _with(self, fresh: Sequence[tuple[str, NDArray[Any]]], lessons: Mapping[str, StoredLesson]) -> _Shelf:
+        ids = [*self.ids, *(name for name, _ in fresh)]
+        fresh_ND = np.stack([vector for _, vector in fresh]).astype(np.float16)
+        # A block that was left behind half-way holds more than this shelf knows of.
+        if len(ids) > _MUCH_MORE * self.weighed or len(self.block) != len(self.ids):
+            return _Shelf.of(np.concatenate([*(self.raw if self.ids else ()), fresh_ND]), ids, lessons)
+        _extend(self.block, fresh_ND, self.weights_D)
+        places = self.places | {name: at for at, (name, _) in enumerate(fresh, len(self.ids))}
+        live_N = np.concatenate([self.live_N, np.ones(len(fresh), dtype=np.bool_)])
+        return replace(self, raw=(*self.raw, fresh_ND), places=places, ids=ids, live_N=live_N)
 
     def similarities(self, vector: FloatArray) -> FloatArray:
         """Cosine with each, as weighted; minus infinity for those that are not found."""
-        found_N = self.block.similarities(weighted(vector[None], self.weights_D)[0])
+        found_N = self.block.similarities(weighted(vector[None], self.weights_D)[0])[: len(self.live_N)]
         return np.where(self.live_N, found_N, -np.inf)
+
+
+def _extend(block: StateBlock, raw_ND: NDArray[np.float16], weights_D: FloatArray) -> None:
+    first = len(block)
+    numbers = range(first, first + len(raw_ND))
+    block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND), numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +123,7 @@ class LessonMirror:
         self._revision, self._removed, self._embedder = header.revision, header.lessons_removed, header.embedder
         found = self._store.lessons.list(namespace=self._namespace)
         lessons = {one.row.id: _without_vector(one) for one in found}
-        self._now = _Snapshot(lessons, {kind: _shelf(None, found, lessons, kind) for kind in KINDS})
+        self._now = _Snapshot(lessons, {kind: _shelf(found, lessons, kind) for kind in KINDS})
 
     def follow(self, header: Header) -> None:
         """Read what later revisions touched; all of it, where lessons were removed or embedded anew."""
@@ -100,10 +141,7 @@ class LessonMirror:
         shelves: dict[Kind, _Shelf] = {}
         for kind in KINDS:
             of_kind = [one for one in changed if one.row.kind == kind]
-            # Words never change, and so no vector does but for another embedder's: what is known only lives or not.
-            shelved = set(before.shelves[kind].ids) if of_kind else set[str]()
-            fresh = [one for one in of_kind if one.row.id not in shelved]
-            shelves[kind] = _shelf(before.shelves[kind], fresh, lessons, kind) if of_kind else before.shelves[kind]
+            shelves[kind] = before.shelves[kind].followed(of_kind, lessons) if of_kind else before.shelves[kind]
         # Worked out here and not when next asked for: a prompt waits for nothing that an ingest can do.
         derived = {make: make(lessons.values()) for make in before.derived}
         self._now = _Snapshot(lessons, shelves, derived)
@@ -156,23 +194,10 @@ class LessonMirror:
         return found
 
 
-def _shelf(
-    before: _Shelf | None, fresh: Sequence[StoredLesson], lessons: dict[str, StoredLesson], kind: Kind
-) -> _Shelf:
-    new = [(one.row.id, one.vector) for one in fresh if one.row.kind == kind and one.vector is not None]
-    if before is not None and not new:
-        return replace(before, live_N=_live(before.ids, lessons))
-    if not new:
-        return _Shelf.of(np.empty((0, 0), dtype=np.float16), (), lessons)
-    fresh_ND = np.stack([vector for _, vector in new]).astype(np.float16)
-    known = before is not None and before.ids
-    raw_ND = np.concatenate([before.raw_ND, fresh_ND]) if before is not None and known else fresh_ND
-    ids = [*(before.ids if before is not None else ()), *(name for name, _ in new)]
-    return _Shelf.of(raw_ND, ids, lessons)
-
-
-def _live(ids: Sequence[str], lessons: Mapping[str, StoredLesson]) -> NDArray[np.bool_]:
-    return np.array([lessons[name].row.live for name in ids], dtype=bool)
+def _shelf(found: Sequence[StoredLesson], lessons: Mapping[str, StoredLesson], kind: Kind) -> _Shelf:
+    new = [(one.row.id, one.vector) for one in found if one.row.kind == kind and one.vector is not None]
+    raw_ND = np.stack([vector for _, vector in new]) if new else np.empty((0, 0))
+    return _Shelf.of(raw_ND.astype(np.float16), [name for name, _ in new], lessons)
 
 
 def rarity(raw_ND: NDArray[np.float16]) -> FloatArray:

@@ -154,7 +154,8 @@ def cosines_with(query_D: FloatArray) -> Callable[[Chunk], FloatArray]:
 
     def cosines(chunk: Chunk) -> FloatArray:
         if chunk.sparse and sparse:
-            return query_S @ chunk.vectors_CD.T[:, : chunk.rows][coordinates]
+            # Not `@`: of many states OpenBLAS takes several threads, which wait for each other where others work.
+            return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
         return chunk.vectors_CD[: chunk.rows] @ query_D
 
     return cosines

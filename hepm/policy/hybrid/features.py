@@ -36,7 +36,10 @@ NAMES: Final = (
 """In the order of the columns."""
 
 MOST_CALLS: Final = 4096
-"""The latest calls after the last tool that are read."""
+"""The latest calls after the last tool that are counted."""
+
+MOST_VOTES: Final = 1024
+"""The latest of them whose states are compared: 2 MB of vectors of 512 dimensions, .2 to 1 ms."""
 
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
@@ -82,11 +85,12 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
 
 def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32], p1: FloatArray) -> FloatArray:
     """Share of each tool in the softmax over cosines with the states after the last tool, shape (T,)."""
-    states = reading.calls.state_N[after]
+    states, following = reading.calls.state_N[after[-MOST_VOTES:]], following[-MOST_VOTES:]
     known = states >= 0
     if now.state_D is None or not known.any():
         return p1
-    cosines = reading.calls.states_SD[states[known]] @ now.state_D
+    # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+    cosines = np.einsum("nd,d->n", reading.calls.states_SD.take(states[known], axis=0), now.state_D)
     votes = np.exp((cosines - cosines.max()) / TEMPERATURE)
     return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools).astype(np.float32)
 

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, Calls, IntArray
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, unit
+from hepm.policy.hybrid.ridge import Inputs, Ridge, solved, unit
 from hepm.policy.hybrid.situation import Now
 from hepm.types import FailedWay, ToolName
 
 MOST_CALLS: Final = 8_000
 """The latest calls that odds are read from."""
-MOST_ALIKE: Final = 4_096
+MOST_ALIKE: Final = 1_024
 """The latest calls after the last tool that are compared."""
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
@@ -57,6 +57,8 @@ MOST_WARNINGS: Final = 3
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 _TINY: Final = 0.05
+_MUCH_MORE: Final = 1.05
+_LENGTHS_AT_ONCE: Final = 1_024
 _MOST_ODDS: Final = 3.0
 _MOST_RELEVANT: Final = 6.0
 _UNTRUSTED: Final = 1.2
@@ -115,24 +117,38 @@ class Outcomes:
 
     Args:
         rows: The calls to learn from, each with a state.
+        former: What was made of an earlier snapshot of the same memory; None makes all anew. What is weighed by all
+            calls, relevance and trust, holds on until there are `_MUCH_MORE` times as many.
 
     Attributes:
         trust: Weight of the odds, from 0 to 3 (see `trust_of`).
     """
 
-    def __init__(self, calls: Calls, rows: NDArray[np.intp]) -> None:
+    def __init__(self, calls: Calls, rows: NDArray[np.intp], former: Outcomes | None = None) -> None:
         self._calls = calls
         self._tools = len(calls.names)
+        self._weighed = len(rows)
         rows = rows[-MOST_CALLS:]
         classes_N, self._class_2T = _classes(calls, rows)
         count = int(self._class_2T.max(initial=-1)) + 1
-        both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
-        self.trust = trust_of(calls, rows) if both else 0.0
-        states_ND = calls.states_SD[calls.state_N[rows]]
-        self._relevance_D = relevance(states_ND, classes_N, count)
-        self._ridge = Ridge(Inputs(calls, self._relevance_D), rows, classes_N, count) if self.trust else None
+        if former is not None and former._holds(self._weighed, self._class_2T):
+            self._weighed, self.trust, self._relevance_D = former._weighed, former.trust, former._relevance_D
+        else:
+            former = None
+            both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
+            self.trust = trust_of(calls, rows) if both else 0.0
+            self._relevance_D = relevance(calls.states_SD, calls.state_N[rows], classes_N, count)
         # What a state's vector is divided by, so that relevant coordinates alone make its length.
-        self._lengths_S = np.sqrt(np.maximum((calls.states_SD**2) @ (self._relevance_D**2), 1e-12))
+        known = np.zeros(0, dtype=np.float32) if former is None else former._lengths_S
+        self._lengths_S = np.concatenate([known, _lengths(calls.states_SD[len(known) :], self._relevance_D)])
+        self._ridge: Ridge | None = None
+        if self.trust:
+            before = None if former is None else former._ridge
+            self._ridge = Ridge(Inputs(calls, self._relevance_D), rows, classes_N, count, former=before)
+
+    def _holds(self, calls: int, class_2T: IntArray) -> bool:
+        """Whether what was weighed by all calls is good enough for so many, of these classes."""
+        return self._weighed <= calls <= _MUCH_MORE * self._weighed and np.array_equal(self._class_2T, class_2T)
 
     def odds(self, now: Now, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
@@ -159,7 +175,8 @@ class Outcomes:
             rows = rows[calls.state_N[rows] >= 0]
             states = calls.state_N[rows]
             query_D = unit(state_D * self._relevance_D) * self._relevance_D
-            cosines = ((calls.states_SD[states] @ query_D) / self._lengths_S[states]).astype(np.float32)
+            # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+            cosines = np.einsum("nd,d->n", calls.states_SD.take(states, axis=0), query_D) / self._lengths_S[states]
         # Of a run that called a tool from here more than once, the most similar state counts.
         keys = calls.run_N[rows].astype(np.int64) * self._tools + calls.next_N[rows]
         order = np.lexsort((-cosines, keys))
@@ -259,22 +276,40 @@ class OutcomesHere:
         return not (np.any(likely, axis=0) & (usual_C > 0)).any()
 
 
-def relevance(states_ND: FloatArray, classes_N: IntArray, count: int) -> FloatArray:
+def _lengths(states_SD: FloatArray, relevance_D: FloatArray) -> FloatArray:
+    found = np.empty(len(states_SD), dtype=np.float32)
+    for start in range(0, len(states_SD), _LENGTHS_AT_ONCE):
+        part = states_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
+        found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+    return np.sqrt(np.maximum(found, 1e-12))
+
+
+def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
     """How much each coordinate of states tells their classes apart, shape (D,): √F of a one-way analysis of variance.
 
     Words that say nothing about what was called and how it ended (names, greetings) get little weight. Ones where there
     is too little to tell.
+
+    Args:
+        states_SD: Vectors of states.
+        state_N: Row of the state of each of N calls.
+        classes_N: Their classes, from 0.
+        count: How many classes there are.
     """
-    calls = len(states_ND)
-    alike_D = np.ones_like(states_ND.sum(axis=0))
+    calls, dimensions = len(state_N), states_SD.shape[1]
+    alike_D = np.ones(dimensions, dtype=np.float32)
     if not 1 < count < calls - 1:
         return alike_D
-    order = np.argsort(classes_N, kind="stable")
     sizes_C = np.bincount(classes_N, minlength=count)
-    sums_CD = np.add.reduceat(states_ND[order], np.cumsum(sizes_C) - sizes_C, axis=0).astype(np.float64)
+    sums_CD, squares_D = np.zeros((count, dimensions)), np.zeros(dimensions)
+    # Class by class: a copy of all states in double precision would be large.
+    for one, rows in enumerate(np.split(np.argsort(classes_N, kind="stable"), np.cumsum(sizes_C)[:-1])):
+        of_class = states_SD[state_N[rows]]
+        sums_CD[one] = of_class.sum(axis=0)
+        squares_D += np.einsum("nd,nd->d", of_class, of_class)
     mean_D = sums_CD.sum(axis=0) / calls
     between_D = (sums_CD**2 / sizes_C[:, None]).sum(axis=0) - calls * mean_D**2
-    total_D = (states_ND.astype(np.float64) ** 2).sum(axis=0) - calls * mean_D**2
+    total_D = squares_D - calls * mean_D**2
     within_D = np.maximum(total_D - between_D, 1e-9)
     ratio_D = np.maximum(between_D, 0) / (count - 1) / (within_D / (calls - count))
     # Hardly used coordinates have neither variance and would come out large by rounding alone.
@@ -305,9 +340,9 @@ def trust_of(calls: Calls, rows: NDArray[np.intp]) -> float:
         if not held.any() or held.all():
             continue
         known = np.flatnonzero(~held)
-        system = kernel[np.ix_(known, known)]
-        system[np.diag_indices(len(known))] += LAMBDA
-        read_NC[held] = kernel[np.ix_(np.flatnonzero(held), known)] @ np.linalg.solve(system, label_NC[known])
+        read_NC[held] = kernel[np.ix_(np.flatnonzero(held), known)] @ solved(
+            kernel[np.ix_(known, known)], label_NC[known]
+        )
     lost_NT, won_NT = (np.where(of >= 0, np.maximum(read_NC[:, np.maximum(of, 0)], 0), 0) for of in class_2T[:, tools])
     odds_NT, mass_NT = np.log((won_NT + _TINY) / (lost_NT + _TINY)), won_NT + lost_NT + 1e-9
     called = np.searchsorted(tools, calls.next_N[rows])

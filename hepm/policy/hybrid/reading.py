@@ -36,6 +36,10 @@ class Reading:
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
 
+    Args:
+        former: The reading of an earlier snapshot of the same memory, so that only what came since is worked out; None
+            works out all.
+
     Attributes:
         tools: Number of tools, T.
         dimensions: Of the vectors, D; 0 where there are none.
@@ -51,12 +55,15 @@ class Reading:
     """
 
     def __init__(self, calls: Calls, former: Reading | None = None) -> None:
-        del former
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
-        self.number = {name: tool for tool, name in enumerate(calls.names)}
-        self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
+        if former is not None and former.calls.names == calls.names:
+            self.number, self.place_T, self.words = former.number, former.place_T, former.words
+        else:
+            self.number = {name: tool for tool, name in enumerate(calls.names)}
+            self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
+            self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
         self.success_N = calls.success_R[calls.run_N]
         self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
@@ -67,15 +74,15 @@ class Reading:
         later_N = calls.before_NK[:, 0] != self.start
         self.often_T = _shares(calls.next_N[later_N & self.success_N], in_success)
         self.log_often_T = np.log(self.often_T + 1e-9)
-        self.words = NameWords(calls.names)
         known_N = calls.state_N >= 0
         rows = np.flatnonzero(later_N & known_N & self.success_N)
-        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools)
+        before = None if former is None else former.ridge
+        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=before)
         self._later, self._first = (_latest(calls, chosen & self.success_N) for chosen in (later_N, ~later_N))
         self._said = _comparable(calls.said_RD[-MOST_RUNS:])
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
-        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N))
+        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""

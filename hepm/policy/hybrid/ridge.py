@@ -8,6 +8,7 @@ asked for, and never on the way of a write.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,8 @@ _PLACE: Final = 0.5
 _SEEN: Final = 0.3
 _FLAGS: Final = 0.5
 _CHUNK: Final = 2048
+_BLOCK: Final = 32
+_ONE_THREAD: Final = 2**18  # OpenBLAS uses one thread for a product of no more multiplications
 
 
 class Inputs:
@@ -85,6 +88,16 @@ class Inputs:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """XᵀX and XᵀY of the calls in some rows, which later calls are added to."""
+
+    gram_XX: NDArray[np.float64]
+    cross_XC: NDArray[np.float64]
+    rows_N: NDArray[np.intp]
+    classes_N: NDArray[np.int32]
+
+
 class Ridge:
     """A solved regression from `Inputs` to classes.
 
@@ -92,13 +105,28 @@ class Ridge:
         rows: The calls to read, each with a state; the latest `MOST_CALLS` of them are.
         classes_N: The class of each of these rows, from 0.
         count: How many classes there are.
+        former: What was solved for an earlier snapshot of the same memory, with the same relevance and the same numbers
+            of classes: only what came since is summed up then.
     """
 
-    def __init__(self, inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        rows: NDArray[np.intp],
+        classes_N: NDArray[np.int32],
+        count: int,
+        *,
+        former: Ridge | None = None,
+    ) -> None:
         self._inputs = inputs
+        self._sums: _Sums | None = None
         rows, classes_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:]
-        solve = _solve_dual if len(rows) <= inputs.size else _solve_primal
-        self._weights_XC = solve(inputs, rows, classes_N, count).astype(np.float32)
+        if len(rows) <= inputs.size:
+            self._weights_XC = _solve_dual(inputs, rows, classes_N, count).astype(np.float32)
+            return
+        before = None if former is None or former._inputs.size != inputs.size else former._sums
+        self._sums = sums = _summed(inputs, rows, classes_N, count, before)
+        self._weights_XC = solved(sums.gram_XX, sums.cross_XC).astype(np.float32)
 
     def scores(
         self,
@@ -111,27 +139,79 @@ class Ridge:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
         told = np.flatnonzero(here_X)
-        return here_X[told] @ self._weights_XC[np.ix_(told, classes)]
+        return np.einsum("x,xc->c", here_X[told], self._weights_XC[np.ix_(told, classes)])
 
 
 def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
     x_NX = inputs.rows(rows)
-    kernel = (x_NX @ x_NX.T).astype(np.float64)
-    kernel[np.diag_indices(len(rows))] += LAMBDA
-    return x_NX.T @ np.linalg.solve(kernel, _one_hot(classes_N, count)).astype(np.float32)
+    return x_NX.T @ solved((x_NX @ x_NX.T).astype(np.float64), _one_hot(classes_N, count)).astype(np.float32)
 
 
-def _solve_primal(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
+def _summed(
+    inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int, former: _Sums | None
+) -> _Sums:
     gram = np.zeros((inputs.size, inputs.size), dtype=np.float64)
     cross = np.zeros((inputs.size, count), dtype=np.float64)
+    new = np.ones(len(rows), dtype=np.bool_)
+    if former is not None:
+        kept = former.rows_N >= rows[0]
+        new = rows > former.rows_N[-1]
+        # Rows are only ever added; else all are summed up again.
+        if np.array_equal(former.rows_N[kept], rows[~new]):
+            gram += former.gram_XX
+            cross[:, : former.cross_XC.shape[1]] = former.cross_XC
+            _add(inputs, former.rows_N[~kept], former.classes_N[~kept], gram, cross, sign=-1)
+        else:
+            new[:] = True
+    _add(inputs, rows[new], classes_N[new], gram, cross, sign=1)
+    return _Sums(gram, cross, rows, classes_N)
+
+
+def _add(
+    inputs: Inputs,
+    rows: NDArray[np.intp],
+    classes_N: NDArray[np.int32],
+    gram: NDArray[np.float64],
+    cross: NDArray[np.float64],
+    *,
+    sign: int,
+) -> None:
     for start in range(0, len(rows), _CHUNK):
         x_NX = inputs.rows(rows[start : start + _CHUNK])
         classes = classes_N[start : start + _CHUNK]
-        gram += x_NX.T @ x_NX
+        gram += sign * (x_NX.T @ x_NX)
         for one in np.unique(classes):
-            cross[:, one] += x_NX[classes == one].sum(axis=0)
-    gram[np.diag_indices(inputs.size)] += LAMBDA
-    return np.linalg.solve(gram, cross)
+            cross[:, one] += sign * x_NX[classes == one].sum(axis=0)
+
+
+def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(system + λI)⁻¹ right, for a symmetric system without negative eigenvalues.
+
+    Blocks are eliminated by products too small for a BLAS to use several threads: where other work has the cores, these
+    wait for each other at every step, and a solution of 2 ms took 12 to 100.
+    """
+    size = len(system_NN)
+    rows = -(-size // _BLOCK) * _BLOCK
+    both = np.zeros((rows, rows + right_NC.shape[1]))
+    both[:size, :size], both[:size, rows:] = system_NN, right_NC
+    both[np.diag_indices(rows)] += LAMBDA
+    for start in range(0, rows, _BLOCK):
+        stop = start + _BLOCK
+        pivot = np.linalg.inv(both[start:stop, start:stop]).astype(np.float64, copy=False)
+        row = _product(pivot, both[start:stop, stop:])
+        column = both[:, start:stop].copy()
+        column[start:stop] = 0
+        both[:, stop:] -= _product(column, row)
+        both[start:stop, stop:] = row
+    return both[:size, rows:]
+
+
+def _product(left_NB: NDArray[np.float64], right_BC: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A product of a few columns, in parts that one thread computes each."""
+    tile = _BLOCK
+    while tile > 1 and tile * right_BC.size > _ONE_THREAD:
+        tile //= 2
+    return (left_NB.reshape(-1, tile, _BLOCK) @ right_BC).reshape(len(left_NB), -1)
 
 
 def _one_hot(classes_N: NDArray[np.int32], count: int) -> NDArray[np.float64]:

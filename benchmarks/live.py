@@ -1,0 +1,126 @@
+"""What learning from one run more costs a process that goes on asking, with as many BLAS threads as numpy takes.
+
+usage: python benchmarks/live.py [--runs 50 1000 20000] [--repeats 30]
+
+A made-up log, two runs in three successful, calls of 60 tools. Measured per size and policy, the procedural one being
+the baseline in the same run: `ingest` of one run with the suggestion after it, a further suggestion, and sessions in an
+event loop (hint, then `afinish`), with lessons distilled and without: how long a hint took, and the gaps of a ticker
+that sleeps 1 ms, beyond that. Milliseconds, median and 95th percentile. Prints one JSON line a size and policy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from speed import random_runs
+
+from hepm import Memory, Outcome, Trajectory
+from hepm.experience.prompt.recollection import PromptOptions
+
+SEED = 7
+_TICK_S = 0.001
+_PAUSE_S = 0.02  # between two runs, as a model's answer takes far longer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--runs", type=int, nargs="+", default=[50, 1_000, 20_000])
+    parser.add_argument("--repeats", type=int, default=30)
+    arguments = parser.parse_args()
+    for count in arguments.runs:
+        random = np.random.default_rng(SEED)
+        known, *more = (labelled(random, first, size) for first, size in _parts(count, arguments.repeats))
+        for policy in ("procedural", "hybrid"):
+            with tempfile.TemporaryDirectory() as folder:
+                with Memory.open(folder) as memory:
+                    memory.ingest(known)
+                found = {"runs": count, "policy": policy} | measured(Path(folder), policy, more)
+            machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+            print(json.dumps(found | {"machine": machine, "python": sys.version[:6]}), flush=True)
+
+
+def _parts(count: int, repeats: int) -> list[tuple[int, int]]:
+    return [(0, count), *((count + part * repeats, repeats) for part in range(3))]
+
+
+def labelled(random: np.random.Generator, first: int, count: int) -> list[Trajectory]:
+    runs = random_runs(random, first, count)
+    return [replace(run, outcome=Outcome(float(at % 3 > 0), at % 3 > 0)) for at, run in enumerate(runs)]
+
+
+def measured(folder: Path, policy: str, more: list[list[Trajectory]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    with Memory.open(folder) as memory:
+        found |= one_by_one(memory, policy, more[0])
+    for distil, runs in zip((False, True), more[1:], strict=True):
+        with Memory.open(folder) as memory:
+            memory.prompt([], options=PromptOptions(policy=policy))  # what an agent's process reads at its start
+            name = "sessions, distilled" if distil else "sessions"
+            found[name] = asyncio.run(sessions(memory, policy, runs, distil=distil))
+    return found
+
+
+def one_by_one(memory: Memory, policy: str, runs: list[Trajectory]) -> dict[str, object]:
+    times: dict[str, list[float]] = {"ingest and first suggestion": [], "further suggestion": []}
+    memory.suggest("tool1", state=runs[0].turns[0].text, policy=policy)
+    for run in runs:
+        state = run.turns[0].text
+        started = time.perf_counter()
+        memory.ingest([run])
+        memory.suggest("tool1", state=state, policy=policy)
+        times["ingest and first suggestion"].append(time.perf_counter() - started)
+        time.sleep(_PAUSE_S)
+        started = time.perf_counter()
+        memory.suggest("tool1", state=state, policy=policy)
+        times["further suggestion"].append(time.perf_counter() - started)
+    return {name: millis(of) for name, of in times.items()}
+
+
+async def sessions(memory: Memory, policy: str, runs: list[Trajectory], *, distil: bool) -> dict[str, object]:
+    gaps: list[float] = []
+    hints: list[float] = []
+    ends: list[float] = []
+    ticking = asyncio.create_task(ticker(gaps))
+    for run in runs:
+        call = {"id": "1", "type": "function", "function": {"name": run.turns[1].calls[0].name, "arguments": "{}"}}
+        messages = [
+            {"role": "user", "content": run.turns[0].text},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "1", "content": run.turns[0].text},
+        ]
+        session = memory.session(task=run.id, distil=distil, prompt_options=PromptOptions(policy=policy))
+        started = time.perf_counter()
+        await asyncio.to_thread(session.hint, messages)
+        hints.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        await session.afinish(success=run.outcome.success)
+        ends.append(time.perf_counter() - started)
+        await asyncio.sleep(_PAUSE_S)
+    ticking.cancel()
+    return {"hint": millis(hints), "afinish": millis(ends), "gap": millis(gaps) | {"max_ms": round(1e3 * max(gaps), 1)}}
+
+
+async def ticker(gaps: list[float]) -> None:
+    while True:
+        started = time.perf_counter()
+        await asyncio.sleep(_TICK_S)
+        gaps.append(time.perf_counter() - started - _TICK_S)
+
+
+def millis(seconds: list[float]) -> dict[str, float]:
+    median, late = np.percentile(seconds, [50, 95])
+    return {"median_ms": round(1e3 * float(median), 2), "p95_ms": round(1e3 * float(late), 2)}
+
+
+if __name__ == "__main__":
+    main()
