@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
@@ -72,13 +73,15 @@ def to_json(found: Suggestions) -> dict[str, object]:
         }
         for s in found
     ]
-    return {"tools": tools, "abstained": found.abstained, "prompt": found.prompt()}
+    warnings = [asdict(way) for way in found.warnings]
+    return {"tools": tools, "warnings": warnings, "abstained": found.abstained, "prompt": found.prompt()}
 
 
 def to_text(found: Suggestions) -> str:
     """As people read it, one thing a line."""
     if found.abstained is not None:
-        return on_one_line(f"no suggestion: {found.abstained}")
+        warned = f"\n{found.prompt()}" if found.warnings else ""
+        return on_one_line(f"no suggestion: {found.abstained}") + warned
     lines = [found.prompt()]
     for s in found:
         lines.append(on_one_line(f"  {s.tool}  score {s.score:.2f}: {s.reason}"))

@@ -244,7 +244,8 @@ class Library:
         found = {run: known[namespace, run] for run in ids if (namespace, run) in known}
         for start in range(0, len(unread), _READ_AT_ONCE):
             for run in self.runs(unread[start : start + _READ_AT_ONCE], namespace=namespace):
-                found[run.id] = request_of(run)
+                if run.trusted:  # others are compared with nothing, and lead no group
+                    found[run.id] = request_of(run)
         known.update({(namespace, run): found[run] for run in unread[:GROUPED_AT_ONCE] if run in found})
         return {run: found[run] for run in ids if run in found}
 

@@ -276,7 +276,7 @@ class Store(Protocol):
         ...
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
-        """Environment, task and id of every stored run, in that order; "" where a run names no task."""
+        """Environment, task and id of every stored run with an outcome, in that order; "" where it names no task."""
         ...
 
     def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:

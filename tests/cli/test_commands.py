@@ -105,14 +105,16 @@ def totals(store: Path, namespace: str = "default") -> dict[str, int]:
 def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> None:
     wish = "I want to return order 7, please."
     found = hepm("suggest", "--history", "find_user,get_order", "--state", wish, "--store", store, "--json").json
-    assert set(found) == {"tools", "abstained", "prompt"}
+    assert set(found) == {"tools", "warnings", "abstained", "prompt"}
     assert found["abstained"] is None
     first = found["tools"][0]
     assert set(first) == {"tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries"}
     assert (first["tool"], first["support"]) == ("return_items", 6)
     assert 0 <= first["score"] <= 1
     assert set(first["runs"]) <= {f"good-{number}" for number in range(12)}
-    assert found["prompt"] == "Suggested next tools: " + ", ".join(one["tool"] for one in found["tools"])
+    named = ", ".join(one["tool"] for one in found["tools"])
+    assert found["prompt"] == f"Suggested next tools: {named}; give_up: failed in 12 of 12 runs from here"
+    assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12}]
 
 
 def test_no_opinion_is_told_with_its_reason_and_is_no_failure(store: Path) -> None:
@@ -283,7 +285,7 @@ def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> Non
     answer = hepm("eval", log, "--method", "hybrid", "--method", "first-order", "--folds", "3", "--json")
     assert answer.code == 0
     report = answer.json
-    promised = "domains macro verdict rescue rescue_by_k skipped methods settings"
+    promised = "domains macro verdict rescue rescue_seen rescue_by_k skipped methods settings"
     assert set(promised.split()) == set(report)
     [shop] = report["domains"].values()
     assert {"events", "families", "untested", "methods"} <= set(shop)

@@ -310,7 +310,7 @@ def test_beside_runs_are_those_of_their_tasks_and_of_many_the_last_of_each_outco
     ]
     add(store, Shelf(lost, *kept, unlabelled, *others))
     found = store.runs_beside(["lost", "alone", "gone"], namespace=NS, latest=2)
-    of_task = [("shop", "t", name) for name in ("lost", "open", "won 1", "won 2")]
+    of_task = [("shop", "t", name) for name in ("lost", "won 1", "won 2")]
     assert found == [("shop", "", "alone"), *of_task]
     assert store.runs_beside([], namespace=NS, latest=2) == []
 
@@ -318,6 +318,7 @@ def test_beside_runs_are_those_of_their_tasks_and_of_many_the_last_of_each_outco
 def test_runs_are_told_by_task_and_their_records_are_found_by_id(store: Store) -> None:
     shelf = Shelf(trajectory("b", "a", task="t2"), trajectory("a", "a", task="t2"), trajectory("c", "a"))
     add(store, shelf)
+    add(store, Shelf(trajectory("without outcome", "a", task="t2", success=None)))
     assert store.runs_by_task(namespace=NS) == [("shop", "", "c"), ("shop", "t2", "a"), ("shop", "t2", "b")]
     found = store.records_of(["a", "gone", "c"], namespace=NS)
     assert found == {name: record for name, record, _ in store.iter_records(namespace=NS) if name in ("a", "c")}

@@ -78,16 +78,19 @@ ORDER BY id;
 SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
 -- name: runs_by_task
-SELECT environment, task, id FROM trajectory WHERE namespace = :namespace ORDER BY environment, task, id;
+SELECT environment, task, id FROM trajectory
+WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
+ORDER BY environment, task, id;
 
 -- name: runs_beside
 SELECT environment, task, id FROM trajectory
 WHERE namespace = :namespace AND task = '' AND id IN (SELECT value FROM json_each(:runs))
+  AND (success IS NOT NULL OR reward IS NOT NULL)
 UNION ALL
 SELECT environment, task, id FROM (
     SELECT environment, task, id, row_number() OVER (PARTITION BY environment, task, success ORDER BY seq DESC) AS age
     FROM trajectory
-    WHERE namespace = :namespace
+    WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
       AND (environment, task) IN (SELECT environment, task FROM trajectory
                                   WHERE namespace = :namespace AND task <> ''
                                     AND id IN (SELECT value FROM json_each(:runs)))

@@ -83,7 +83,7 @@ class Hybrid:
         )
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
-        # Who tells no state asks what usually works after a tool, and is told. A chance that stands on few runs is doubted.
+        # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
         floor = self._floors.chance if query.vector is not None else self._floors.further
         sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
         if sure < floor:
