@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from hepm.evals.domains import Domain, ten_domains
-from hepm.evals.methods import baselines
+from hepm.evals.methods import Hint, baselines
 from hepm.evals.methods.policies import FilledMemory, queries_of
 from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
 from hepm.evals.partings import Parting, find_partings
@@ -97,10 +97,10 @@ class Judged:
         ]
         return [(number[good], number[bad]) for better, chosen in forks for good in better for bad in chosen]
 
-    def hint(self, weights: np.ndarray) -> list[tuple[str, float]]:
-        """What the policy would say, with its floor."""
+    def hint(self, weights: np.ndarray) -> Hint:
+        """The two tools that are likeliest, where the first reaches the floor."""
         names, chance = ordered(self.rows_CF @ weights + self.added_C, self.candidates, self.here)
-        return [(name, 0.0) for name in names] if chance >= FLOOR else []
+        return Hint(tuple(names[:2])) if chance >= FLOOR else Hint()
 
 
 def ordered(scores: np.ndarray, names: Sequence[str], here: OutcomesHere) -> tuple[list[str], float]:
