@@ -15,11 +15,12 @@ from uuid import uuid4
 
 from hepm.errors import HepmError, InputError
 from hepm.ingest.document import without_surrogates
-from hepm.ingest.records import SOLVED
+from hepm.ingest.objects import decoded
+from hepm.ingest.records import SOLVED, RecordError
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages
-from hepm.types import DEFAULT_NAMESPACE, Outcome, ToolName, Trajectory, Turn
+from hepm.types import DEFAULT_NAMESPACE, Outcome, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt.recollection import PromptOptions
@@ -72,6 +73,7 @@ class Session:
         self._ingest_options = ingest_options
         self._given: Sequence[object] | None = None
         self._told: list[dict[str, Any]] = []
+        self._calls = 0
         self._shown: dict[str, None] = {}
         self._stored: Trajectory | None = None
         self._storing = Lock()
@@ -121,9 +123,19 @@ class Session:
             result: What it returned; None where that is unknown. What is not a text is written as JSON.
             error: Whether it failed; None where that is unknown.
             together: Whether it was issued in parallel with the one recorded before.
+        Raises:
+            InputError: the name, an argument or the result has no form in a record; nothing is kept of the call.
         """
-        number = f"call_{len(self._told)}"
-        function = {"name": call, "arguments": dict(arguments or {})}
+        # All of it is looked at before any is kept: what cannot be stored would spoil the run.
+        try:
+            ToolCall(call)
+            given = decoded(dict(arguments or {}))
+            text = result if isinstance(result, str) else "" if result is None else json.dumps(result, default=str)
+        except (RecordError, TypeError, ValueError, RecursionError) as error_found:
+            raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
+        self._calls += 1
+        number = f"call_{self._calls}"
+        function = {"name": call, "arguments": given}
         issued = {"id": number, "type": "function", "function": function}
         before = next((told for told in reversed(self._told) if told.get("tool_calls")), None)
         if together and before is not None:
@@ -131,7 +143,6 @@ class Session:
         else:
             self._tell({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
-            text = result if isinstance(result, str) else "" if result is None else json.dumps(result, default=str)
             # The one form of a result among chat messages that says whether the call failed.
             block = {"type": "tool_result", "tool_use_id": number, "content": text, "is_error": error}
             self._tell({"role": "user", "content": [block]})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import subprocess
@@ -407,3 +408,29 @@ def test_an_agent_on_a_real_client_gets_better_from_run_to_run(memory: Memory, l
     client.close()
     assert went_well == [False, False, True, True, True, True]
     assert all(run.turns[-1].text == "Done." for run in runs_in(memory))
+
+
+def test_results_stay_with_their_calls_where_parallel_ones_have_none(memory: Memory) -> None:
+    with memory.session(id="parallel", namespace=NS) as session:
+        session.say("user", "hello")
+        session.record("a")
+        session.record("b", together=True)
+        session.record("c", {}, "of c", together=True)
+        session.record("d", {}, "of d", together=True)
+        session.finish(success=True)
+    (run,) = (json.loads(line) for line in memory.export(namespace=NS))
+    found = {call["name"]: call.get("result") for turn in run["turns"] for call in turn.get("calls", ())}
+    assert found == {"a": None, "b": None, "c": "of c", "d": "of d"}
+
+
+@pytest.mark.parametrize(("name", "argument", "result"), [("", 1, "x"), ("a", {1, 2}, "x"), ("a", 1, {("t", 1): 1})])
+def test_a_call_that_cannot_be_stored_is_refused_and_spoils_nothing(
+    memory: Memory, name: str, argument: object, result: object
+) -> None:
+    with memory.session(namespace=NS) as session:
+        session.say("user", "hello")
+        with pytest.raises(InputError, match="cannot be recorded"):
+            session.record(name, {"x": argument}, result)
+        session.record("a", {}, "fine")
+        session.finish(success=True)
+    assert memory.totals(namespace=NS).successes == 1

@@ -15,7 +15,7 @@ from hepm.evals.methods.policies import queries_of
 from hepm.evals.service_desk import refund_case
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
-from hepm.policy import Floors, Hybrid
+from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.outcomes import relevance
 from hepm.policy.hybrid.reading import Reading
 from tests.runs import trajectory
@@ -105,6 +105,38 @@ def test_a_tool_that_is_not_at_hand_is_neither_named_nor_warned_of(tmp_path: Pat
     found = ask(tmp_path, runs, "broken", tools=["refund", "ask"])
     assert {s.tool for s in found} <= {"refund", "ask"}
     assert found.warnings == ()
+
+
+def test_where_all_that_is_at_hand_failed_from_here_that_is_told_though_other_tools_worked(tmp_path: Path) -> None:
+    runs = calls("close", "broken", lost=10) + calls("refund", "broken", won=10)
+    found = ask(tmp_path, runs, "broken", tools=["close", "unknown"])
+    assert list(found) == []
+    assert [way.tool for way in found.warnings] == ["close"]
+    assert found.prompt().startswith("Ways that failed from here: close (")
+
+
+def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(tmp_path: Path) -> None:
+    runs = [
+        trajectory("lost", "get_order", "a", "get_order", "b", "get_order", "c", success=False),
+        trajectory("won", "hum", "a", "hum", "b"),
+    ]
+    assert ask(tmp_path, runs, "broken").warnings == ()
+
+
+def test_runs_without_vectors_count_as_support_beside_one_with_them(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(calls("refund", "broken", won=20), vectors=False)
+        memory.ingest(calls("sing", "fun", won=1, last="hum"))
+        assert memory.suggest("get_order", state="please refund it")[0].tool == "refund"
+
+
+def test_vectors_of_another_size_are_not_compared(tmp_path: Path) -> None:
+    """While another process embeds anew, queries and what was read may differ for a moment."""
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(calls("refund", "broken", won=20))
+        query = Query(("get_order",), ("get_order",), vector=np.ones(64, dtype=np.float32) / 8)
+        assert memory.suggest("get_order", policy=Hybrid())[0].tool == "refund"
+        assert Hybrid().suggest(memory.mirror(), query)[0].tool == "refund"
 
 
 def test_a_worse_tool_is_named_last_where_every_tool_is_asked_for(tmp_path: Path) -> None:

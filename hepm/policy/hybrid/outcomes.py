@@ -32,6 +32,8 @@ MOST_ALIKE: Final = 1_024
 """The latest calls after the last tool that are compared."""
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
+OF_ONE_RUN: Final = 20
+"""Calls of one run at most, so that long runs leave room for others."""
 FOLDS: Final = 4
 FEWEST_HELD_OUT: Final = 10
 """Runs below which no odds are trusted."""
@@ -77,14 +79,18 @@ class LikeRuns:
 
     Attributes:
         successes_T, failures_T: Sums of weights by tool.
-        tool_G, success_G, cosine_G: The runs, most alike first.
+        run_G, tool_G, success_G, cosine_G: The runs, most alike first.
+        support: How many successful runs went on from here, those without a vector included; one that called several
+            tools counts for each.
     """
 
     successes_T: FloatArray
     failures_T: FloatArray
+    run_G: IntArray
     tool_G: IntArray
     success_G: BoolArray
     cosine_G: FloatArray
+    support: int
 
     def worse(self, tools: NDArray[np.intp]) -> BoolArray:
         """Which of these tools are clearly worse here than the best of them, shape (C,).
@@ -137,7 +143,9 @@ class Outcomes:
             former = None
             both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
             self.trust = trust_of(calls, rows) if both else 0.0
-            self._relevance_D = relevance(calls.states_SD, calls.state_N[rows], classes_N, count)
+            # Equal states are stored once: repeated, the words that only one of them holds would tell classes apart.
+            _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
+            self._relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
         # What a state's vector is divided by, so that relevant coordinates alone make its length.
         known = np.zeros(0, dtype=np.float32) if former is None else former._lengths_S
         self._lengths_S = np.concatenate([known, _lengths(calls.states_SD[len(known) :], self._relevance_D)])
@@ -170,6 +178,8 @@ class Outcomes:
         """The runs that called something after one of these tools. O(calls after them * D)."""
         calls = self._calls
         rows = np.concatenate([_NONE, *(calls.by_last.get(tool, _NONE)[-MOST_ALIKE:] for tool in last)])
+        won = rows[calls.success_R[calls.run_N[rows]]]
+        support = len(np.unique(calls.run_N[won].astype(np.int64) * self._tools + calls.next_N[won]))
         cosines: FloatArray = np.ones(len(rows), dtype=np.float32)
         if state_D is not None and len(state_D):
             rows = rows[calls.state_N[rows] >= 0]
@@ -190,9 +200,11 @@ class Outcomes:
         return LikeRuns(
             np.bincount(tool_G[success_G], weight_G[success_G], minlength=self._tools).astype(np.float32),
             np.bincount(tool_G[~success_G], weight_G[~success_G], minlength=self._tools).astype(np.float32),
+            calls.run_N[rows[first]],
             tool_G,
             success_G,
             cosine_G,
+            support,
         )
 
 
@@ -207,7 +219,7 @@ class OutcomesHere:
     Attributes:
         odds_MC: Log-odds of success with each tool, per moment.
         worse_C: Which are clearly worse here than another one.
-        support: How many successful runs went on from here, one that called several tools counted for each.
+        support: See `LikeRuns`.
     """
 
     def __init__(
@@ -217,7 +229,7 @@ class OutcomesHere:
         self._like = outcomes.like_runs(moments[0].state_D, [now.before[0] for now in moments])
         self.odds_MC = np.stack([outcomes.odds(now, tools) for now in moments])
         self.worse_C = self._like.worse(tools)
-        self.support = int(self._like.success_G.sum())
+        self.support = self._like.support
         failures_C, runs_C = self._like.counts(tools)
         self._won_C = failures_C < runs_C
         self._only_failed_C = (failures_C >= FEWEST_FAILURES) & ~self._won_C
@@ -250,14 +262,16 @@ class OutcomesHere:
     def all_failed(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
         """The ways known from here, where all of them failed; else none.
 
-        So it is where no run ever went on from here and succeeded; and, where outcomes can be told in this memory,
-        where the runs most like this one all failed and no tool is likely to succeed.
+        So it is where no run went on from here with a tool at hand and succeeded; and, where outcomes can be told in
+        this memory, where the runs most like this one all failed and no tool is likely to succeed.
         """
         like = self._like
-        nearest = like.success_G[:NEAREST]
-        if len(like.success_G) < FEWEST_KNOWN or nearest.any():
+        here_G = np.isin(like.tool_G, self._at_hand)
+        success_G = like.success_G[here_G]
+        runs, first = np.unique(like.run_G[here_G], return_index=True)
+        if len(runs) < FEWEST_KNOWN or success_G[np.sort(first)[:NEAREST]].any():
             return ()
-        if like.success_G.any() and not (self._outcomes.trust >= _TRUSTED and self._hopeless()):
+        if success_G.any() and not (self._outcomes.trust >= _TRUSTED and self._hopeless()):
             return ()
         failures_C, runs_C = like.counts(self._at_hand)
         known = np.flatnonzero(failures_C == runs_C)
@@ -362,13 +376,15 @@ def _classes(calls: Calls, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
 
 def _drawn(calls: Calls, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
     """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each; the order of arrival does not show."""
-    runs, run_N, sizes = np.unique(calls.run_N[rows], return_inverse=True, return_counts=True)
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]  # calls of a run lie side by side
+    runs, start, run_N, sizes = np.unique(calls.run_N[rows], return_index=True, return_inverse=True, return_counts=True)
     ids = calls.run_ids
     draw = np.array([crc32(ids[int(run)].encode("utf-8", "replace")) for run in runs], dtype=np.int64)
     order = np.argsort(draw, kind="stable")
     kept = np.zeros(len(runs), dtype=np.bool_)
-    kept[order] = np.cumsum(sizes[order]) <= HELD_OUT_CALLS
-    chosen = kept[run_N]
+    kept[order] = np.cumsum(np.minimum(sizes[order], OF_ONE_RUN)) <= HELD_OUT_CALLS
+    chosen = kept[run_N] & (np.arange(len(rows)) - start[run_N] < OF_ONE_RUN)
     # In an order of their own: sums of floats depend on it.
     rows, run_N = rows[chosen], run_N[chosen]
     place = np.lexsort((calls.position_N[rows], draw[run_N]))

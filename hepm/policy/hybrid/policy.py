@@ -57,7 +57,8 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
         reading = mirror.derived(Reading)
-        if not reading.dimensions:  # filled without vectors: what is asked for has nothing to be compared with
+        # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
+        if query.vector is not None and len(query.vector) != reading.dimensions:
             query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
@@ -94,11 +95,13 @@ class Hybrid:
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * weights
-        further = self._floors.further
+        further, warned = self._floors.further, {way.tool for way in warnings}
         found = (
             self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order
-            if at == order[0] or not further or (chances[at] >= further and not ended.worse_C[at])
+            if at == order[0]
+            or not further
+            or (chances[at] >= further and not ended.worse_C[at] and reading.calls.names[int(tools[at])] not in warned)
         )
         likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
         if not likely:
