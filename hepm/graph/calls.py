@@ -103,6 +103,7 @@ class CallReader:
         self._success = _Table(1, np.bool_)
         self._said = _Table(0, np.float32)
         self._vectors = _Table(0, np.float32)
+        self._by_last: dict[int, _Table] = {}
         self._run_ids: list[str] = []
         self._state_rows: dict[object, int] = {}
         self.newest_run = 0
@@ -120,7 +121,10 @@ class CallReader:
         first = len(self._run_ids)
         rows = [row for number, run in enumerate(runs, first) for row in self._rows_of(run, number)]
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
+        known = len(self._rows.read())
         self._rows.extend(rows_NK)
+        for last, of_one in _groups(rows_NK[:, 0]).items():
+            self._by_last.setdefault(last, _Table(1, np.intp)).extend(known + of_one[:, None])
         tools = max(len(self._names), 1)
         called = np.bincount(
             (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
@@ -172,7 +176,7 @@ class CallReader:
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
             names=names,
-            by_last=_groups(rows[:, 0]),
+            by_last={last: table.read()[:, 0] for last, table in self._by_last.items()},
         )
 
 
