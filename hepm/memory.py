@@ -473,6 +473,11 @@ class Memory:
         """See at once what other processes stored; otherwise a suggestion sees it within `poll_s` and a moment."""
         self._mirror.refresh()
 
+    def follow_now(self) -> None:
+        """Let the next suggestion know every run that was stored here, also of a large memory, where that takes some
+        milliseconds on a thread after each `ingest`. A session does it when it finishes."""
+        self._mirror.follow_now()
+
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
         """Compare the store with its own records and with the mirror; [] when all is well."""
         self._mirror.refresh()

@@ -67,8 +67,12 @@ class Reading:
             self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
         self.success_N = calls.success_R[calls.run_N]
-        self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
-        self.failures_T = (calls.calls_RT[~calls.success_R] > 0).sum(axis=0)
+        known = 0 if former is None else len(former.calls.success_R)
+        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
+        self.successes_T, self.failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
+        if former is not None:
+            self.successes_T[: former.tools] += former.successes_T
+            self.failures_T[: former.tools] += former.failures_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.

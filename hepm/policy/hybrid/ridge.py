@@ -194,7 +194,8 @@ def _update(
         x_BX = inputs.rows(changed[part]).astype(np.float64)
         # With P the inverse and S the signs: K = PXᵀ(S + XPXᵀ)⁻¹, W += K(Y - XW), P -= K(PXᵀ)ᵀ.
         spread_XB = _product(inverse, x_BX.T)
-        gain_XB = _product(spread_XB, np.linalg.inv(np.diag(signs_N[part]) + _product(x_BX, spread_XB)))
+        between_BB = np.linalg.inv(np.diag(signs_N[part]) + _product(x_BX, spread_XB)).astype(np.float64, copy=False)
+        gain_XB = _product(spread_XB, between_BB)
         weights += _product(gain_XB, targets_NC[part] - _product(x_BX, weights))
         inverse -= _product(gain_XB, spread_XB.T)
     solution.weights_XC, solution.rows_N, solution.classes_N = weights, rows, classes_N
