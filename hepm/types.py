@@ -367,7 +367,7 @@ def _as_float(value: float, what: str) -> float:
 
 
 def _as_bool(value: object) -> bool:
-    """A label as a store holds it: numpy has its own truth values. "no" and 0.7 are none."""
+    """A label as a store holds it: numpy has its own truth values. Readers of records know words such as "no"."""
     if value in (True, False):
         return bool(value)
     raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

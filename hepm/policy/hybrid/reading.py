@@ -14,7 +14,7 @@ from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.hybrid.words import NameWords
-from hepm.types import START
+from hepm.types import START, ToolName
 
 MOST_RUNS: Final = 1000
 """The latest runs that a whole run is compared with."""
@@ -91,6 +91,11 @@ class Reading:
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
         self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
+
+    def knows(self, tool: ToolName) -> bool:
+        """Whether a run went through a tool; numbers of forgotten ones are not given back."""
+        at = self.number.get(tool)
+        return at is not None and (at == self.start or bool(self.successes_T[at] + self.failures_T[at]))
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
