@@ -54,7 +54,7 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     calls = reading.calls
-    after = reading.after(now.before[0])[-MOST_CALLS:]
+    after = reading.after(now.before[0], parallel=now.parallel)[-MOST_CALLS:]
     following = calls.next_N[after]
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
     first = now.before[0] == reading.start

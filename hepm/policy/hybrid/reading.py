@@ -111,9 +111,9 @@ class Reading:
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 
-    def after(self, tool: int) -> NDArray[np.intp]:
-        """Rows of the calls that successful runs made right after a tool, ascending."""
-        rows = self.calls.by_last.get(tool)
+    def after(self, tool: int, *, parallel: bool = False) -> NDArray[np.intp]:
+        """Rows of the calls that successful runs made right after a tool, or after parallel calls that held it."""
+        rows = (self.calls.by_turn if parallel else self.calls.by_last).get(tool)
         return np.zeros(0, dtype=np.intp) if rows is None else rows[self.success_N[rows]]
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
