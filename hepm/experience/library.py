@@ -74,6 +74,8 @@ class Library:
         self._agreed_embedder = agreed_embedder
         self._shown = ShownJournal(store.lessons)
         self._large: set[str] = set()  # namespaces once found to hold more runs than are grouped at once
+        # What was grouped last, and how: experiences and principles ask for the same one after the other.
+        self._grouped: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
         self._known_requests: dict[tuple[str, str], str] = {}  # read before, by namespace and run
 
     @property
@@ -233,7 +235,9 @@ class Library:
         asked = self._requests([*leaders, *(run for run in ids if run not in grouped)], namespace)
         known = {name: asked.get(leader, "") for leader, name in leaders.items()}
         fresh = {run: text for run, text in asked.items() if run not in grouped}
-        for run, name in group_alike(fresh, known).items():
+        if self._grouped[:2] != (fresh, known):
+            self._grouped = fresh, known, group_alike(fresh, known)
+        for run, name in self._grouped[2].items():
             members[name].append(run)
         for name, runs in sorted(members.items()):
             if not wanted.isdisjoint(runs):
