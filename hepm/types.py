@@ -164,7 +164,8 @@ class StateSummary:
     Attributes:
         own: The agent's own summary, where it wrote one; it then stands for everything else in `text`.
         said: The user's messages so far, oldest first, each cut.
-        assistant: Last text of the agent itself, cut.
+        assistant: Last text of the agent itself, cut. Not in `text`: it tells the plan, and a plan that failed is no
+            reason to take one situation for another.
         result: Last tool result, cut.
         tools: Names of the last calls, oldest first.
         user_spoke, agent_spoke: Whether a message of theirs came since the last call.
@@ -188,7 +189,7 @@ class StateSummary:
         """
         if self.own:
             return self.own
-        parts = (("U", self.said[-1] if self.said else ""), ("A", self.assistant), ("R", self.result))
+        parts = (("U", self.said[-1] if self.said else ""), ("R", self.result))
         lines = [f"{name}: {part}" for name, part in parts if part]
         if self.tools:
             lines.append("T: " + ", ".join(self.tools))

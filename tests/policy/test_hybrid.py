@@ -118,7 +118,7 @@ def test_a_prompt_quotes_and_cuts_what_no_tool_can_be_called(tmp_path: Path) -> 
 
 def test_there_is_a_weight_for_each_feature() -> None:
     assert WEIGHTS.shape == (len(NAMES),)
-    with pytest.raises(ValueError, match="12 weights are needed"):
+    with pytest.raises(ValueError, match="13 weights are needed"):
         Hybrid(weights=np.ones(3, dtype=np.float32))
 
 

@@ -107,14 +107,15 @@ class Reading:
         """At most so many candidates: those that followed one of `last`, then the most called ones."""
         following = np.zeros(self.tools)
         for tool in last:
-            following += np.bincount(self.calls.next_N[self.after(tool)], minlength=self.tools)
+            rows = self.after(tool)
+            following += np.bincount(self.calls.next_N[rows[self.success_N[rows]]], minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 
     def after(self, tool: int, *, parallel: bool = False) -> NDArray[np.intp]:
-        """Rows of the calls that successful runs made right after a tool, or after parallel calls that held it."""
+        """Rows of the calls made right after a tool, or after parallel calls that held it, ascending."""
         rows = (self.calls.by_turn if parallel else self.calls.by_last).get(tool)
-        return np.zeros(0, dtype=np.intp) if rows is None else rows[self.success_N[rows]]
+        return np.zeros(0, dtype=np.intp) if rows is None else rows
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
