@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
+from hepm.types import OWN_STATES, StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
@@ -122,7 +122,7 @@ class TransitionRow(NamedTuple):
     Attributes:
         sources, targets: Tools of the earlier and of the later turn, in listed order.
         flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between.
-        key: Equal for near-identical summaries.
+        key: Equal for near-identical summaries; 0 where no state is kept.
         summary: What the agent knew when it issued the later turn, as text.
     """
 
@@ -176,11 +176,12 @@ class Run(NamedTuple):
         for call in t.calls():
             made, failed = calls.get(call.name, (0, 0))
             calls[call.name] = made + 1, failed + (call.error is True)
-        rows = [
-            TransitionRow(passed.sources, passed.targets, flags_of(passed.state), state_key(text), text)
-            for passed in transitions
-            for text in (passed.state.text,)
-        ]
+        own_only = OWN_STATES in t.tags
+        rows: list[TransitionRow] = []
+        for passed in transitions:
+            text = passed.state.own if own_only else passed.state.text
+            key = 0 if own_only and not text else state_key(text)
+            rows.append(TransitionRow(passed.sources, passed.targets, flags_of(passed.state), key, text))
         return cls(
             id=t.id,
             digest=digest,
@@ -268,6 +269,8 @@ class Delta:
             tool.errors += failed
         if success is not None:
             for step, t in enumerate(run.transitions):
+                if not t.key:
+                    continue
                 seen = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
                 self._see(Move.of(t, success=success), t.key, seen)
 
