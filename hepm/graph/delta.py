@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
+from hepm.graph.weights import inverse_steps
 from hepm.types import OWN_STATES, StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
@@ -33,11 +34,6 @@ class Move(NamedTuple):
         return cls(_sorted_set(transition.sources), _sorted_set(transition.targets), success)
 
 
-INVERSE_STEPS_UNIT: Final = 1 << 32
-"""1/n is kept as a whole number of 2^-32: sums of integers come out the same in any order, sums of floats do not.
-The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bits."""
-
-
 SAID_CHARS: Final = 2000
 
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"
@@ -50,7 +46,7 @@ class EdgeCounts:
 
     Attributes:
         support: N, successful trajectories that hold the transition (H-EPM, 4.2).
-        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT`.
+        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT` (see `hepm.graph.weights`).
         failures: Failed trajectories that hold it.
         unlabelled: Trajectories of unknown outcome that hold it.
     """
@@ -256,7 +252,7 @@ class Delta:
         success = run.success
         one = EdgeCounts(
             support=int(success is True),
-            inverse_steps=round(INVERSE_STEPS_UNIT / run.steps) if success and run.steps else 0,
+            inverse_steps=inverse_steps(run.steps) if success else 0,
             failures=int(success is False),
             unlabelled=int(success is None),
         )
