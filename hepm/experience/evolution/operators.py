@@ -7,9 +7,9 @@ what names its environment and its task. A crossover puts two lessons side by si
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from hepm.experience.distilling.transcript import listed, moves_of, plain
 from hepm.experience.evolution.plan import Operator
@@ -30,12 +30,26 @@ _CUTS: Final = re.compile(rf"{CUT}(?:\W*{CUT})+")
 _HELPED: Final = re.compile(r" It helped in \d+ of \d+ runs: .*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+NOTHING: Final[Mapping[Operator, str]] = {
+    "mutation": "its runs do not tell where it helps",
+    "generalisation": "its words hold nothing particular",
+    "crossover": "one says what the other says",
+}
+"""Why an operator makes no child."""
+
+
+class Evidence(NamedTuple):
     """Runs that an experience was shown in, by how they ended."""
 
     won: Sequence[Trajectory] = ()
     lost: Sequence[Trajectory] = ()
+
+
+def by_counting(operator: Operator, parents: Sequence[Experience], shown: Evidence) -> Experience | None:
+    """The child of an operator; None where it has nothing to change (see `NOTHING`)."""
+    if operator == "mutation":
+        return sharpened(parents[0], shown)
+    return generalised(parents[0]) if operator == "generalisation" else crossed(*parents)
 
 
 def child_of(
