@@ -18,8 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from hepm.errors import InputError
 from hepm.experience.evolution.guard import Guard, HeldOut, held_out_runs
 from hepm.experience.evolution.history import next_id
-from hepm.experience.evolution.model_operators import objection, question, reworded
-from hepm.experience.evolution.operators import NOTHING, Evidence, by_counting
+from hepm.experience.evolution.operators import NOTHING, Evidence, by_counting, objection, question, reworded
 from hepm.experience.evolution.plan import (
     OPERATORS,
     Became,
