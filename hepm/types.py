@@ -36,6 +36,9 @@ BLOCK_END: Final = "</hepm-memory>"
 DISTRUSTED: Final = "hepm:distrusted"
 """Tag of a run that is kept and counts for nothing, whatever its outcome was; its value is that outcome, as JSON."""
 
+OWN_STATES: Final = "hepm:own-states"
+"""Tag of a run of which only the agent's own summaries are kept as states (see `IngestOptions.own_states`)."""
+
 USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
 
@@ -82,11 +85,19 @@ class Turn:
     """One message. The calls of one turn were issued together: a set, whatever order they are listed in.
 
     A turn of role "user" holds calls only where a simulated user has tools of its own.
+
+    Attributes:
+        reward: What the environment gave for this turn alone, no unit; None where the record does not say.
     """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    reward: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward is not None:
+            object.__setattr__(self, "reward", _as_float(self.reward, "the reward of a turn"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,5 +311,5 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
             for call in turn.calls
         )
         if text.strip() or calls or not turn.text:
-            found.append(Turn(turn.role, text, calls))
+            found.append(replace(turn, text=text, calls=calls))
     return tuple(found)
