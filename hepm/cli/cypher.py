@@ -73,7 +73,7 @@ def cypher(
     text = _read(query)
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
-        text = named.text
+        text = named.text if store_file(store) is None else named.embedded
     values = _values(param or [], namespace, named)
     with _open(store, namespace if "$namespace" in text else None, write=write) as ask:
         found = ask(text, values, timeout_s=timeout, limit=limit)

@@ -6,7 +6,7 @@ There nodes also carry labels that say what a property says, for Browser's style
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -102,13 +102,6 @@ NODES: Final[Mapping[str, Properties]] = {
 }
 
 
-_MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
-    "Trajectory": frozenset({"success", "reward", "ended_at", "day"}),
-    "Showing": frozenset({"told"}),
-}
-"""Properties that are not known of every node."""
-
-
 class Relationship(NamedTuple):
     """A relationship type: nodes of each of its sources may lead to nodes of each of its targets."""
 
@@ -195,15 +188,3 @@ def properties_of(name: str) -> Properties:
     if name in NODES:
         return NODES[name]
     return RELATIONSHIPS[name].properties if name in RELATIONSHIPS else {}
-
-
-def always_there(property: str, labels: Iterable[str]) -> bool:
-    """Whether every node of one of these labels has a property."""
-    return all(property in NODES[label] and property not in _MAY_LACK.get(label, ()) for label in labels)
-
-
-def type_of(name: str) -> PropertyType | None:
-    """The type of a property, where it is the same wherever it stands; else None."""
-    tables = [*NODES.values(), *(relationship.properties for relationship in RELATIONSHIPS.values())]
-    found: set[PropertyType] = {table[name] for table in tables if name in table}
-    return found.pop() if len(found) == 1 else None
