@@ -21,7 +21,7 @@ from hepm.cli.options import (
     known_namespace,
     store_file,
 )
-from hepm.cli.output import plain, print_json, print_table
+from hepm.cli.output import plain, print_json, print_table, raw
 from hepm.cli.standard_input import read_stdin
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
         import csv
 
         writer = csv.writer(sys.stdout)
-        writer.writerow(found.columns)
+        writer.writerow(map(raw, found.columns))
         writer.writerows([_csv_cell(value) for value in row] for row in found.rows)
         return
     if not found.rows:
@@ -187,7 +187,7 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
     table = Table()
     numbers = [all(isinstance(row[i], int | float | None) for row in found.rows) for i in range(len(found.columns))]
     for name, numeric in zip(found.columns, numbers, strict=True):
-        table.add_column(plain(name), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        table.add_column(plain(name), justify="right" if numeric else "left")
     for row in found.rows:
         table.add_row(*(plain(cell(value)) for value in row))
     print_table(table)
@@ -225,6 +225,6 @@ def _csv_cell(value: Value) -> object:
 
     if isinstance(value, bool):
         return "true" if value else "false"
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, int | float):
         return value
-    return json.dumps(to_json(value), ensure_ascii=False)
+    return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))
