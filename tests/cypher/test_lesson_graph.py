@@ -12,6 +12,7 @@ import neo4j
 import pytest
 
 from hepm.cypher.guard import ask_server
+from hepm.cypher.model import BESIDE, LESSON
 from hepm.experience.lessons import Notes
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.lessons.store import LessonChange
@@ -30,10 +31,10 @@ RUNS = Shelf(*shop())
 VERSIONS = [Notes("eve", f"- wish {number}", number).row() for number in (1, 2, 3)]
 
 GRAPH = (
-    "MATCH (l:Lesson {namespace: $namespace}) RETURN labels(l), l.id, l.retired, l.runs, l.shown, l.uses, l.score",
-    "MATCH (l:Lesson {namespace: $namespace})-[r:FROM]->(t) RETURN l.id, r.reward, r.words, t.id",
-    "MATCH (l:Lesson {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
-    "MATCH (l:Lesson {namespace: $namespace})-[r:EVOLVED_FROM]->(m) RETURN l.id, r.operator, m.id",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace}) RETURN l.id, l.retired, l.runs, l.shown, l.score",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[r:FROM]->(t) RETURN l.id, r.reward, r.words, t.id",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[r:EVOLVED_FROM]->(m) RETURN l.id, r.operator, m.id",
     "MATCH (u:User {namespace: $namespace}) RETURN u.id",
     "MATCH (u:User {namespace: $namespace})-[:PREFERS]->(n) RETURN u.id, n.version",
     "MATCH (n:Notes {namespace: $namespace})-[:REVISES]->(m) RETURN n.user, n.version, m.version",
@@ -43,6 +44,10 @@ GRAPH = (
     "MATCH (s:Showing {namespace: $namespace}) RETURN s.run, s.told",
     "MATCH (s:Showing {namespace: $namespace})-[r:SHOWED]->(l) RETURN s.run, r.success, l.id",
 )
+
+
+LABELS = "MATCH (l:Lesson {namespace: $namespace}) RETURN labels(l) AS labels, l AS lesson"
+"""What the server alone has: labels that say what a property says."""
 
 
 def change(**what: object) -> History:
@@ -113,6 +118,10 @@ def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
                 asked = {"namespace": namespace}
                 kept = ask_server(driver, neo4j_server.database, query, asked).rows
                 assert unordered(copy.ask(query, asked).rows) == unordered(kept), query
+        for labels, lesson in ask_server(driver, neo4j_server.database, LABELS, asked).rows:
+            [kind], properties = lesson["labels"], lesson["properties"]  # type: ignore[index,call-overload]
+            beside = {one.label for one in BESIDE if kind in one.of and properties.get(one.property) == one.value}
+            assert set(labels) == {LESSON, kind} | beside  # type: ignore[arg-type]
     finally:
         clear_server(driver, neo4j_server.database, [namespace])
 
