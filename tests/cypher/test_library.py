@@ -249,6 +249,53 @@ def test_a_tool_that_only_a_retired_lesson_is_about_lacks_one(told: Any):
     assert [(row["tool"], row["failures"]) for row in told("tools_without_lesson").dicts()] == [("give_up", 3)]
 
 
+STEPS = "MATCH (a:Tool {namespace: $namespace})"
+RUNS = "MATCH (t:Trajectory {namespace: $namespace})"
+NOTES = "MATCH (n:Notes {namespace: $namespace})"
+DIFFERENT = [
+    (f"{STEPS}-[:NEXT]->(b)-[:NEXT]->(c) RETURN count(*) AS n", 22, 21),
+    (f"{STEPS}-[:NEXT*2]->(c) RETURN count(*) AS n", 22, 21),
+    ("RETURN [1, 2, 3][1..2] AS l", [1, 2], [2]),
+    ("RETURN substring('hello', 1, 2) AS t", "he", "el"),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN t.id + t.day AS t", "r8", None),
+    ("MATCH (t:Tool {namespace: 'none'}) RETURN sum(t.calls) AS n", None, 0),
+    ("RETURN 'abc' CONTAINS '' AS b", False, True),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN t.day IN [] AS b", None, False),
+    ("RETURN any(x IN [null] WHERE x = 1) AS b", False, None),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN CASE t.success WHEN null THEN 1 ELSE 2 END AS n", 1, 2),
+    (f"{RUNS} OPTIONAL MATCH (t)-[:TOOK]->(b) WHERE t.success IS NULL RETURN count(b) AS n", 0, 2),
+    (f"{RUNS} WHERE EXISTS {{ MATCH (t)-[:TOOK]->(b) WHERE coalesce(t.success, true) }} RETURN count(*) AS n", 5, 6),
+    (f"{NOTES} WHERE EXISTS {{ MATCH (n)-[:MENTIONS]->(c) }} RETURN count(*) AS n", 3, 0),
+    (f"{STEPS} RETURN labels(a) AS l LIMIT 1", "Tool", ["Tool"]),
+]
+ALIKE = [
+    (f"{STEPS}-[one:NEXT]->(b)-[two:NEXT]->(c) WHERE one <> two RETURN count(*) AS n", 21),
+    ("RETURN [1, 2, 3][-1] AS n", 3),
+    (f"{RUNS} WHERE t.day IS NULL RETURN count(*) AS n", 2),
+    ("MATCH (t:Tool {namespace: 'none'}) RETURN coalesce(sum(t.calls), 0) AS n", 0),
+    (f"{RUNS} WHERE t.success IS NULL OPTIONAL MATCH (t)-[:TOOK]->(b) RETURN count(b) AS n", 2),
+    (f"{NOTES} MATCH (n)-[:MENTIONS]->(c) RETURN count(*) AS n", 0),
+]
+
+
+def test_the_page_tells_rightly_where_the_engines_differ_and_what_means_the_same(
+    in_a_shop: tuple[Engines, str], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    engines, namespace = in_a_shop
+    for text, here, there in [*DIFFERENT, *((text, both, both) for text, both in ALIKE)]:
+        given = {"namespace": namespace}
+        assert engines.copy.ask(text, given).rows == ((here,),), text
+        assert ask_server(driver, neo4j_server.database, text, given).rows == ((there,),), text
+    trail = f"{STEPS}-[:NEXT* TRAIL 2..2]->(c) RETURN count(*) AS n"
+    assert engines.copy.ask(trail, {"namespace": namespace}).rows == ((21,),)
+
+
+def test_the_page_on_pictures_shows_questions_as_the_library_has_them():
+    bodies = {q.text[q.text.index("MATCH") :].strip() for q in questions().values()}
+    shown = re.findall(r"```cypher\n(.*?)\n```", PAGE.with_name("browser.md").read_text("utf-8"), re.DOTALL)
+    assert [text for text in shown if text not in bodies and ":!NEXT]" not in text] == []
+
+
 def test_the_page_names_every_question_as_it_asks():
     text = PAGE.read_text("utf-8")
     for q in questions().values():
