@@ -70,7 +70,7 @@ def cypher(
         raise typer.BadParameter(
             "name a question, write Cypher, or take --list to see what there is", param_hint="QUERY"
         )
-    text = _read(query)
+    text = read_stdin("QUERY") if query == "-" else query
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
         text = named.text if store_file(store) is None else named.embedded
@@ -80,10 +80,6 @@ def cypher(
     _print(found, as_json=as_json, as_csv=as_csv)
     if found.truncated:
         print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
-
-
-def _read(query: str) -> str:
-    return read_stdin("QUERY") if query == "-" else query
 
 
 @contextlib.contextmanager

@@ -13,9 +13,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from hepm.cypher.guard import check_embedded
 from hepm.cypher.model import NODES, RELATIONSHIPS, TABLES, PropertyType, Table, properties_of
@@ -214,15 +213,9 @@ def _copy(table: Table, path: Path, holds_empty: bool) -> str:
 def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
     """Add to a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
     cells = _Cells()
-    rows = iter(rows)
     with path.open("a", encoding="utf-8", newline="") as file:
-        while part := list(islice(rows, 1000)):
-            _write_part(file, part, cells)
+        file.writelines(",".join([cells.written(value) for value in row]) + "\n" for row in rows)
     return cells.held_empty
-
-
-def _write_part(file: IO[str], rows: Sequence[Sequence[object]], cells: _Cells) -> None:
-    file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in rows]))
 
 
 class _Cells:
