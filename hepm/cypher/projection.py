@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -213,8 +214,10 @@ def _copy(table: Table, path: Path, holds_empty: bool) -> str:
 def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
     """Add to a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
     cells = _Cells()
+    rows = iter(rows)
     with path.open("a", encoding="utf-8", newline="") as file:
-        file.writelines(",".join([cells.written(value) for value in row]) + "\n" for row in rows)
+        while part := list(islice(rows, 1000)):
+            file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in part]))
     return cells.held_empty
 
 
