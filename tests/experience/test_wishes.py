@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, cleaned, covers, lines_of, lost, telling, text_of
-from hepm.experience.notes.wishes import gather, wish_of, wishes_in
+from hepm.experience.notes.wishes import gather, wishes_in
 
 
 def found(*said: str) -> list[str]:
-    return [wish.line for wish in wishes_in(said)]
+    return list(wishes_in(said))
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -106,7 +106,10 @@ def test_every_line_is_in_words_that_the_user_said(said: list[str]) -> None:
         (["Keep it short and no emojis.", "Be more detailed."], 2),
         (["Answer in German.", "No emojis please."], 2),
         (["Use bullet points.", "No bullet points please."], ["No bullet points please."]),
-        (["Keep it short.", "Please keep it short and put the price first."], 2),
+        (
+            ["Keep it short.", "Please keep it short and put the price first."],
+            ["Please keep it short and put the price first."],
+        ),
     ],
 )
 def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_nothing_else(
@@ -121,8 +124,8 @@ def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
     result = gather(before, wishes_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
     assert result.lines[: len(before)] == before
     assert len(text_of(result.lines)) <= NOTES_CHARS
-    more = gather(result.lines, (wish_of(f"always say {n} {'y' * 150}") for n in range(30)))
-    assert more.left_out
+    more = gather(result.lines, (f"always say {n} {'y' * 150}" for n in range(30)))
+    assert more.dropped
     assert len(text_of(more.lines)) <= NOTES_CHARS
     assert set(result.lines) <= set(more.lines)
 
