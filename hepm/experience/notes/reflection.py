@@ -87,8 +87,8 @@ _REFLECT_SYSTEM: Final = (
     "what the user wants of the agent: manner, format, length, order of work, when to ask and when to go ahead, and "
     "what satisfies it. Look for messages in which the user corrects the agent or enforces a wish, and for the reply "
     "that they then accept: its form shows what satisfies them. Write nothing about the task at hand, and nothing that "
-    "the user did not say or enforce. One wish a line, in a few words that an agent can act on; name the occasion where "
-    "it holds on some alone. Refine, combine or split lines where that helps, and lose nothing that is still true. "
+    "the user did not say or enforce. One wish a line, in a few words that an agent can act on; name the occasion "
+    "where it holds on some alone. Refine, combine or split lines where that helps; lose nothing that is still true. "
     "Give: reasoning, in two or three sentences; notes, all lines, those that stay too, each with quote, the user's "
     'words of this conversation that it is from, letter by letter, or "" for what the notes say already; reply, words '
     'of the accepted reply, letter by letter, where the quote alone does not say it, else ""; refines, the line of the '
