@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, Draft, lines_of, text_of
+from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of
 from hepm.experience.notes.reflection import (
     picked,
     recall_question,
@@ -21,7 +21,7 @@ from hepm.experience.notes.reflection import (
 )
 from hepm.experience.notes.sessions import STEP, Progress, ReflectReport, runs_of_users, unseen
 from hepm.experience.notes.versions import NoteVersions, Reflected, Session
-from hepm.experience.notes.wishes import gather, wishes_in
+from hepm.experience.notes.wishes import wishes_in
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate

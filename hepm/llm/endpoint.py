@@ -82,7 +82,7 @@ class Endpoint:
         """The text with the key replaced by ***: servers echo keys."""
         return text.replace(self.api_key, "***") if self.api_key else text
 
-    def open(self, *, timeout_s: float, retries: int, before: Callable[[object], None]) -> Any:
+    def open(self, *, timeout_s: float, retries: int, before: Callable[[object], None] | None = None) -> Any:
         """An `openai.OpenAI` client, which retries and waits as the server asks.
 
         Args:
@@ -103,7 +103,7 @@ class Endpoint:
             api_key=self.api_key or "none",  # always given, so that the client does not look for one itself
             timeout=openai.Timeout(timeout_s, connect=min(10.0, timeout_s)),
             max_retries=retries,
-            http_client=openai.DefaultHttpxClient(event_hooks={"request": [before]}),
+            http_client=openai.DefaultHttpxClient(event_hooks={"request": [before] if before else []}),
         )
 
 

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, cleaned, covers, lines_of, lost, telling, text_of
-from hepm.experience.notes.wishes import gather, wishes_in
+from hepm.experience.notes.lines import (
+    LINE_CHARS,
+    NOTES_CHARS,
+    cleaned,
+    covers,
+    gather,
+    lines_of,
+    lost,
+    telling,
+    text_of,
+)
+from hepm.experience.notes.wishes import wishes_in
 
 
 def found(*said: str) -> list[str]:

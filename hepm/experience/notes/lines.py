@@ -159,6 +159,31 @@ def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
 
 
+def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
+    """The lines with the wishes: none twice; a wish replaces lines that it covers, and the one that it contradicts.
+
+    Two contradict where each says one thing on the same topic, without a condition and nothing else.
+    """
+    now, replaced, left_out = list(lines), list[str](), list[str]()
+    for wish in wishes:
+        topic = topic_alone(wish)
+        topics = [topic_alone(line) for line in now]
+        if any(covers(line, wish) for line in now) or (topic and topic in topics):
+            continue
+        old = [
+            line
+            for line, other in zip(now, topics, strict=True)
+            if covers(wish, line) or (topic and other and other[0] == topic[0])
+        ]
+        after = [*(line for line in now if line not in old), wish]
+        if len(text_of(after)) > NOTES_CHARS:
+            left_out.append(wish)
+        else:
+            replaced += old
+            now = after
+    return Draft(tuple(now), tuple(replaced), dropped=tuple(left_out))
+
+
 def conditional(line: str) -> bool:
     """Whether a line holds in some cases alone."""
     return bool(_CONDITION.search(line))

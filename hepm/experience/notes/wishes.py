@@ -8,10 +8,10 @@ at hand, the past or other people is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from hepm.experience.notes.lines import LANGUAGE, NOTES_CHARS, Draft, cleaned, covers, text_of, topic_alone
+from hepm.experience.notes.lines import LANGUAGE, cleaned
 
 _LONGEST: Final = 200  # characters of a sentence; what is longer tells a story
 _READ: Final = 20_000  # characters of one message
@@ -109,28 +109,3 @@ def _is_wish(sentence: str) -> bool:
     if _TASK.search(order):
         return False
     return bool(_ASKED.search(order) or _ASKED.search(_CASE.sub("", order)) or _PREFERRING.search(sentence))
-
-
-def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
-    """The lines with the wishes: none twice; a wish replaces lines that it covers, and the one that it contradicts.
-
-    Two contradict where each says one thing on the same topic, without a condition and nothing else.
-    """
-    now, replaced, left_out = list(lines), list[str](), list[str]()
-    for wish in wishes:
-        topic = topic_alone(wish)
-        topics = [topic_alone(line) for line in now]
-        if any(covers(line, wish) for line in now) or (topic and topic in topics):
-            continue
-        old = [
-            line
-            for line, other in zip(now, topics, strict=True)
-            if covers(wish, line) or (topic and other and other[0] == topic[0])
-        ]
-        after = [*(line for line in now if line not in old), wish]
-        if len(text_of(after)) > NOTES_CHARS:
-            left_out.append(wish)
-        else:
-            replaced += old
-            now = after
-    return Draft(tuple(now), tuple(replaced), dropped=tuple(left_out))
