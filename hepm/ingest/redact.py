@@ -28,12 +28,12 @@ _SECRET_KEY: Final = re.compile(
 )
 _KINDS: Final = ("password", "secret", "token")
 
-_INVISIBLE: Final = re.compile(
-    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\U000e0000-\U000e0fff]+"
+_HIDING: Final = re.compile(
+    "([\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\U000e0000-\U000e0fff]+)|[\uff01-\uff5e\U0001d400-\U0001d7ff]+"
 )
-_WIDE: Final = re.compile("[\uff01-\uff5e\U0001d400-\U0001d7ff]+")
-"""Full-width letters, and those of mathematics."""
+"""Characters that nobody sees, and full-width letters and those of mathematics."""
+_ASCII: Final = bytes(range(128))
 
 _TABLE_LINE: Final = re.compile(r"(\r?\n|\\n)")
 _HEADINGS: Final = re.compile(r"(?:.*(?:name|user|login|e?mail|url|host|note|access ?key ?id))|id|site|service")
@@ -45,10 +45,8 @@ _COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token",
 _VALUE_KEYS: Final = ("value", "Value")
 _NAME_KEYS: Final = ("name", "Name", "key", "Key")
 
-_RARE_FIRST: Final = "?&\\qjxz_k-*vb/=\"':w.ygpfmucdlhrsinoate "
+_RARE_FIRST: Final = "~&;%+=|][}@!`/{?$<>z#q()\\8jx796534_'k12*-vb\",0:w.ygpfmucdlhrsoniate "
 """Letters of literals, the ones that are rarest in texts and JSON first."""
-
-_LAST: Final = 12
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
@@ -267,11 +265,9 @@ def _named_members(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _shown(text: str) -> str:
     """The text as it is read: without invisible characters, and full-width letters as plain ones."""
-    if text.isascii():
+    if text.isascii() or not _HIDING.search(text.encode("utf-8", "replace").translate(None, _ASCII).decode()):
         return text
-    shown = _INVISIBLE.sub("", text)
-    shown = _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), shown)
-    return text if shown == text else shown
+    return _HIDING.sub(lambda match: "" if match[1] else unicodedata.normalize("NFKC", match[0]), text)
 
 
 def _without_secret_columns(text: str) -> str:
@@ -309,15 +305,10 @@ def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
     for literal in sorted(literals):
         if any(other != literal and other in literal for other in literals):
             continue
-        at = min(range(len(literal)), key=partial(_rank, literal))
+        at = min(range(len(literal)), key=lambda at, literal=literal: _RARE_FIRST.find(literal[at]))
         before = f"(?<={re.escape(literal)})" if at else ""
         by_anchor.setdefault(literal[at], []).append(re.escape(literal[at + 1 :]) + before)
     return re.compile("|".join(f"{re.escape(key)}(?:{'|'.join(rest)})" for key, rest in by_anchor.items()).encode())
-
-
-def _rank(literal: str, at: int) -> int:
-    """How common the letter is; the last one counts as commoner, since no other follows to tell at once."""
-    return _RARE_FIRST.find(literal[at]) + (_LAST if at == len(literal) - 1 else 0)
 
 
 def compiled(kind: str, expression: str) -> Rule:

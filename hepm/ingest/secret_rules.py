@@ -71,20 +71,20 @@ _PASSWORD: Final = (
     r"""(?:passw(?:or)?[dt]|passphrase|passcode|pwd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.])|kennwort"""
     r"|mot de passe|contrase[nñ]a|senha|пароль|密码|密碼|パスワード|비밀번호)"
 )
-_PASSWORDS: Final = "passw,passphrase,passcode,pwd,kennwort,passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
+_PASSWORDS: Final = "passw,passphrase,passcode,pwd,kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
 _API_KEY: Final = (
     r"(?:api|access|private|secret|account|subscription|signing|encryption|auth|master)[ _-]?key(?:_base)?"
 )
 
 # What pages, locks and repeated requests are told apart by.
-_NO_COUNTER: Final = "".join(
-    f"(?<!{word})(?<!{word}[_-])"
+_TOKEN: Final = "token" + "".join(
+    f"(?<!{word}token)(?<!{word}[_-]token)"
     for word in (
         *("next", "starting", "page", "continuation", "client", "request", "idempotency", "change", "lock", "sequence"),
         *("action", "product", "unit", "import", "confirmation"),
     )
 )
-_WORD: Final = rf"(?:{_PASSWORD}|{_NO_COUNTER}token|secret|{_API_KEY})"
+_WORD: Final = rf"(?:{_PASSWORD}|{_TOKEN}|secret|{_API_KEY})"
 _WORDS: Final = f"{_PASSWORDS},token,secret,key"
 
 # A word that does not read like one: a digit beside letters, four digits, or a sign between letters.
@@ -150,13 +150,13 @@ atlassian-token    ATATT3,ATCTT3,ATBB {ANY}[\w-]{20,}(?:=[0-9A-F]{8})?
 notion-token       ntn_,secret_     {ANY}[A-Za-z0-9]{43,}
 grafana-token      glsa_,glc_eyJ    {ANY}{RANDOM}=?=?
 sentry-token       sntrys_,sntryu_  {ANY}[\w=/+-]{20,}
-airtable-token     pat              {ANY}[A-Za-z0-9]{14}\.[a-f0-9]{64}
-twilio-key         SK               {ANY}[0-9a-f]{32}(?![\w-])
-discord-token      -                (?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){4}[\w-]{6,12}\.[\w-]{6}\.[\w-]{27,38}
-mailchimp-key      -us              \b[0-9a-f]{32}-us\d{1,2}\b
+airtable-token     -              \.(?<=\bpat[A-Za-z0-9]{14}\.)(?P<secret>[a-f0-9]{64})
+twilio-key         -               SK(?<=\bSK)[0-9a-f]{32}(?![\w-])
+discord-token      -                \.(?:(?<=[MNO][\w-]{22}\.)|(?<=[MNO][\w-]{23}\.)|(?<=[MNO][\w-]{25}\.))(?P<secret>[\w-]{6}\.[\w-]{27,38})
+mailchimp-key      -us1,-us2,-us3,-us4,-us5,-us6,-us7,-us8,-us9              \b[0-9a-f]{32}-us\d{1,2}\b
 newrelic-key       NRAL             \b[0-9a-f]{36}NRAL\b
 azure-secret       Q~               (?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}
-dropbox-token      sl.              {ANY}(?:u\.)?[\w-]{100,}
+dropbox-token      sl.B,sl.C,sl.u.              {ANY}[\w-]{100,}
 plaid-token        access-sandbox-,access-production-,access-development- {ANY}{UUID}
 hubspot-key        pat-na1-,pat-na2-,pat-eu1- {ANY}{UUID}
 dynatrace-token    dt0c01.,dt0s16.  {ANY}[A-Z0-9]{24}\.[A-Z0-9]{64}
@@ -193,24 +193,24 @@ password           curl
     (?i)\bcurl{WITH}(?:-u|--user)[ \t=]*{QUOTE}?(?P<secret>[^\s:"'<>$\\]{1,64}:[^\s"'<>$\\]{3,})
 password           sshpass,mysql,mariadb,7z
     \b(?:sshpass[ \t]+-p[ \t]*|(?:mysql[\w-]{0,32}|mariadb|7za?){WITH}-p){ARGUMENT}
-password           docker,podman,helm,nerdctl,mongo,cqlsh,redis-cli,ldap,sqlcmd,bcp,zip
+password           docker,podman,helm,nerdctl,mongo,cqlsh,redis-cli,ldap,sqlcmd,zip·-p
     \b(?:(?:docker|podman|helm|nerdctl){WITH}login{WITH}-p|(?:mongo\w{0,9}|cqlsh){WITH}-p|redis-cli{WITH}-a
     |ldap\w{2,9}{WITH}-w
-    |(?:sqlcmd|bcp|(?:un)?zip){WITH}-P)[ \t]+{SECRETIVE}
+    |sqlcmd{WITH}-P|(?:un)?zip[ ]-P)[ \t]+{SECRETIVE}
 password           smbclient,rpcclient
     \b(?:smb|rpc)client{WITH}-U[ \t]+{QUOTE}?[\w.\\/-]{1,64}%(?P<secret>[^\s"'\\]{3,})
-password           net
-    (?i)\bnet[ \t]+(?:use\b[^\n|;]{0,200}?/user:\S{1,64}|user[ \t]+\w[^\s/]{0,64})[ \t]+{SECRETIVE}
+password           net·use,net·user
+    (?i)\bnet[ ](?:use\b[^\n|;]{0,200}?/user:\S{1,64}|user[ \t]+\w[^\s/]{0,64})[ \t]+{SECRETIVE}
 password           htpasswd         \bhtpasswd[ \t]+-\w*b\w*(?:[ \t]+[^\s|;]{1,200}){1,2}[ \t]+{ARGUMENT}
     (?=[ \t]*(?:$|[\n|;&"'\\]))
-password           echo,printf      \b(?:echo|printf)[ \t]+(?:-n[ \t]+)?{ARGUMENT}(?(q)(?P=q))[ \t]*\|[^\n]{0,120}?
+password           --password-stdin,chpasswd,--with-token,sudo·-s,vault·login      \b(?:echo|printf)[ \t]+(?:-n[ \t]+)?{ARGUMENT}(?(q)(?P=q))[ \t]*\|[^\n]{0,120}?
     (?:--password-stdin|chpasswd|--with-token|sudo[ ]-S|vault[ ]login)
 password           {WORDS}          (?i)\bconfig(?:ure)?[ \t]+set[ \t]+\S{0,80}?{WORD}[ \t]+{ARGUMENT}
 password           :5432:,:5433:,:6432:
     (?m)^[\w.*-]{1,200}:(?:5432|5433|6432):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<secret>\S{3,})$
 password           -pass,-pwd,pass",storepass,keypass
     (?im)(?<![\w-])--?{PARTS}(?:password|passwd|passphrase|passcode|(?:store|key)?pass|pwd){OPTION}
-token              -token           (?im)(?<![\w-])--?{PARTS}{NO_COUNTER}token{OPTION}
+token              -token           (?im)(?<![\w-])--?{PARTS}{TOKEN}{OPTION}
 secret             -secret          (?im)(?<![\w-])--?{PARTS}secret{OPTION}
 api-key            key              (?im)(?<![\w-])--?{PARTS}{API_KEY}{OPTION}
 password           passphrase       (?i)passphrase{QUOTE}?\*{0,2}[ \t]*:\*{0,2}[ \t]*{PROSE}{NO_VALUE}
@@ -228,8 +228,8 @@ password           {PASSWORDS}
 password           passw,passphrase (?i)(?:chang|set|updat|reset)\w* [^\n:.,;]{0,60}?{PASSWORD} to {SECRETIVE}
 password           passw,identified (?i)(?:with password|identified by)[ \t]+'(?P<secret>[^'\n]{3,})'
 password           requirepass,masterauth \b(?:requirepass|masterauth)[ \t]+{ARGUMENT}
-password           login,credentials,user
-    (?i)\b(?:login|credentials|user(?:name)?)[ \t]*:[ \t]*\S{1,64}[ \t]*/[ \t]*{SECRETIVE}
+password           login:,credentials:,username:
+    (?i)\b(?:login|credentials|username):[ \t]*\S{1,64}[ \t]*/[ \t]*{SECRETIVE}
 password           {WORDS}
     (?i)<(?:\w{1,20}:)?([\w.-]{0,60}{WORD})(?:\s[^<>]{0,200})?>(?P<secret>[^<>\s\[][^<>\n]{2,2000})</
 password           {WORDS}
@@ -239,19 +239,19 @@ password           {WORDS}          (?i)\b(?:name|key|id){QUOTE}?[ \t]*[:=][ \t]
 password           {WORDS}
     (?i)\bvalue{QUOTE}[ \t]*[:=][ \t]*{VALUE}(?P=q)[\s,]{1,40}{QUOTE}(?:name|key){QUOTE}[ \t]*
     [:=][ \t]*{QUOTE}[\w./-]{0,80}{WORD}
-password           variable
+password           variable·
     \bvariable\s+"[\w-]{0,80}(?i:{WORD})\w{0,20}"\s*\{[^{}]{0,400}?\bdefault\s*=\s*{VALUE}
 password           {WORDS}          (?i){WORD}(?P<q>{QUOTE})[ \t]*,[ \t]*{QUOTE}(?!\w*{WORD}){SECRETIVE}
 secret             secret           (?i)secret{IS}{VALUE}
 api-key            key              (?i){API_KEY}{IS}{VALUE}
-token              token            (?i){NO_COUNTER}token{IS}(?!{QUOTE}?\d+\b){LONG}{VALUE}
+token              token            (?i){TOKEN}{IS}(?!{QUOTE}?\d+\b){LONG}{VALUE}
 secret             credential       (?i)credentials{IS}{LONG}(?=\S{0,64}\d){VALUE}
-token              token            (?i){NO_COUNTER}token\s+(?:is\s+)?{LONG}(?!\d+\b){SECRETIVE}
+token              token            (?i){TOKEN}\s+(?:is\s+)?{LONG}(?!\d+\b){SECRETIVE}
 secret             secret           (?i)secret\s+is\s+{LONG}(?!\d+\b){SECRETIVE}
 api-key            key              (?i){API_KEY}\s+is\s+{LONG}(?!\d+\b){SECRETIVE}
 api-key            key·is
     (?i)\bkey is {QUOTE}?(?P<secret>(?=\w{0,64}\d)(?-i:(?=\w{0,64}[a-z])(?=\w{0,64}[A-Z]))[\w-]{20,})
-token              code,otp
+token              code·is,code:,otp·is,otp:
     (?i)\b(?:(?:one[- ]time|verification|security|authentication|2fa|mfa|sms)[ -](?:pass)?code|otp)
     (?: is|:)[ \t]+{QUOTE}?(?P<secret>\d{4,8})\b
 """
@@ -261,7 +261,7 @@ _PARTS: Final = {
     **{"KEY": _KEY, "RANDOM": _RANDOM, "HEX": _HEX, "UUID": _UUID, "QUOTE": _QUOTE, "QUOTED": _QUOTED, "IS": _IS},
     **{"VALUE": _VALUE, "SECRETIVE": _SECRETIVE, "PROSE": _PROSE, "NO_VALUE": _NO_VALUE, "NEW_LINE": _NEW_LINE},
     **{"PASSWORD": _PASSWORD, "PASSWORDS": _PASSWORDS, "WORD": _WORD, "WORDS": _WORDS, "API_KEY": _API_KEY},
-    **{"NO_COUNTER": _NO_COUNTER, "WITH": _WITH, "ARGUMENT": _ARGUMENT, "PARTS": r"(?:[a-z0-9]{1,40}-){0,8}"},
+    **{"TOKEN": _TOKEN, "WITH": _WITH, "ARGUMENT": _ARGUMENT, "PARTS": r"(?:[a-z0-9]{1,40}-){0,8}"},
     **{"OPTION": rf"(?:[ \t=]|{_QUOTE},[ \t]*(?={_QUOTE})){_OPTION_VALUE}", "LONG": rf"(?={_QUOTE}?\S{{8}})"},
 }
 
