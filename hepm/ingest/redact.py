@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
@@ -51,6 +52,9 @@ _RARE_FIRST: Final = "~&;%+=|][}@!`/{?$<>z#q()\\8jx796534_'k12*-vb\",0:w.ygpfmuc
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
 _REMEMBERED_KEYS: Final = 10_000
+_LONGEST: Final = 64
+"""Bytes of the longest literal that is looked for around another one."""
+_FEW: Final = 100
 
 
 class _Looked:
@@ -91,6 +95,7 @@ class Redactor:
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
         self._bare = [rule for rule in self._rules if not rule.literals]
+        self._bare_patterns = [rule.pattern for rule in self._bare]
         literals = frozenset(literal for rule in self._rules for literal in rule.literals)
         self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
         self._any_literal = _any_of(literals)
@@ -137,38 +142,39 @@ class Redactor:
 
     def _replaced(self, text: str) -> str:
         searched = text.encode("utf-8", "replace").lower()
-        there: set[str] = set()
+        rules: Iterable[Rule] = self._bare
         if self._any_literal.search(searched):
+            # What is found may overlap another literal, so those around it are looked for.
+            spans = [match.span() for match in islice(self._any_literal.finditer(searched), _FEW)]
+            if len(spans) < _FEW:
+                searched = b"\n".join(searched[max(0, start - _LONGEST) : end + _LONGEST] for start, end in spans)
             there = {literal for literal, as_bytes in self._literals if as_bytes in searched}
             if not there.isdisjoint(_COLUMN_LITERALS):
                 text = _without_secret_columns(text)
-        for rule in self._rules:
-            if not rule.literals or not there.isdisjoint(rule.literals):
-                text = rule.pattern.sub(partial(_replacement, kind=rule.kind), text)
+            rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
+        for rule in rules:
+            text = rule.pattern.sub(partial(_replacement, kind=rule.kind), text)
         return text
 
     def _may_hold(self, text: str) -> bool:
         text = _shown(text)
-        return self._any_literal.search(text.encode("utf-8", "replace").lower()) is not None or any(
-            rule.pattern.search(text) for rule in self._bare
-        )
+        if self._any_literal.search(text.encode("utf-8", "replace").lower()):
+            return True
+        return any(pattern.search(text) for pattern in self._bare_patterns)
 
     def _without_secret_names(self, t: Trajectory, looked: _Looked) -> Trajectory:
         """The trajectory with its task and the like cleaned; they are few, and runs share them."""
         names = looked.names
-        for name in (t.id, t.user):
-            if self.without_secrets(name) != name:
-                what = "id" if name == t.id else "user"
-                clean = self.without_secrets(name)
-                raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
-        same = True
-        for name in (t.task, t.environment, t.model, t.source):
+        for name in (t.user, t.task, t.environment, t.model, t.source):
             if name not in names:
                 names[name] = self.without_secrets(name)
-            same = same and names[name] == name
-        if same:
+        for what, name, clean in (("id", t.id, self.without_secrets(t.id)), ("user", t.user, names[t.user])):
+            if clean != name:
+                raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
+        before = (t.task, t.environment, t.model, t.source)
+        after = task, environment, model, source = tuple(names[name] for name in before)
+        if after == before:
             return t
-        task, environment, model, source = (names[name] for name in (t.task, t.environment, t.model, t.source))
         return replace(t, task=task, environment=environment, model=model, source=source)
 
     def _look_at(self, texts: list[str], looked: _Looked) -> bool:

@@ -115,6 +115,7 @@ _ARGUMENT: Final = rf"(?P<q>{_QUOTE})?(?P<secret>(?(q){_QUOTED}{{3,}}|(?![$<-]){
 
 # One rule a line: its kind, its literals, its expression, which may go on in indented lines. {ANY} is any of the
 # literals, as they are spelt, where no word is being written; other names in braces stand for the expressions above.
+# The last of the two without literals is Airtable's and Discord's: what stands before the first dot is no secret.
 _TABLE: Final = r"""
 private-key        -----BEGIN       -----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----
     (?s:.*?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----|\Z)
@@ -150,9 +151,9 @@ atlassian-token    ATATT3,ATCTT3,ATBB {ANY}[\w-]{20,}(?:=[0-9A-F]{8})?
 notion-token       ntn_,secret_     {ANY}[A-Za-z0-9]{43,}
 grafana-token      glsa_,glc_eyJ    {ANY}{RANDOM}=?=?
 sentry-token       sntrys_,sntryu_  {ANY}[\w=/+-]{20,}
-airtable-token     -              \.(?<=\bpat[A-Za-z0-9]{14}\.)(?P<secret>[a-f0-9]{64})
-twilio-key         -               SK(?<=\bSK)[0-9a-f]{32}(?![\w-])
-discord-token      -                \.(?:(?<=[MNO][\w-]{22}\.)|(?<=[MNO][\w-]{23}\.)|(?<=[MNO][\w-]{25}\.))(?P<secret>[\w-]{6}\.[\w-]{27,38})
+twilio-key         -                SK(?<=\bSK)[0-9a-f]{32}(?![\w-])
+api-token          -    \.(?P<secret>(?<=\bpat[A-Za-z0-9]{14}\.)[a-f0-9]{64}
+    |(?:(?<=[MNO][\w-]{22}\.)|(?<=[MNO][\w-]{23}\.)|(?<=[MNO][\w-]{25}\.))[\w-]{6}\.[\w-]{27,38})
 mailchimp-key      -us1,-us2,-us3,-us4,-us5,-us6,-us7,-us8,-us9              \b[0-9a-f]{32}-us\d{1,2}\b
 newrelic-key       NRAL             \b[0-9a-f]{36}NRAL\b
 azure-secret       Q~               (?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}
@@ -192,10 +193,10 @@ cookie             curl             (?i)\bcurl{WITH}(?:-b|--cookie)[ \t=]*(?P<q>
 password           curl
     (?i)\bcurl{WITH}(?:-u|--user)[ \t=]*{QUOTE}?(?P<secret>[^\s:"'<>$\\]{1,64}:[^\s"'<>$\\]{3,})
 password           sshpass,mysql,mariadb,7z
-    \b(?:sshpass[ \t]+-p[ \t]*|(?:mysql[\w-]{0,32}|mariadb|7za?){WITH}-p){ARGUMENT}
+    \b(?:sshpass[ \t]+-p[ \t]*|(?:mysql[\w-]{0,32}+|mariadb|7za?){WITH}-p){ARGUMENT}
 password           docker,podman,helm,nerdctl,mongo,cqlsh,redis-cli,ldap,sqlcmd,zip·-p
-    \b(?:(?:docker|podman|helm|nerdctl){WITH}login{WITH}-p|(?:mongo\w{0,9}|cqlsh){WITH}-p|redis-cli{WITH}-a
-    |ldap\w{2,9}{WITH}-w
+    \b(?:(?:docker|podman|helm|nerdctl){WITH}login{WITH}-p|(?:mongo\w{0,9}+|cqlsh){WITH}-p|redis-cli{WITH}-a
+    |ldap\w{2,9}+{WITH}-w
     |sqlcmd{WITH}-P|(?:un)?zip[ ]-P)[ \t]+{SECRETIVE}
 password           smbclient,rpcclient
     \b(?:smb|rpc)client{WITH}-U[ \t]+{QUOTE}?[\w.\\/-]{1,64}%(?P<secret>[^\s"'\\]{3,})
@@ -241,7 +242,8 @@ password           {WORDS}
     [:=][ \t]*{QUOTE}[\w./-]{0,80}{WORD}
 password           variable·
     \bvariable\s+"[\w-]{0,80}(?i:{WORD})\w{0,20}"\s*\{[^{}]{0,400}?\bdefault\s*=\s*{VALUE}
-password           {WORDS}          (?i){WORD}(?P<q>{QUOTE})[ \t]*,[ \t]*{QUOTE}(?!\w*{WORD}){SECRETIVE}
+password           {WORDS}          (?i)["'](?=[\w.-]{4,60}\\{0,8}["'][ \t]*,)
+    [\w.-]{0,60}?{WORD}(?P<q>{QUOTE})[ \t]*,[ \t]*{QUOTE}(?!\w*{WORD}){SECRETIVE}
 secret             secret           (?i)secret{IS}{VALUE}
 api-key            key              (?i){API_KEY}{IS}{VALUE}
 token              token            (?i){TOKEN}{IS}(?!{QUOTE}?\d+\b){LONG}{VALUE}
