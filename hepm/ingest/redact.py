@@ -36,12 +36,13 @@ _HIDING: Final = re.compile(
 """Characters that nobody sees, and full-width letters and those of mathematics."""
 _ASCII: Final = bytes(range(128))
 
-_TABLE_LINE: Final = re.compile(r"(\r?\n|\\n)")
+_TABLE_LINE: Final = re.compile(r"(\r?\n|\\{1,4}n)")
 _HEADINGS: Final = re.compile(r"(?:.*(?:name|user|login|e?mail|url|host|note|access ?key ?id))|id|site|service")
 
 _CELL: Final = re.compile(
     r"""^([\s"'`]*)(?!null|none|\[redacted|<|\*{3})[^\s"'`][^"'`\n]*[^\s"'`}\])]""", re.IGNORECASE
 )
+_SEPARATORS: Final = ("\t", r"\\t", r"\t", "|", ",")
 _COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", "key"))
 _VALUE_KEYS: Final = ("value", "Value")
 _NAME_KEYS: Final = ("name", "Name", "key", "Key")
@@ -246,7 +247,9 @@ class Redactor:
             kind = self._kind_of_key(name, looked.keys)
             secret = kind is not None and member is not None and member != "" and not isinstance(member, bool)
             members.append(f"[redacted:{kind}]" if secret else self._value(member, looked))
-        return dict(zip(value, members, strict=True)) if isinstance(value, Mapping) else members
+        return (
+            dict(zip(cast("Mapping[str, Any]", value), members, strict=True)) if isinstance(value, Mapping) else members
+        )
 
 
 def _named_members(value: Any) -> Iterator[tuple[str, Any]]:
@@ -291,7 +294,7 @@ def _without_secret_columns(text: str) -> str:
                     cells[column] = _CELL.sub(rf"\1[redacted:{kind}]", cells[column])
                 parts[at] = separator.join(cells)
                 continue
-        separator = next((one for one in "\t|," if one in line), "")
+        separator = next((one for one in _SEPARATORS if one in line), "")
         if separator and not (separator == "," and ", " in line):
             cells = [cell.strip(" \"'`*").lower() for cell in line.split(separator)]
             if any(map(_HEADINGS.fullmatch, cells)):

@@ -46,7 +46,7 @@ _RANDOM: Final = r"(?:[\w-]{16,}|[\w-]{6,}…)"
 _HEX: Final = r"(?:[a-f0-9]{32,}|[a-f0-9]{6,}…)"
 _UUID: Final = r"[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
 
-_QUOTE: Final = r"""(?:\\{0,8}["'`]|&quot;|&#3[49];)"""
+_QUOTE: Final = r"""(?:\\{0,16}["'`]|&quot;|&#3[49];)"""
 _NEW_LINE: Final = r"[ \t]*(?:\r?\n|\\{1,4}n)"
 # What stands for a value in prose, in documentation and in code that reads the secret from elsewhere; and links.
 _PROSE: Final = r"(?!(?:the|this|that|a|an|your|must|should|is)\b)"
@@ -71,7 +71,9 @@ _PASSWORD: Final = (
     r"""(?:passw(?:or)?[dt]|passphrase|passcode|pwd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.])|kennwort"""
     r"|mot de passe|contrase[nñ]a|senha|пароль|密码|密碼|パスワード|비밀번호)"
 )
-_PASSWORDS: Final = "passw,passphrase,passcode,pwd,kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
+_PASSWORDS: Final = (
+    "passw,passphrase,passcode,pwd,kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
+)
 _API_KEY: Final = (
     r"(?:api|access|private|secret|account|subscription|signing|encryption|auth|master)[ _-]?key(?:_base)?"
 )
@@ -181,7 +183,7 @@ password           authorization    (?i)authorization{IS}\[?{QUOTE}?(?:basic|neg
     (?P<secret>(?=[\w+/.~-]*?(?:\d|=|(?-i:[a-z][A-Z])))[\w+/.~-]{4,}={0,2})
 token              authorization    (?i)(?<![a-z])authorization{QUOTE}?[ \t]*:[ \t]*{QUOTE}?(?!aws4-)
     (?P<secret>(?=[\w+/.~-]*?\d)[\w+/.~-]{16,}={0,2})(?!\()
-password           response=        (?i)\bresponse=\\?"?(?P<secret>[0-9a-f]{32})
+password           response=        (?i)\bresponse={QUOTE}?(?P<secret>[0-9a-f]{32})
 token              sig=,signature=  (?i)(?:[?&]sig|signature)=(?P<secret>[\w%+/=-]{20,})
 token              code=            (?i)[?&]code=(?P<secret>(?=[a-z%/._-]*\d)[\w%/.-]{16,})
 password           "auth,'auth,_auth (?i)["'_]auth(?:\\{0,8}["'])?[ \t]*[:=][ \t]*{QUOTE}?
@@ -204,11 +206,12 @@ password           net·use,net·user
     (?i)\bnet[ ](?:use\b[^\n|;]{0,200}?/user:\S{1,64}|user[ \t]+\w[^\s/]{0,64})[ \t]+{SECRETIVE}
 password           htpasswd         \bhtpasswd[ \t]+-\w*b\w*(?:[ \t]+[^\s|;]{1,200}){1,2}[ \t]+{ARGUMENT}
     (?=[ \t]*(?:$|[\n|;&"'\\]))
-password           --password-stdin,chpasswd,--with-token,sudo·-s,vault·login      \b(?:echo|printf)[ \t]+(?:-n[ \t]+)?{ARGUMENT}(?(q)(?P=q))[ \t]*\|[^\n]{0,120}?
+password           --password-stdin,chpasswd,--with-token,sudo·-s,vault·login
+    \b(?:echo|printf)[ \t]+(?:-n[ \t]+)?{ARGUMENT}(?(q)(?P=q))[ \t]*\|[^\n]{0,120}?
     (?:--password-stdin|chpasswd|--with-token|sudo[ ]-S|vault[ ]login)
 password           {WORDS}          (?i)\bconfig(?:ure)?[ \t]+set[ \t]+\S{0,80}?{WORD}[ \t]+{ARGUMENT}
 password           :5432:,:5433:,:6432:
-    (?m)^[\w.*-]{1,200}:(?:5432|5433|6432):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<secret>\S{3,})$
+    (?m)(?:^|\\n|")[\w.*-]{1,200}:(?:5432|5433|6432):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<secret>[^\s"'\\]{3,})(?=$|["\\])
 password           -pass,-pwd,pass",storepass,keypass
     (?im)(?<![\w-])--?{PARTS}(?:password|passwd|passphrase|passcode|(?:store|key)?pass|pwd){OPTION}
 token              -token           (?im)(?<![\w-])--?{PARTS}{TOKEN}{OPTION}
@@ -225,7 +228,7 @@ password           {PASSWORDS}      (?i){PASSWORD}(?: (?:for|of) [^\n:.,;]{1,60}
 password           {PASSWORDS}
     (?i){PASSWORD}[*"]{0,2}(?:[ \t]+|[ \t]*(?:->|→|⇒|=>|[–—])[ \t]*|[ \t]+-[ \t]+){SECRETIVE}
 password           {PASSWORDS}
-    (?im){PASSWORD}[*"]{0,2}:?\*{0,2}(?:{NEW_LINE}){1,3}[ \t]*{SECRETIVE}{QUOTE}?(?=[ \t]*(?:$|\\))
+    (?im){PASSWORD}[*"]{0,2}:?\*{0,2}(?:{NEW_LINE}){1,3}[ \t]*{SECRETIVE}{QUOTE}?(?=[ \t]*(?:$|["\\]))
 password           passw,passphrase (?i)(?:chang|set|updat|reset)\w* [^\n:.,;]{0,60}?{PASSWORD} to {SECRETIVE}
 password           passw,identified (?i)(?:with password|identified by)[ \t]+'(?P<secret>[^'\n]{3,})'
 password           requirepass,masterauth \b(?:requirepass|masterauth)[ \t]+{ARGUMENT}
@@ -234,14 +237,14 @@ password           login:,credentials:,username:
 password           {WORDS}
     (?i)<(?:\w{1,20}:)?([\w.-]{0,60}{WORD})(?:\s[^<>]{0,200})?>(?P<secret>[^<>\s\[][^<>\n]{2,2000})</
 password           {WORDS}
-    (?i)<key>[^<>]{0,60}{WORD}</key>\s{0,40}<string>(?P<secret>[^<>\s\[][^<>\n]{2,2000})<
+    (?i)<key>[^<>]{0,60}{WORD}</key>(?:\s|\\{1,4}n){0,40}<string>(?P<secret>[^<>\s\[][^<>\n]{2,2000})<
 password           {WORDS}          (?i)\b(?:name|key|id){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w./-]{0,80}{WORD}\w{0,20}
-    {QUOTE}?(?:[^<>]{0,80}>|(?:(?!name\b|\bkey\b)[^{}]){1,200}?\bvalue{IS}){VALUE}
+    {QUOTE}?(?:(?:(?!name\b|\bkey\b)[^{}]){1,200}?\bvalue{IS}|[^<>]{0,80}>){VALUE}
 password           {WORDS}
     (?i)\bvalue{QUOTE}[ \t]*[:=][ \t]*{VALUE}(?P=q)[\s,]{1,40}{QUOTE}(?:name|key){QUOTE}[ \t]*
     [:=][ \t]*{QUOTE}[\w./-]{0,80}{WORD}
 password           variable·
-    \bvariable\s+"[\w-]{0,80}(?i:{WORD})\w{0,20}"\s*\{[^{}]{0,400}?\bdefault\s*=\s*{VALUE}
+    \bvariable\s+\\{0,9}"[\w-]{0,80}(?i:{WORD})\w{0,20}\\{0,9}"\s*\{[^{}]{0,400}?\bdefault\s*=\s*{VALUE}
 password           {WORDS}          (?i)["'](?=[\w.-]{4,60}\\{0,8}["'][ \t]*,)
     [\w.-]{0,60}?{WORD}(?P<q>{QUOTE})[ \t]*,[ \t]*{QUOTE}(?!\w*{WORD}){SECRETIVE}
 secret             secret           (?i)secret{IS}{VALUE}
@@ -270,7 +273,8 @@ _PARTS: Final = {
 
 def _rules() -> tuple[Rule, ...]:
     def expanded(text: str, literals: str = "") -> str:
-        parts = {**_PARTS, "ANY": f"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, literals.split(',')))})"}
+        spelt = "|".join(map(re.escape, literals.split(",")))
+        parts = {**_PARTS, "ANY": rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{spelt})"}
         return re.sub(r"\{([A-Z_]+)\}", lambda match: parts[match[1]], text)
 
     rules: list[Rule] = []
