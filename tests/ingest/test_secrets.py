@@ -80,14 +80,13 @@ def test_a_rule_that_finds_something_names_a_literal_of_it() -> None:
                 assert any(literal in text.lower() for literal in rule.literals), (rule, text)
 
 
-WORDS = [
-    *"password pass is passphrase : = --token cookie a=b1234; hunter22 Basic ' \" authorization … curl -u x:y1z2".split(),
-    *"<password> . -> name value , \\ @ :// key | [ ] AKIA ABCDEFGH12345678".split(),
-    *(" ", "\n", "\u200b"),
-]
+WORDS = r"""
+password pass is passphrase : = --token cookie a=b1234; hunter22 Basic ' " authorization … curl -u x:y1z2 <password> .
+-> name value , \ @ :// key | [ ] AKIA ABCDEFGH12345678
+"""
 
 
-@given(st.lists(st.sampled_from(WORDS)))
+@given(st.lists(st.sampled_from([*WORDS.split(), " ", "\n", "\u200b"])))
 def test_redacting_twice_changes_nothing_more(words: list[str]) -> None:
     for between in ("", " "):
         once = Redactor().text(between.join(words))
