@@ -66,10 +66,12 @@ _IS: Final = (
     rf"{_QUOTE}?\]?\*{{0,2}}[ \t]*(?::[ \t]*&?(?:str|string)[ \t]*(?==))?"
     rf"(?:[:=](?!=)|:=|%3[ad]|(?:=>|={{2,3}}|\()(?=[ \t]*{_QUOTE}))\*{{0,2}}[ \t]*"
 )
-# The shell's PWD is a folder.
+# The shell's PWD is a folder. First letters stand apart: where case is ignored, `re` skips to nothing else quickly.
 _PASSWORD: Final = (
-    r"""(?:passw(?:or)?[dt]|passphrase|passcode|pwd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.])|kennwort"""
-    r"|mot de passe|contrase[nñ]a|senha|пароль|密码|密碼|パスワード|비밀번호)"
+    r"""(?:(?-i:[pPkKmMcCsSпП密パ비])(?:(?<=p)(?:assw(?:or)?[dt]|assphrase|asscode"""
+    r"""|wd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.]))"""
+    r"|(?<=k)ennwort|(?<=m)ot de passe|(?<=c)ontrase[nñ]a|(?<=s)enha|(?<=п)ароль|(?<=密)[码碼]|(?<=パ)スワード"
+    r"|(?<=비)밀번호))"
 )
 _PASSWORDS: Final = (
     "passw,passphrase,passcode,pwd,kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
