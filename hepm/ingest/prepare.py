@@ -128,7 +128,9 @@ class _Preparer:
             return name, self._run(trajectory)
         except (ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
-            return name, Rejection(trajectory.source, trajectory.id, f"it cannot be stored: {error}")
+            redactor = self._options.redactor
+            known = trajectory.id if redactor is None else redactor.without_secrets(trajectory.id)
+            return name, Rejection(trajectory.source, known, f"it cannot be stored: {error}")
 
     def _run(self, trajectory: Trajectory) -> Run:
         trusted = trajectory.trusted and (self._options.trusted is None or self._options.trusted(trajectory))
