@@ -6,20 +6,17 @@ terminal, memory, exit codes.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from hepm.cli import main
 
@@ -31,7 +28,7 @@ class Answer:
     """What a command said.
 
     Attributes:
-        peak_mb: The most memory it held, in MiB; 0 in this process.
+        peak_mb: The most memory it held, in MiB, where it was `measured`.
     """
 
     code: int
@@ -61,64 +58,63 @@ def hepm(
         under: A command that runs it, such as `nsenter`.
         env: Variables beside the present ones.
     """
-    command = [*under, HEPM, *map(os.fspath, arguments)]
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=out, stderr=err, env={**os.environ, **(env or {})}
-        ) as process,
-    ):
-        try:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(stdin)
-                process.stdin.close()
-            _, status, usage = os.wait4(process.pid, 0)
-        except BaseException:
-            process.kill()
-            raise
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return Answer(process.returncode, _text_of(out), _text_of(err), usage.ru_maxrss / 1024)
+    done = subprocess.run(
+        [*under, HEPM, *map(os.fspath, arguments)],
+        input=stdin,
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        timeout=240,
+        check=False,
+    )
+    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+_MEASURE = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def measured(*arguments: str | os.PathLike[str]) -> Answer:
+    """`hepm` with the most memory it held; a small process starts it, whose own memory would count otherwise."""
+    answer = hepm(*arguments, under=[sys.executable, "-S", "-c", _MEASURE])
+    err, _, peak_kb = answer.err.rstrip("\n").rpartition("\n")
+    return replace(answer, err=err, peak_mb=int(peak_kb) / 1024)
 
 
 def quick(
     *arguments: str | os.PathLike[str],
-    stdin: bytes = b"",
+    stdin: bytes | None = b"",
     env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    cwd: str | Path | None = None,
 ) -> Answer:
     """What `hepm` answers to these arguments, from its `main()` in this process.
 
     Args:
+        stdin: None is a closed one.
         env: Variables beside the present ones.
         cwd: The folder to run it in.
     """
     streams, argv, folder, variables = (sys.stdin, sys.stdout, sys.stderr), sys.argv, os.getcwd(), os.environ.copy()
-    with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in streams]
-        files[0].write(stdin)
-        files[0].seek(0)
-        try:
-            os.environ.update(env or {})
-            os.chdir(cwd or folder)
-            sys.argv = ["hepm", *map(os.fspath, arguments)]
-            sys.stdin, sys.stdout, sys.stderr = ours = [io.TextIOWrapper(file, encoding="utf-8") for file in files]
-            code = _code_of_main()
-            for stream in ours[1:]:
-                stream.flush()
-        finally:
-            sys.stdin, sys.stdout, sys.stderr = streams
-            sys.argv = argv
-            os.chdir(folder)
-            os.environ.clear()
-            os.environ.update(variables)
-        return Answer(code, *map(_text_of, files[1:]))
-
-
-def _text_of(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    ours = [io.TextIOWrapper(io.BytesIO(given), encoding="utf-8") for given in (stdin or b"", b"", b"")]
+    try:
+        os.environ.update(env or {})
+        os.chdir(cwd or folder)
+        sys.argv = ["hepm", *map(os.fspath, arguments)]
+        sys.stdin, sys.stdout, sys.stderr = ours
+        if stdin is None:
+            sys.stdin = None
+        code = _code_of_main()
+        out, err = (stream.detach().getvalue().decode("utf-8", "replace") for stream in ours[1:])
+        return Answer(code, out, err)
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        sys.argv = argv
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
 
 
 def _code_of_main() -> int:

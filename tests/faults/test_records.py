@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.command import Answer, hepm, quick
+from tests.faults.command import Answer, measured, quick
 from tests.faults.content import content_of
 from tests.faults.logs import lines, records, run
 
@@ -259,7 +259,7 @@ def test_a_run_of_ten_thousand_calls_is_stored_whole(ingest: Ingest, kind: str) 
 def test_a_run_of_ten_thousand_different_tools_at_once_does_not_take_the_machine(ingest: Ingest) -> None:
     calls = [[{"name": f"{side}{number}"} for number in range(5000)] for side in "ab"]
     wide = {"hepm": 1, "id": "wide", "success": True, "turns": [{"role": "assistant", "calls": side} for side in calls]}
-    answer = ingest.read(ingest.write("wide.jsonl", lines([wide, run("after", "look")])), run=hepm)
+    answer = ingest.read(ingest.write("wide.jsonl", lines([wide, run("after", "look")])), run=measured)
     assert answer.peak_mb < 1000
     assert "after" in ingest.ids()
 
@@ -279,7 +279,7 @@ def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored
         file.write(lines([run("ahead", "look")]) if place == "later" else b"")
         file.writelines(huge_line(text, b"a", b'"}]}\n'))
         file.write(lines([run("behind", "look")]))
-    answer = ingest.read("huge.jsonl", run=hepm)
+    answer = ingest.read("huge.jsonl", run=measured)
     assert answer.peak_mb < 1200
     assert answer.json["rejected"]
     assert "huge" not in ingest.ids()
@@ -293,7 +293,7 @@ def test_a_huge_file_of_one_thing_is_told_in_bounded_memory(ingest: Ingest, fill
             file.truncate(HUGE_MB << 20)
         else:
             file.writelines(huge_line(b"[", filling, b""))
-    answer = ingest.read("huge.json", run=hepm)
+    answer = ingest.read("huge.json", run=measured)
     assert answer.peak_mb < 1200
     assert answer.reasons().keys() == {"huge.json"}
 
@@ -309,7 +309,7 @@ def test_a_line_of_many_small_values_takes_no_more_than_a_few_times_its_size(ing
             file.write(b"[]," * (1 << 20))
         file.write(b"0]}}]}]}\n")
         file.write(lines([run("behind", "look")]))
-    answer = ingest.read("many.jsonl", run=hepm)
+    answer = ingest.read("many.jsonl", run=measured)
     assert answer.peak_mb < 1500
     assert {"ahead", "behind"} <= ingest.ids()
 
@@ -321,7 +321,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Inge
         file.write(b'{"hepm":1,"id":"')
         for _ in range(HUGE_MB // 10 if inside == b"\n" else 2 * HUGE_MB):  # blank lines are looked at one by one
             file.write(block)
-    answer = ingest.read("bomb.jsonl.gz", run=hepm)
+    answer = ingest.read("bomb.jsonl.gz", run=measured)
     assert answer.peak_mb < 1200
     assert "bomb.jsonl.gz" in answer.reasons()
 
@@ -333,7 +333,7 @@ def test_a_companion_file_that_unpacks_to_gigabytes_is_not_read_whole(ingest: In
         with archive.open("possible_answer/BFCL_v4_multi_turn_base.json", "w", force_zip64=True) as file:
             for _ in range(3 * HUGE_MB):
                 file.write(b" " * (1 << 20))
-    answer = ingest.read("bfcl.zip", run=hepm)
+    answer = ingest.read("bfcl.zip", run=measured)
     assert answer.peak_mb < 800
 
 

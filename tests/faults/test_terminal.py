@@ -74,7 +74,7 @@ def test_a_terminal_that_knows_ascii_alone_still_gets_an_answer(store: Path, com
 
 @pytest.mark.parametrize("columns", ["1", "20", "0", "wide", "100000"])
 def test_a_table_needs_no_particular_width(store: Path, columns: str) -> None:
-    answer = hepm("stats", "--store", store, env={"COLUMNS": columns})
+    answer = quick("stats", "--store", store, env={"COLUMNS": columns})
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.strip()
 
