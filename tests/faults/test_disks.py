@@ -111,7 +111,9 @@ def test_a_full_output_is_told_in_a_sentence(store: Path) -> None:
 # Folders and files that can only be read
 
 
-@pytest.mark.parametrize("command", READING, ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [READING[0], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in READING[1:])], ids=" ".join
+)
 def test_a_store_in_a_folder_that_nobody_may_write_can_still_be_asked(store: Path, command: list[str]) -> None:
     expected = quick(*command, "--store", store)
     with unwritable(store.parent) as under:

@@ -1,7 +1,4 @@
-"""Files that are damaged, hostile or odd, through the command line: what is good is stored, the rest is told.
-
-`HEPM_HUGE_MB=1024` makes the huge files as huge as the issue asks.
-"""
+"""Files that are damaged, hostile or odd, through the command line: what is good is stored, the rest is told."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from tests.faults.command import Answer, measured, quick
 from tests.faults.content import content_of
 from tests.faults.logs import lines, records, run
 
-HUGE_MB = int(os.environ.get("HEPM_HUGE_MB", "300"))
+HUGE_MB = 300
 GOOD = lines(records(40))
 
 
@@ -272,7 +269,7 @@ def huge_line(before: bytes, filling: bytes, after: bytes) -> Iterator[bytes]:
     yield after
 
 
-@pytest.mark.parametrize("place", ["first", "later"])
+@pytest.mark.parametrize("place", [pytest.param("first", marks=pytest.mark.soak), "later"])
 def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored(ingest: Ingest, place: str) -> None:
     text = b'{"hepm":1,"id":"huge","success":true,"turns":[{"role":"user","text":"'
     with (ingest.folder / "huge.jsonl").open("wb") as file:
@@ -286,7 +283,9 @@ def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored
     assert "behind" in ingest.ids()
 
 
-@pytest.mark.parametrize("filling", [b"\0", b" ", b"a", b"[", b'{"a":'])
+@pytest.mark.parametrize(
+    "filling", [*(pytest.param(one, marks=pytest.mark.soak) for one in (b"\0", b" ", b"a", b'{"a":')), b"["]
+)
 def test_a_huge_file_of_one_thing_is_told_in_bounded_memory(ingest: Ingest, filling: bytes) -> None:
     with (ingest.folder / "huge.json").open("wb") as file:
         if filling == b"\0":
@@ -314,7 +313,7 @@ def test_a_line_of_many_small_values_takes_no_more_than_a_few_times_its_size(ing
     assert {"ahead", "behind"} <= ingest.ids()
 
 
-@pytest.mark.parametrize("inside", [b" ", b"a", b"\n"])
+@pytest.mark.parametrize("inside", [b"a", *(pytest.param(one, marks=pytest.mark.soak) for one in (b" ", b"\n"))])
 def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Ingest, inside: bytes) -> None:
     block = inside * (1 << 20)
     with gzip.open(ingest.folder / "bomb.jsonl.gz", "wb", compresslevel=1) as file:
@@ -326,6 +325,7 @@ def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Inge
     assert "bomb.jsonl.gz" in answer.reasons()
 
 
+@pytest.mark.soak
 def test_a_companion_file_that_unpacks_to_gigabytes_is_not_read_whole(ingest: Ingest) -> None:
     question = {"id": "multi_turn_base_0", "question": [[{"role": "user", "content": "hi"}]], "involved_classes": []}
     with zipfile.ZipFile(ingest.folder / "bfcl.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

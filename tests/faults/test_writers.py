@@ -56,7 +56,7 @@ def ingest_at_once(store: Path, shares: Sequence[Sequence[Path]]) -> list[dict[s
     return reports
 
 
-@pytest.mark.parametrize("writers", [2, 4])
+@pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.soak)])
 def test_writers_at_once_store_every_run_exactly_once(tmp_path: Path, writers: int) -> None:
     shares = write_overlapping(tmp_path, writers)
     reports = ingest_at_once(tmp_path / "many.hepm", shares)

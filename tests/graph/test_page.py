@@ -19,7 +19,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError, MissingExtraError
@@ -155,7 +155,6 @@ def test_hostile_texts_come_back_unchanged_from_the_embedded_json():
     page.encode("utf-8")
 
 
-@settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))
 def test_any_text_stays_inside_its_json_string(name: str, text: str):
     graph = nx.DiGraph()

@@ -202,7 +202,7 @@ def test_an_archive_on_stdin_that_finds_no_room_says_what_to_do(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="memory is told in /proc")
-@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("suffix", [pytest.param("", marks=pytest.mark.soak), ".gz"])
 def test_a_long_line_through_a_pipe_is_held_in_memory_no_longer_than_a_record_may_be(
     tmp_path: Path, suffix: str
 ) -> None:

@@ -205,6 +205,7 @@ def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tm
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.soak
 def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
     server = LocalServer(tmp_path / "server", LINE.name)
     with running(server):
@@ -218,7 +219,7 @@ def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
     assert not server.status().running
 
 
-@pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
+@pytest.mark.parametrize("killed_with", ["password", pytest.param("data/databases/system", marks=pytest.mark.soak)])
 def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
     folder = tmp_path / "server"
     command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
@@ -234,6 +235,7 @@ def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, 
         assert driver.execute_query("RETURN 1 AS one").records[0]["one"] == 1
 
 
+@pytest.mark.soak
 def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
     folder = ServerFolder(tmp_path / "server")
     folder.make()
@@ -247,7 +249,7 @@ def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: P
 # Refusals
 
 
-@pytest.mark.parametrize("port", ["bolt_port", "http_port"])
+@pytest.mark.parametrize("port", ["bolt_port", pytest.param("http_port", marks=pytest.mark.soak)])
 def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_path: Path, port: str):
     taken: list[socket.socket] = []
 
@@ -336,7 +338,7 @@ def test_a_java_that_does_not_suit_is_passed_over_and_all_are_named_where_none_s
         find_java(Line("9", "9.9", "Main", javas=(99,), settings=()))
 
 
-@pytest.mark.all_versions
+@pytest.mark.soak
 @pytest.mark.parametrize("name", LINES)
 def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: LocalServer
