@@ -26,8 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "neo4j_server" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "neo4j_server" in fixtures:
             item.add_marker(ON_SERVER)
+        elif "chromium" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("chromium"))
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -67,6 +68,11 @@ def hepm(
         check=False,
     )
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def interruptible() -> None:
+    """Let Ctrl-C reach a child (as its `preexec_fn`): a script's background jobs, and so these tests, may ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 _MEASURE = """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import HEPM, hepm, one_sentence, quick
+from tests.faults.command import HEPM, hepm, interruptible, one_sentence, quick
 from tests.faults.logs import lines, records, run
 
 COMMANDS = ("demo", "ingest", "suggest", "stats", "eval", "view", "export", "import", "forget", "doctor", "reembed")
@@ -121,7 +121,7 @@ def test_an_interrupted_ingest_ends_with_130_and_without_a_traceback(tmp_path: P
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=interruptible,  # noqa: PLW1509
     )
     while not store.exists():  # until it has begun
         assert process.poll() is None
