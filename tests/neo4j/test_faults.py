@@ -18,7 +18,7 @@ from hepm.errors import StoreUnavailableError
 from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.ingest import write_run
-from tests.faults.command import hepm
+from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Mortal
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
@@ -171,7 +171,7 @@ def test_eight_processes_that_write_the_same_tools_at_once_count_every_run_once(
     assert [answer.code for answer in answers] == [0] * 8
     assert sum(answer.json["stored"] for answer in answers) == 400
     assert sum(answer.json["duplicates"] for answer in answers) == 400
-    assert hepm("doctor", env=env).out == "all is well\n"
+    assert quick("doctor", env=env).out == "all is well\n"
 
 
 def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) -> None:
