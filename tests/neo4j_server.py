@@ -23,8 +23,10 @@ ON_SERVER: Final = pytest.mark.xdist_group("neo4j")
 
 LINE: Final = os.environ.get("HEPM_TEST_NEO4J", "5.26")
 
-# The command line would speak of it where a test's store is not there.
-_NAMED = os.environ.pop("NEO4J_URI", None)
+# The command line would speak of it where a test's store is not there. The processes of pytest-xdist inherit the other.
+_NAMED = os.environ.pop("NEO4J_URI", None) or os.environ.get("HEPM_TEST_NEO4J_URI")
+if _NAMED:
+    os.environ["HEPM_TEST_NEO4J_URI"] = _NAMED
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # halves the CPU time of a server's start
 
 
