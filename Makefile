@@ -10,11 +10,12 @@ demo: $(VENV)/base
 	$(BIN)/hepm demo --download
 
 test: $(VENV)/dev browser
-	$(BIN)/pytest
+	$(BIN)/pytest -n logical --maxprocesses 8
 
-# The same on each version of Neo4j that `hepm neo4j` runs, and what starts several.
-test-all: test
-	HEPM_TEST_NEO4J=2026.08 $(BIN)/pytest -m ""
+# Every test, those marked soak or exhaustive too, on each version of Neo4j that `hepm neo4j` runs.
+test-all: $(VENV)/dev browser
+	for version in 5.26 2026.08; do \
+		HEPM_TEST_NEO4J=$$version $(BIN)/pytest -m "" -n logical --maxprocesses 8 || exit 1; done
 
 # The graph page is tested in a real browser. Debian's is installed where that is allowed; elsewhere those tests say
 # what they miss.

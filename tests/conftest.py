@@ -8,13 +8,29 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.neo4j_server import neo4j_server  # noqa: F401
+from tests.neo4j_server import ON_SERVER, neo4j_server, servers_end_with_us  # noqa: F401
 
 ROOT = Path(__file__).parent.parent
 
 # A machine that is busy with something else is no failure: examples have no time limit of their own.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
-settings.load_profile("unhurried")
+for name, examples in (("share", 25), ("exhaustive", 100)):
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("share" if config.option.markexpr else "exhaustive")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if "neo4j_server" in fixtures:
+            item.add_marker(ON_SERVER)
+        elif "chromium" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("chromium"))
 
 
 @pytest.fixture(scope="session")

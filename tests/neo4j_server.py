@@ -6,15 +6,28 @@ It fails where neither can be had; nothing is skipped. HEPM_TEST_NEO4J names the
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
 
-# The command line would speak of it where a test's store is not there.
-_NAMED = os.environ.pop("NEO4J_URI", None)
+ON_SERVER: Final = pytest.mark.xdist_group("neo4j")
+"""Of tests that use the session's server: pytest-xdist runs them in one process, one after the other."""
+
+LINE: Final = os.environ.get("HEPM_TEST_NEO4J", "5.26")
+
+# The command line would speak of it where a test's store is not there. The processes of pytest-xdist inherit the other.
+_NAMED = os.environ.pop("NEO4J_URI", None) or os.environ.get("HEPM_TEST_NEO4J_URI")
+if _NAMED:
+    os.environ["HEPM_TEST_NEO4J_URI"] = _NAMED
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # halves the CPU time of a server's start
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +46,9 @@ class Neo4jServer:
 
 
 @pytest.fixture(scope="session")
-def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
+def neo4j_server(tmp_path_factory: pytest.TempPathFactory, servers_end_with_us: None) -> Iterator[Neo4jServer]:
     """One server for all tests of a session; what a test leaves in it the next one finds."""
+    del servers_end_with_us
     if uri := _NAMED:
         yield Neo4jServer(
             uri,
@@ -44,7 +58,8 @@ def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServ
             None,
         )
         return
-    server = LocalServer(tmp_path_factory.mktemp("neo4j"), os.environ.get("HEPM_TEST_NEO4J", "5.26"), say=print)
+    folder = tmp_path_factory.mktemp("neo4j")
+    server = LocalServer(folder, LINE, bolt_port=free_port(), http_port=free_port(), say=print)
     try:
         server.start(timeout_s=240)  # an exception is a failure of every test that asked for it
         status = server.status()
@@ -52,6 +67,13 @@ def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServ
         yield Neo4jServer(status.uri, status.username, server.password, "neo4j", server)
     finally:
         server.stop()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def emptied(server: Neo4jServer) -> Neo4jServer:
@@ -64,3 +86,31 @@ def emptied(server: Neo4jServer) -> Neo4jServer:
     ):
         session.run("MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 500 ROWS").consume()
     return server
+
+
+_KILL_SERVERS = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.stdin.read()
+import psutil
+for process in psutil.process_iter(["cmdline"]):
+    if any(argument.startswith("--home-dir=" + sys.argv[1]) for argument in process.info["cmdline"] or ()):
+        process.kill()
+"""
+
+
+def watch(folder: Path) -> subprocess.Popen[bytes]:
+    """A process that kills each server below a folder once this process has ended, however it ended.
+
+    Servers are sessions of their own, which no signal to the tests reaches. The end of its standard input, which this
+    process alone holds open, tells it.
+    """
+    command = [sys.executable, "-c", _KILL_SERVERS, os.path.join(folder, "")]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.fixture(scope="session")
+def servers_end_with_us(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No server that these tests start outlives them, even if they are killed."""
+    with watch(tmp_path_factory.getbasetemp()):
+        yield

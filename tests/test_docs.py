@@ -7,8 +7,6 @@ import importlib
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -22,6 +20,7 @@ import typer
 from hepm.cli import app
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
+from tests.faults.command import quick
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -83,26 +82,21 @@ def commands_of(block: Block) -> Iterator[tuple[str, str]]:
             yield command, shown
 
 
-def run_command(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a `hepm` line as a process of its own."""
-    program = [sys.executable, "-c", "from hepm.cli import main; main()"]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HEPM_")}
-    return subprocess.run(
-        [*program, *shlex.split(command)[1:]],
-        cwd=folder,
-        env={**environment, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "CONTRIBUTING.md"], ids=name_of)
+@pytest.mark.usefixtures("servers_end_with_us")
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=pytest.mark.soak if page.name == "neo4j-local.md" else ())
+        for page in PAGES
+        if page.name != "CONTRIBUTING.md"
+    ],
+)
 def test_every_python_block_runs_and_prints_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("HEPM_")]:
+        monkeypatch.delenv(name)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for block in blocks_of(page):
@@ -110,9 +104,9 @@ def test_every_python_block_runs_and_prints_what_the_page_shows(
             printed = run_python(page, block, namespace)
         elif block.language == "console" and page == QUICKSTART:
             for command, shown in commands_of(block):
-                done = run_command(command, tmp_path)
-                assert done.returncode == 0, f"{name_of(page)}: {command}\n{done.stderr}"
-                assert matches(shown, done.stdout), f"{name_of(page)}: {command}\n{done.stdout}"
+                done = quick(*shlex.split(command)[1:], env={"COLUMNS": "200"})
+                assert done.code == 0, f"{name_of(page)}: {command}\n{done.err}"
+                assert matches(shown, done.out), f"{name_of(page)}: {command}\n{done.out}"
         elif block.language == "text" and printed is not None and not block.after.strip():
             assert matches(block.text, printed), f"{name_of(page)}, line {block.line}:\n{printed}"
         if block.language != "python":

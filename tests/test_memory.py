@@ -246,7 +246,7 @@ def test_equal_questions_get_equal_answers_from_memories_filled_in_any_order(tmp
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     turns=st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3), min_size=1, max_size=6),
     c=st.floats(0, 20),

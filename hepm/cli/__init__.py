@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import io
 import os
@@ -63,11 +64,18 @@ def _run(arguments: list[str]) -> int | str | None:
         return 1
 
 
-def _exit_code(arguments: list[str]) -> int | str | None:
+@functools.cache
+def _commands() -> Any:
+    from typer.main import get_command
+
     from hepm.cli.commands import app
 
+    return get_command(app)  # takes 70 ms: callers of `main` in one process build it once
+
+
+def _exit_code(arguments: list[str]) -> int | str | None:
     try:
-        app(arguments, prog_name="hepm")
+        _commands()(arguments, prog_name="hepm")
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 then
             raise end.__context__ from None

@@ -1,15 +1,9 @@
-"""Neo4j Browser on a real server, driven by Chromium: what a newcomer drops onto it, clicks and sees.
-
-Without Chromium it is skipped with a reason; where CI=true it has to run.
-"""
+"""Neo4j Browser on a real server, driven by Chromium: what a newcomer drops onto it, clicks and sees."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.util
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,12 +22,11 @@ from hepm.graph.login import Login
 from hepm.graph.neo4j.painting import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
+from tests.browser.chromium import chromium  # noqa: F401
 from tests.neo4j_server import Neo4jServer, emptied
 
 T = TypeVar("T")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync")
 LONG = "estimate_drive_feasibility_by_mileage_and_range"
 PICTURES = [name for name, question in questions().items() if question.picture]
 
@@ -199,23 +192,7 @@ def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    playwright_there = importlib.util.find_spec("playwright") is not None
-    if CHROMIUM is None or not playwright_there:
-        sentence = "no browser to look with: apt-get install chromium, pip install playwright"
-        if os.environ.get("CI") == "true":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    from playwright.sync_api import sync_playwright  # only where it is installed
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in QUIET])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:
+def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:  # noqa: F811
     """Logged in, with the style and the favourites dropped onto it and the three that prepare it run."""
     opened = Browser(chromium.new_page(viewport={"width": 1400, "height": 900}))
     opened.log_in(server)

@@ -1,4 +1,4 @@
-"""The whole line as a user walks it: every command as a process, on chat logs made up for it."""
+"""The whole line as a user walks it: every command, on chat logs made up for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_ingest_counts_what_it_read_stored_knew_and_could_not_use(tmp_path: P
     log = write(tmp_path / "runs.jsonl", [*chats(2), chats(1)[0], open_run])
     with log.open("a", encoding="utf-8") as file:
         file.write("{broken\n")
-    report = hepm("ingest", log, "--store", tmp_path / "s.hepm", "--json").json
+    report = quick("ingest", log, "--store", tmp_path / "s.hepm", "--json").json
     assert set(report) == REPORT
     assert {key: report[key] for key in REPORT - {"rejected"}} == {
         "read": 6,
@@ -104,7 +104,7 @@ def totals(store: Path, namespace: str = "default") -> dict[str, int]:
 
 def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> None:
     wish = "I want to return order 7, please."
-    found = hepm("suggest", "--history", "find_user,get_order", "--state", wish, "--store", store, "--json").json
+    found = quick("suggest", "--history", "find_user,get_order", "--state", wish, "--store", store, "--json").json
     assert set(found) == {"tools", "warnings", "abstained", "prompt"}
     assert found["abstained"] is None
     first = found["tools"][0]
@@ -150,7 +150,7 @@ def test_a_weight_that_is_no_number_to_weigh_with_is_a_misuse(store: Path, c: st
 
 def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     quick("ingest", log, "--store", store, "--namespace", "other", "--assume-success")
-    found = hepm("stats", "--store", store, "--json").json
+    found = quick("stats", "--store", store, "--json").json
     header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
     header |= {"lessons_removed"}
     assert set(found) == header | {"namespaces"}
@@ -166,7 +166,7 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
 def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path, columns: str) -> None:
     namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
     quick("ingest", log, "--store", store, "--namespace", namespace)
-    out = hepm("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
+    out = quick("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
     for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "24", "12"):
         assert word in out.split()
     assert "…" not in out
@@ -178,9 +178,9 @@ def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path, co
 
 def test_what_is_exported_and_imported_again_is_the_same_memory(store: Path, tmp_path: Path) -> None:
     out, other = tmp_path / "out.jsonl", tmp_path / "other.hepm"
-    assert hepm("export", out, "--store", store).out == f"24 runs written to {out}\n"
-    assert out.read_bytes() == hepm("export", "--store", store).out.encode()
-    report = hepm("import", out, "--store", other, "--json").json
+    assert quick("export", out, "--store", store).out == f"24 runs written to {out}\n"
+    assert out.read_bytes() == quick("export", "--store", store).out.encode()
+    report = quick("import", out, "--store", other, "--json").json
     assert set(report) == REPORT
     assert report["stored"] == 24
     assert totals(other) == totals(store)
@@ -191,7 +191,7 @@ def test_an_export_is_the_same_bytes_whatever_the_terminal_can_show(tmp_path: Pa
     store = tmp_path / "s.hepm"
     quick("ingest", write(tmp_path / "runs.jsonl", [chat("é", ["søk 🛫"], task="t")]), "--store", store)
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii:strict"}
-    assert hepm("export", "--store", store, env=ascii_only).out == hepm("export", "--store", store).out
+    assert hepm("export", "--store", store, env=ascii_only).out == quick("export", "--store", store).out
     told = hepm("suggest", "--store", store, "--json", env=ascii_only)
     assert told.out.isascii()
     assert told.json["tools"][0]["tool"] == "søk 🛫"
@@ -248,7 +248,7 @@ def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
     before = quick("suggest", "--after", "find_user", "--store", store, "--json").json
     with closing(sqlite3.connect(store)) as database, database:
         database.execute("UPDATE edge SET support = support + 5 WHERE source = 'find_user'")
-    answer = hepm("doctor", "--store", store, "--json")
+    answer = quick("doctor", "--store", store, "--json")
     assert answer.code == 1
     assert set(answer.json) == {"findings"}
     findings = answer.json["findings"]["default"]
@@ -256,8 +256,8 @@ def test_a_count_changed_by_hand_is_found_and_mended(store: Path) -> None:
     assert all(set(finding) == {"what", "repair"} for finding in findings)
     assert any("find_user" in finding["what"] and finding["repair"] == "rebuild" for finding in findings)
 
-    assert hepm("doctor", "--repair", "--store", store).out == "all is well\n"
-    assert hepm("doctor", "--store", store, "--json").json == {"findings": {"default": []}}
+    assert quick("doctor", "--repair", "--store", store).out == "all is well\n"
+    assert quick("doctor", "--store", store, "--json").json == {"findings": {"default": []}}
     assert quick("suggest", "--after", "find_user", "--store", store, "--json").json == before
 
 
@@ -274,7 +274,7 @@ def test_states_without_vectors_are_found_and_embedded(log: Path, tmp_path: Path
 
 def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "graph.html"
-    answer = hepm("view", page, "--store", store)
+    answer = quick("view", page, "--store", store)
     assert answer.code == 0
     assert re.fullmatch(rf"\d+ tools and \d+ edges drawn in {re.escape(str(page))}\n", answer.out)
     assert "return_items" in page.read_text("utf-8")
@@ -282,7 +282,7 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
 
 
 def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> None:
-    answer = hepm("eval", log, "--method", "hybrid", "--method", "first-order", "--folds", "3", "--json")
+    answer = quick("eval", log, "--method", "hybrid", "--method", "first-order", "--folds", "3", "--json")
     assert answer.code == 0
     report = answer.json
     promised = "domains macro verdict rescue rescue_seen rescue_by_k skipped methods settings"
@@ -306,7 +306,7 @@ def test_the_tables_of_an_evaluation_take_no_name_for_markup(tmp_path: Path) -> 
 
 def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
-    answer = hepm("demo", log, "--page", page)
+    answer = quick("demo", log, "--page", page)
     assert answer.code == 0, answer.err
     for part in ("1. Remembered", "2. Asked", "3. Measured", "4. Drawn", "Strongest edges", "Suggested next tools: "):
         assert part in answer.out
@@ -336,12 +336,17 @@ def test_the_demo_shows_edges_suggestions_quality_and_a_page(log: Path, tmp_path
     ],
 )
 def test_the_exit_code_tells_done_failed_and_misused_apart(store: Path, code: int, command: str) -> None:
-    assert hepm(*command.split(), env={"HEPM_STORE": str(store)}).code == code
+    assert quick(*command.split(), env={"HEPM_STORE": str(store)}).code == code
+
+
+@pytest.mark.parametrize(("code", "command"), [(0, "--version"), (1, "ingest missing.jsonl"), (2, "suggest -k 0")])
+def test_a_process_ends_with_the_code_of_its_command(code: int, command: str) -> None:
+    assert hepm(*command.split()).code == code
 
 
 @pytest.mark.parametrize("command", ["--debug reembed --embedder none", "reembed --embedder none --debug"])
 def test_debug_adds_the_traceback_wherever_it_stands(store: Path, command: str) -> None:
-    answer = hepm(*command.split(), "--store", store)
+    answer = quick(*command.split(), "--store", store)
     assert answer.code == 1
     assert answer.err.startswith("Traceback")
     assert answer.err.splitlines()[-1].startswith("hepm: no embedder")
@@ -354,9 +359,9 @@ def test_what_stands_behind_two_dashes_is_a_name_even_if_it_reads_debug(tmp_path
 
 def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
     words = {"_HEPM_COMPLETE": "complete_bash", "COMP_WORDS": "hepm st", "COMP_CWORD": "1"}
-    assert hepm(env=words).out.split() == ["stats"]
+    assert quick(env=words).out.split() == ["stats"]
     words = {**words, "COMP_WORDS": "hepm suggest --pol", "COMP_CWORD": "2"}
-    assert hepm(env=words).out.split() == ["--policy"]
+    assert quick(env=words).out.split() == ["--policy"]
     shown = subprocess.run(["bash", "-c", f"'{HEPM}' --show-completion; :"], capture_output=True, text=True, check=True)
     assert "complete -o default -F _hepm_completion hepm" in shown.stdout
 

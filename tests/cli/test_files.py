@@ -7,14 +7,15 @@ import gzip
 import lzma
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.chats import chats, write
-from tests.faults.command import hepm, one_sentence, quick
-from tests.faults.places import limited_to
+from tests.faults.command import one_sentence, quick
+from tests.faults.places import files_limited_to
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
 
@@ -54,13 +55,13 @@ def test_two_exports_of_one_memory_are_the_same_compressed_file(store: Path, tmp
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_zstd_export_without_its_extra_says_what_to_install_and_leaves_nothing(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "without").mkdir()
-    (tmp_path / "without" / "zstandard.py").write_text("raise ImportError('not here')")
+def test_a_zstd_export_without_its_extra_says_what_to_install_and_leaves_nothing(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
     out = tmp_path / "out.jsonl.zst"
-    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")])}
     for command in (["export", out, "--store", store], ["copy", store, out]):
-        assert "pip install 'hepm[zstd]'" in one_sentence(hepm(*command, env=env))
+        assert "pip install 'hepm[zstd]'" in one_sentence(quick(*command))
     assert list(tmp_path.glob("out*")) == []
 
 
@@ -79,7 +80,8 @@ def test_a_compressed_export_to_a_full_disk_leaves_no_half_file_behind(
     out = tmp_path / f"out.jsonl{suffix}"
     out.write_bytes(b"the last export")
     for command in (["export", out, "--store", store], ["copy", store, out]):
-        one_sentence(hepm(*command, under=limited_to(0)))
+        with files_limited_to(0):
+            one_sentence(quick(*command))
     assert out.read_bytes() == b"the last export"
     assert [path.name for path in tmp_path.glob("out*")] == [out.name]
 

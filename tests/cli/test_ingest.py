@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.cli.chats import chat, write
-from tests.faults.command import HEPM, quick
+from tests.faults.command import HEPM, interruptible, quick
 from tests.faults.logs import lines, records
 
 
@@ -49,7 +49,7 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=interruptible,  # noqa: PLW1509
     )
     while not stored_in(store):
         assert process.poll() is None

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.chats import chats, write
 from tests.faults.command import hepm, one_sentence, quick
-from tests.faults.places import limited_to, unwritable
+from tests.faults.places import files_limited_to, unwritable
 
 
 @pytest.fixture
@@ -40,7 +40,8 @@ def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(name: s
         if before:
             target.write_text(before)
         # Enough for the caches of the demo, too little for a page or a picture.
-        answer = hepm(*command, under=limited_to(4 if name == "eval" else 300))
+        with files_limited_to(4 if name == "eval" else 300):
+            answer = quick(*command)
         assert f"cannot be written to {target}: " in one_sentence(answer)
         assert [path.name for path in folder.iterdir()] == ([target.name] if before else [])
     assert target.read_text() == "the last one\n"
@@ -80,11 +81,11 @@ def test_a_page_is_written_through_a_link_and_a_folder_is_refused_as_its_place(
     if way == "link":
         (tmp_path / "real.html").touch()
         page.symlink_to(tmp_path / "real.html")
-        assert hepm("view", page, "--store", store).code == 0
+        assert quick("view", page, "--store", store).code == 0
         assert page.is_symlink()
         assert "find_user" in (tmp_path / "real.html").read_text("utf-8")
     elif way == "upper case":
-        assert hepm("eval", log, "--method", "global", "--plot", folder / "HITS.PNG").code == 0
+        assert quick("eval", log, "--method", "global", "--plot", folder / "HITS.PNG").code == 0
         assert (folder / "HITS.PNG").read_bytes().startswith(b"\x89PNG")
     else:
-        assert "Is a directory" in one_sentence(hepm("view", folder, "--store", store))
+        assert "Is a directory" in one_sentence(quick("view", folder, "--store", store))

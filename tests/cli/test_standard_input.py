@@ -10,8 +10,6 @@ import pytest
 from tests.cli.chats import chat, chats, write
 from tests.faults.command import hepm, one_sentence, quick
 
-CLOSED = ["sh", "-c", 'exec "$@" <&-', "sh"]
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
@@ -33,7 +31,7 @@ def store(tmp_path: Path) -> Path:
     ids=" ".join,
 )
 def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) -> None:
-    answer = hepm(*command, "--store", store, under=CLOSED)
+    answer = quick(*command, "--store", store, stdin=None)
     assert "standard input is closed" in one_sentence(answer)
     assert answer.code == 2
 
@@ -49,7 +47,11 @@ def test_a_closed_standard_input_is_a_misuse(store: Path, command: list[str]) ->
     ids=" ".join,
 )
 def test_what_is_piped_in_and_is_no_utf8_is_refused_in_a_sentence(store: Path, command: list[str]) -> None:
-    answer = hepm(*command, "--store", store, stdin=b"\xff\xfe[", env={"LC_ALL": "C.UTF-8"})
+    assert "standard input is not UTF-8" in one_sentence(quick(*command, "--store", store, stdin=b"\xff\xfe["))
+
+
+def test_a_pipe_of_bytes_that_are_no_utf8_is_refused_in_every_locale(store: Path) -> None:
+    answer = hepm("prompt", "--messages", "-", "--store", store, stdin=b"\xff\xfe[", env={"LC_ALL": "C.UTF-8"})
     assert "standard input is not UTF-8" in one_sentence(answer)
 
 

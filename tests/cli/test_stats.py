@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.chats import chats, write
-from tests.faults.command import hepm, quick
+from tests.faults.command import quick
 
 DESCRIBED = [
     {"type": "function", "function": {"name": f"never_{n}", "description": "Waits.", "parameters": {}}}
@@ -20,7 +20,7 @@ def stats(tmp_path: Path, *namespaces: str, described: bool = False) -> list[str
     tools = ["--tools", tmp_path / "tools.json"] if described else []
     for name in namespaces:
         assert quick("ingest", log, "--store", tmp_path / "s.hepm", "-n", name, *tools).code == 0
-    answer = hepm("stats", "--store", tmp_path / "s.hepm", env={"COLUMNS": "80"})
+    answer = quick("stats", "--store", tmp_path / "s.hepm", env={"COLUMNS": "80"})
     assert answer.code == 0, answer.err
     return answer.out.splitlines()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chats import chats, write
-from tests.faults.command import Answer, hepm
+from tests.faults.command import Answer, quick
 
 NOBODY = "bolt://127.0.0.1:9"
 HINT = 'NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
@@ -17,8 +17,7 @@ HINT = 'NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.'
 
 def called(folder: Path, *arguments: str | Path, env: Mapping[str, str] | None = None) -> Answer:
     """The command in a folder, with no variable but these to choose a store."""
-    clean = ("env", "-C", str(folder), "-u", "HEPM_STORE", "-u", "NEO4J_URI")
-    return hepm(*arguments, under=(*clean, *(f"{name}={value}" for name, value in (env or {}).items())))
+    return quick(*arguments, env=env, cwd=folder)
 
 
 def said(answer: Answer) -> str:
@@ -27,7 +26,9 @@ def said(answer: Answer) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("HEPM_STORE", "NEO4J_URI"):
+        monkeypatch.delenv(name, raising=False)
     write(tmp_path / "runs.jsonl", chats())
     return tmp_path
 

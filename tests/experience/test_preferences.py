@@ -656,13 +656,13 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
     make_store: Callable[..., Store],  # noqa: F811
     steps: list[tuple[str, str, str]],
 ) -> None:
-    store = make_store("two")  # noqa: F811
+    store = make_store()  # noqa: F811
     library = library_in(store)
     preferences = Preferences(library)
     for what, user, text in steps:

@@ -1,25 +1,25 @@
-"""The real command line, in a process of its own.
+"""The real command line: `hepm` starts the installed script in a process, as a shell does, `quick` calls its `main()`.
 
-`hepm` starts the installed script, as a shell does. `quick` forks a process that has everything loaded already and runs
-the same `main()` in it: a tenth of the time, for tests that ask many times.
+`quick` takes a hundredth of the time. A process is for what only a process shows: signals, pipes, encodings of the
+terminal, memory, exit codes.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import functools
+import io
 import json
 import os
-import select
+import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
+import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from hepm.cli import main
 
 HEPM: Final = str(Path(sysconfig.get_path("scripts"), "hepm"))
 
@@ -29,7 +29,7 @@ class Answer:
     """What a command said.
 
     Attributes:
-        peak_mb: The most memory it held, in MiB; told by `quick` alone.
+        peak_mb: The most memory it held, in MiB, where it was `measured`.
     """
 
     code: int
@@ -52,7 +52,6 @@ def hepm(
     under: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    timeout: float = 240,
 ) -> Answer:
     """Run the installed `hepm` with these arguments and wait for it.
 
@@ -65,89 +64,73 @@ def hepm(
         input=stdin,
         capture_output=True,
         env={**os.environ, **(env or {})},
-        timeout=timeout,
+        timeout=240,
         check=False,
     )
     return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
-_LOADED = """
-import io, json, os, sys, traceback
-import hepm.cli.commands, hepm.evals.evaluate, hepm.graph.page, hepm.ingest.pipeline, hepm.memory
-import rich.console, rich.table
+def interruptible() -> None:
+    """Let Ctrl-C reach a child (as its `preexec_fn`): a script's background jobs, and so these tests, may ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-def answer(arguments, folder):
-    for number, (name, mode) in enumerate((("in", os.O_RDONLY), ("out", os.O_WRONLY), ("err", os.O_WRONLY))):
-        os.dup2(os.open(os.path.join(folder, name), mode), number)
-    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")
-    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
-    sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", errors="backslashreplace")
-    sys.argv = ["hepm", *arguments]
-    code = 0
-    try:
-        hepm.cli.main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
-print("loaded", flush=True)
-for line in sys.stdin:
-    arguments, folder = json.loads(line)
-    child = os.fork()
-    if not child:
-        answer(arguments, folder)
-    _, status, usage = os.wait4(child, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_maxrss]), flush=True)
+_MEASURE = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
 """
 
 
-@functools.cache
-def _loaded() -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", _LOADED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "loaded\n"
-    atexit.register(_end, process)
-    return process
+def measured(*arguments: str | os.PathLike[str]) -> Answer:
+    """`hepm` with the most memory it held; a small process starts it, whose own memory would count otherwise."""
+    answer = hepm(*arguments, under=[sys.executable, "-S", "-c", _MEASURE])
+    err, _, peak_kb = answer.err.rstrip("\n").rpartition("\n")
+    return replace(answer, err=err, peak_mb=int(peak_kb) / 1024)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, 9)  # its children too: one may hang, which is why it is ended
-    process.communicate()
+def quick(
+    *arguments: str | os.PathLike[str],
+    stdin: bytes | None = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path | None = None,
+) -> Answer:
+    """What `hepm` answers to these arguments, from its `main()` in this process.
 
-
-def quick(*arguments: str | os.PathLike[str], stdin: bytes = b"", timeout: float = 240) -> Answer:
-    """What `hepm` answers to these arguments, from a fork of a process that has it loaded.
-
-    Raises:
-        TimeoutError: it did not come to an end.
+    Args:
+        stdin: None is a closed one.
+        env: Variables beside the present ones.
+        cwd: The folder to run it in.
     """
-    process = _loaded()
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("in", stdin), ("out", b""), ("err", b"")):
-            Path(folder, name).write_bytes(content)
-        process.stdin.write(json.dumps([[*map(os.fspath, arguments)], folder]) + "\n")
-        process.stdin.flush()
-        if not select.select([process.stdout], [], [], timeout)[0]:
-            _loaded.cache_clear()
-            _end(process)
-            raise TimeoutError(f"no end after {timeout:g} s: hepm {' '.join(map(str, arguments))}")
-        code, peak_kb = json.loads(process.stdout.readline())
-        out, err = (Path(folder, name).read_bytes().decode("utf-8", "replace") for name in ("out", "err"))
-    return Answer(code, out, err, peak_kb / 1024)
+    streams, argv, folder, variables = (sys.stdin, sys.stdout, sys.stderr), sys.argv, os.getcwd(), os.environ.copy()
+    ours = [io.TextIOWrapper(io.BytesIO(given), encoding="utf-8") for given in (stdin or b"", b"", b"")]
+    try:
+        os.environ.update(env or {})
+        os.chdir(cwd or folder)
+        sys.argv = ["hepm", *map(os.fspath, arguments)]
+        sys.stdin, sys.stdout, sys.stderr = ours
+        if stdin is None:
+            sys.stdin = None
+        code = _code_of_main()
+        out, err = (stream.detach().getvalue().decode("utf-8", "replace") for stream in ours[1:])
+        return Answer(code, out, err)
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        sys.argv = argv
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(variables)
+
+
+def _code_of_main() -> int:
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception:
+        traceback.print_exc()
+    return 1
 
 
 def one_sentence(answer: Answer) -> str:

@@ -1,17 +1,17 @@
-"""Processes that die while they write. `HEPM_KILLS=200` makes the long run."""
+"""Processes that die while they write."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.faults.killing import CLI, KINDS, Killer, Tally
+from tests.faults.killing import CLI, Killer, Tally
 
-KILLS = int(os.environ.get("HEPM_KILLS", "20"))
-
-pytestmark = pytest.mark.timeout(600 + 30 * KILLS)
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.parametrize("kills", [4, pytest.param(40, marks=pytest.mark.soak)]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -19,27 +19,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("killing")
 
 
-def killed(kind: str, folder: Path, *, in_the_middle: int = 0) -> Tally:
-    return Killer(kind, folder).kill(KILLS // len(KINDS), in_the_middle=in_the_middle)
+def killed(kind: str, folder: Path, kills: int, *, in_the_middle: int = 0) -> Tally:
+    return Killer(kind, folder).kill(kills, in_the_middle=in_the_middle)
 
 
-def test_what_an_ingest_acknowledged_survives_every_kill_and_is_stored_once(folder: Path) -> None:
-    tally = killed("ingest", folder, in_the_middle=1)
+def test_what_an_ingest_acknowledged_survives_every_kill_and_is_stored_once(folder: Path, kills: int) -> None:
+    tally = killed("ingest", folder, kills, in_the_middle=1)
     assert tally.faults == []
     assert tally.in_the_middle, "no kill hit the work itself: this test has tested nothing"
 
 
-def test_a_killed_command_leaves_whole_batches_and_the_next_one_completes_them(folder: Path) -> None:
-    assert killed(CLI, folder).faults == []
+def test_a_killed_command_leaves_whole_batches_and_the_next_one_completes_them(folder: Path, kills: int) -> None:
+    assert killed(CLI, folder, kills).faults == []
 
 
-def test_a_run_that_was_forgotten_does_not_come_back_when_the_process_dies(folder: Path) -> None:
-    assert killed("forget", folder).faults == []
+def test_a_run_that_was_forgotten_does_not_come_back_when_the_process_dies(folder: Path, kills: int) -> None:
+    assert killed("forget", folder, kills).faults == []
 
 
-def test_a_rebuild_that_dies_leaves_the_graph_as_it_was(folder: Path) -> None:
-    assert killed("rebuild", folder).faults == []
+def test_a_rebuild_that_dies_leaves_the_graph_as_it_was(folder: Path, kills: int) -> None:
+    assert killed("rebuild", folder, kills).faults == []
 
 
-def test_a_new_embedding_that_dies_loses_no_state_and_goes_on_where_it_stopped(folder: Path) -> None:
-    assert killed("reembed", folder).faults == []
+def test_a_new_embedding_that_dies_loses_no_state_and_goes_on_where_it_stopped(folder: Path, kills: int) -> None:
+    assert killed("reembed", folder, kills).faults == []

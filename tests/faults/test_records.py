@@ -1,7 +1,4 @@
-"""Files that are damaged, hostile or odd, through the command line: what is good is stored, the rest is told.
-
-`HEPM_HUGE_MB=1024` makes the huge files as huge as the issue asks.
-"""
+"""Files that are damaged, hostile or odd, through the command line: what is good is stored, the rest is told."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ import os
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.command import Answer, quick
+from tests.faults.command import Answer, measured, quick
 from tests.faults.content import content_of
 from tests.faults.logs import lines, records, run
 
-HUGE_MB = int(os.environ.get("HEPM_HUGE_MB", "300"))
+HUGE_MB = 300
 GOOD = lines(records(40))
 
 
@@ -44,11 +41,9 @@ class Ingest:
         path.write_bytes(content)
         return name
 
-    def read(self, *names: str, timeout: float = 240) -> Answer:
+    def read(self, *names: str, run: Callable[..., Answer] = quick) -> Answer:
         """Ingest files by name. Whatever they hold: no traceback, and nothing is lost."""
-        answer = quick(
-            "ingest", *(str(self.folder / name) for name in names), "--store", self.store, "--json", timeout=timeout
-        )
+        answer = run("ingest", *(str(self.folder / name) for name in names), "--store", self.store, "--json")
         assert "Traceback" not in answer.err, answer.err[-2000:]
         assert answer.out, answer.err
         report = answer.json
@@ -261,7 +256,7 @@ def test_a_run_of_ten_thousand_calls_is_stored_whole(ingest: Ingest, kind: str) 
 def test_a_run_of_ten_thousand_different_tools_at_once_does_not_take_the_machine(ingest: Ingest) -> None:
     calls = [[{"name": f"{side}{number}"} for number in range(5000)] for side in "ab"]
     wide = {"hepm": 1, "id": "wide", "success": True, "turns": [{"role": "assistant", "calls": side} for side in calls]}
-    answer = ingest.read(ingest.write("wide.jsonl", lines([wide, run("after", "look")])), timeout=120)
+    answer = ingest.read(ingest.write("wide.jsonl", lines([wide, run("after", "look")])), run=measured)
     assert answer.peak_mb < 1000
     assert "after" in ingest.ids()
 
@@ -274,28 +269,30 @@ def huge_line(before: bytes, filling: bytes, after: bytes) -> Iterator[bytes]:
     yield after
 
 
-@pytest.mark.parametrize("place", ["first", "later"])
+@pytest.mark.parametrize("place", [pytest.param("first", marks=pytest.mark.soak), "later"])
 def test_a_huge_line_is_told_in_bounded_memory_and_the_runs_around_it_are_stored(ingest: Ingest, place: str) -> None:
     text = b'{"hepm":1,"id":"huge","success":true,"turns":[{"role":"user","text":"'
     with (ingest.folder / "huge.jsonl").open("wb") as file:
         file.write(lines([run("ahead", "look")]) if place == "later" else b"")
         file.writelines(huge_line(text, b"a", b'"}]}\n'))
         file.write(lines([run("behind", "look")]))
-    answer = ingest.read("huge.jsonl")
+    answer = ingest.read("huge.jsonl", run=measured)
     assert answer.peak_mb < 1200
     assert answer.json["rejected"]
     assert "huge" not in ingest.ids()
     assert "behind" in ingest.ids()
 
 
-@pytest.mark.parametrize("filling", [b"\0", b" ", b"a", b"[", b'{"a":'])
+@pytest.mark.parametrize(
+    "filling", [*(pytest.param(one, marks=pytest.mark.soak) for one in (b"\0", b" ", b"a", b'{"a":')), b"["]
+)
 def test_a_huge_file_of_one_thing_is_told_in_bounded_memory(ingest: Ingest, filling: bytes) -> None:
     with (ingest.folder / "huge.json").open("wb") as file:
         if filling == b"\0":
             file.truncate(HUGE_MB << 20)
         else:
             file.writelines(huge_line(b"[", filling, b""))
-    answer = ingest.read("huge.json")
+    answer = ingest.read("huge.json", run=measured)
     assert answer.peak_mb < 1200
     assert answer.reasons().keys() == {"huge.json"}
 
@@ -311,23 +308,24 @@ def test_a_line_of_many_small_values_takes_no_more_than_a_few_times_its_size(ing
             file.write(b"[]," * (1 << 20))
         file.write(b"0]}}]}]}\n")
         file.write(lines([run("behind", "look")]))
-    answer = ingest.read("many.jsonl")
+    answer = ingest.read("many.jsonl", run=measured)
     assert answer.peak_mb < 1500
     assert {"ahead", "behind"} <= ingest.ids()
 
 
-@pytest.mark.parametrize("inside", [b" ", b"a", b"\n"])
+@pytest.mark.parametrize("inside", [b"a", *(pytest.param(one, marks=pytest.mark.soak) for one in (b" ", b"\n"))])
 def test_a_file_that_unpacks_to_gigabytes_is_told_in_bounded_memory(ingest: Ingest, inside: bytes) -> None:
     block = inside * (1 << 20)
     with gzip.open(ingest.folder / "bomb.jsonl.gz", "wb", compresslevel=1) as file:
         file.write(b'{"hepm":1,"id":"')
         for _ in range(HUGE_MB // 10 if inside == b"\n" else 2 * HUGE_MB):  # blank lines are looked at one by one
             file.write(block)
-    answer = ingest.read("bomb.jsonl.gz")
+    answer = ingest.read("bomb.jsonl.gz", run=measured)
     assert answer.peak_mb < 1200
     assert "bomb.jsonl.gz" in answer.reasons()
 
 
+@pytest.mark.soak
 def test_a_companion_file_that_unpacks_to_gigabytes_is_not_read_whole(ingest: Ingest) -> None:
     question = {"id": "multi_turn_base_0", "question": [[{"role": "user", "content": "hi"}]], "involved_classes": []}
     with zipfile.ZipFile(ingest.folder / "bfcl.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -335,7 +333,7 @@ def test_a_companion_file_that_unpacks_to_gigabytes_is_not_read_whole(ingest: In
         with archive.open("possible_answer/BFCL_v4_multi_turn_base.json", "w", force_zip64=True) as file:
             for _ in range(3 * HUGE_MB):
                 file.write(b" " * (1 << 20))
-    answer = ingest.read("bfcl.zip")
+    answer = ingest.read("bfcl.zip", run=measured)
     assert answer.peak_mb < 800
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import EmbedderMismatchError
-from tests.faults.command import HEPM, quick
+from tests.faults.command import HEPM, hepm, quick
 from tests.faults.content import content_of
 from tests.faults.logs import lines, records, run, write_files
 from tests.runs import trajectory
@@ -56,7 +56,7 @@ def ingest_at_once(store: Path, shares: Sequence[Sequence[Path]]) -> list[dict[s
     return reports
 
 
-@pytest.mark.parametrize("writers", [2, 4])
+@pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.soak)])
 def test_writers_at_once_store_every_run_exactly_once(tmp_path: Path, writers: int) -> None:
     shares = write_overlapping(tmp_path, writers)
     reports = ingest_at_once(tmp_path / "many.hepm", shares)
@@ -143,7 +143,7 @@ def test_a_reader_sees_what_another_process_stored_within_its_poll_time(tmp_path
     quick("ingest", tmp_path / "first.jsonl", "--store", store)
     with Memory.open(store, poll_s=0.05) as memory:
         assert [one.tool for one in memory.suggest("look", policy="procedural")] == ["buy"]
-        quick("ingest", tmp_path / "second.jsonl", "--store", store)
+        hepm("ingest", tmp_path / "second.jsonl", "--store", store)
         deadline = time.monotonic() + 120
         while len(memory.suggest("look", policy="procedural")) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -252,7 +252,7 @@ def test_a_command_that_reads_does_not_wait_for_a_writer(locked: Locked, command
 def test_a_writer_waits_for_another_and_loses_nothing(locked: Locked, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_bytes(lines(records(10, prefix="more")))
     with ThreadPoolExecutor(1) as pool:
-        writing = pool.submit(quick, "ingest", tmp_path / "more.jsonl", "--store", locked.store, "--json")
+        writing = pool.submit(hepm, "ingest", tmp_path / "more.jsonl", "--store", locked.store, "--json")
         assert wait([writing], HELD_S).not_done, "it did not wait"
         locked.let_go()
         answer = writing.result(240)
@@ -265,7 +265,7 @@ def test_an_ingest_does_not_drop_the_vectors_of_an_embedder_that_another_process
     store = tmp_path / "vectors.hepm"
     with Memory.open(store) as agent:
         agent.ingest([trajectory("one", "look", "buy")])
-        assert quick("reembed", "--embedder", "hash-256", "--store", store).code == 0
+        assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0
         # It may go on with the new embedder or refuse; vectors of the old one must not come back.
         with contextlib.suppress(EmbedderMismatchError):
             agent.ingest([trajectory("two", "look", "pay")])
@@ -280,6 +280,6 @@ def test_a_suggestion_goes_on_after_another_process_changed_the_embedder(tmp_pat
     with Memory.open(store) as agent:
         agent.ingest([trajectory("one", "look", "buy")])
         assert agent.suggest("look", state="please help", policy="episodic")
-        assert quick("reembed", "--embedder", "hash-256", "--store", store).code == 0
+        assert hepm("reembed", "--embedder", "hash-256", "--store", store).code == 0
         agent.refresh()
         assert [one.tool for one in agent.suggest("look", state="please help", policy="episodic")] == ["buy"]

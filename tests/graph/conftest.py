@@ -9,27 +9,38 @@ from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Counting, Store
-from tests.neo4j_server import Neo4jServer, emptied
+from tests.neo4j_server import ON_SERVER, Neo4jServer, emptied
 
 
-@pytest.fixture(params=["sqlite", "neo4j", "sqlite and neo4j"])
+@pytest.fixture(params=["sqlite", pytest.param("neo4j", marks=ON_SERVER)])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
-    """Opens stores; the same name opens the same store again.
+    """Opens one store; asked again, the same store again."""
+    yield from _opened(request, tmp_path, server_at={"sqlite": None, "neo4j": 0}[request.param])
 
-    A server has one memory. Where a test compares two stores, one of them is embedded: "neo4j" makes the first one
-    that is asked for in Neo4j, "sqlite and neo4j" the second one.
-    """
+
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("neo4j and sqlite", marks=ON_SERVER),
+        pytest.param("sqlite and neo4j", marks=ON_SERVER),
+    ]
+)
+def make_two_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    """Opens two stores by name. A server has one memory, so one of the two is embedded."""
+    places = {"sqlite": None, "neo4j and sqlite": 0, "sqlite and neo4j": 1}
+    yield from _opened(request, tmp_path, server_at=places[request.param])
+
+
+def _opened(request: pytest.FixtureRequest, tmp_path: Path, *, server_at: int | None) -> Iterator[Callable[..., Store]]:
     opened: list[Store] = []
-    kind: str = request.param
-    server: Neo4jServer | None = None if kind == "sqlite" else emptied(request.getfixturevalue("neo4j_server"))
-    place = {"sqlite": -1, "neo4j": 0, "sqlite and neo4j": 1}[kind]
+    server: Neo4jServer | None = None if server_at is None else emptied(request.getfixturevalue("neo4j_server"))
     names: list[str] = []
 
     def make(name: str = "one", *, counting: Counting | None = None, states_per_move: int = 256) -> Store:
         if name not in names:
             names.append(name)
         store: Store
-        if server is not None and names.index(name) == place:
+        if server is not None and names.index(name) == server_at:
             login = Login(server.uri, server.username, server.password, server.database)
             store = Neo4jStore(login, counting=counting, states_per_move=states_per_move)
         else:

@@ -14,7 +14,7 @@ from hepm import Memory
 from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
-from tests.neo4j_server import Neo4jServer, emptied
+from tests.neo4j_server import ON_SERVER, Neo4jServer, emptied
 from tests.runs import trajectory
 
 RUNS = [
@@ -69,7 +69,7 @@ DAMAGE = {
 }
 
 
-@pytest.fixture(params=["sqlite", "neo4j"])
+@pytest.fixture(params=["sqlite", pytest.param("neo4j", marks=ON_SERVER)])
 def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Memory]]:
     """A memory of the runs, damaged, and opened anew."""
     opened: list[Memory] = []

@@ -347,7 +347,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
     make_store: Callable[..., Store], steps: Sequence[tuple[str, str, bool]]
@@ -369,8 +369,8 @@ def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
     store.forget(Selection(user="ann"), namespace=NS, replay=RUNS.replay)
 
 
-def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_store: Callable[..., Store]) -> None:
-    source, target = make_store("source"), make_store("target")
+def test_a_copy_holds_every_lesson_with_what_was_shown_and_paid_for(make_two_stores: Callable[..., Store]) -> None:
+    source, target = make_two_stores("source"), make_two_stores("target")
     runs = RUNS.runs()
     source.add(runs, RUNS.vectors(runs), namespace=NS, replay=RUNS.replay)
     first, second = experience("ask", "won").row(prior=Uses(4, 3, 2)), principle("Look.", "lost").row()

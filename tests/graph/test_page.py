@@ -1,17 +1,11 @@
-"""The graph page: what stands in the file, and what a real browser makes of it.
-
-The second half drives Chromium. Without one it is skipped with a reason; where CI=true it has to run.
-"""
+"""The graph page: what stands in the file, and what a real browser makes of it."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -19,15 +13,14 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError, MissingExtraError
 from hepm.graph.page import render_page, write_page
 from hepm.types import START
+from tests.browser.chromium import chromium  # noqa: F401
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync")
 HOSTILE = {
     "quotes": "\"'`\\",
     "markup": "</script><script>window.executed=1</script><img src=x onerror=window.executed=1>",
@@ -155,7 +148,6 @@ def test_hostile_texts_come_back_unchanged_from_the_embedded_json():
     page.encode("utf-8")
 
 
-@settings(max_examples=50)
 @given(st.text(min_size=1, max_size=60), st.text(max_size=60))
 def test_any_text_stays_inside_its_json_string(name: str, text: str):
     graph = nx.DiGraph()
@@ -308,38 +300,14 @@ class Sheet:
         return self.page.inner_text("#panel")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    missing = [
-        what
-        for what, there in (("apt-get install chromium", CHROMIUM), ("pip install playwright", _has_playwright()))
-        if not there
-    ]
-    if missing:
-        sentence = f"no browser to look at the page with: {' and '.join(missing)}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    from playwright.sync_api import sync_playwright  # only where it is installed
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in QUIET])
-        yield running
-        running.close()
-
-
-def _has_playwright() -> bool:
-    return importlib.util.find_spec("playwright") is not None
-
-
 @pytest.fixture
-def look(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:
+def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:  # noqa: F811
     """Opens a graph's page; at the end none may have complained or asked for anything but itself."""
     opened: list[Sheet] = []
 
     def open_page(graph: nx.DiGraph, *, width: int = 1280, height: int = 800, scheme: str = "light", **options: Any):
         report = write_page(graph, tmp_path / f"{len(opened)}.html", title="a page", **options)
-        page = browser.new_page(
+        page = chromium.new_page(
             viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
         )
         opened.append(Sheet(page))

@@ -85,9 +85,9 @@ def test_two_runs_under_one_id_are_a_conflict_and_the_first_stays(store: Store) 
 
 @pytest.mark.parametrize("before", [None, False])
 def test_a_run_whose_outcome_becomes_known_or_is_corrected_counts_with_it_and_only_once(
-    make_store: MakeStore, before: bool | None
+    make_two_stores: MakeStore, before: bool | None
 ) -> None:
-    late, known = make_store("late"), make_store("known")
+    late, known = make_two_stores("late"), make_two_stores("known")
     add(late, Shelf(trajectory("r", "a", "b", success=before)))
     labelled = Shelf(trajectory("r", "a", "b"))
     for store in (late, known):
@@ -95,8 +95,8 @@ def test_a_run_whose_outcome_becomes_known_or_is_corrected_counts_with_it_and_on
     assert everything(late) == everything(known)
 
 
-def test_a_run_that_is_trusted_no_more_counts_as_if_it_had_never_had_a_label(make_store: MakeStore) -> None:
-    late, never = make_store("late"), make_store("never")
+def test_a_run_that_is_trusted_no_more_counts_as_if_it_had_never_had_a_label(make_two_stores: MakeStore) -> None:
+    late, never = make_two_stores("late"), make_two_stores("never")
     other = trajectory("other", "a", "c", goal="something else")
     labelled = Shelf(trajectory("r", "a", "b"), other)
     aside = set_label_aside(trajectory("r", "a", "b"))
@@ -133,13 +133,15 @@ def test_evidence_tells_each_wording_once_and_none_of_states_over_the_bound(make
 
 
 @pytest.mark.parametrize("what", [Selection(trajectory="r1"), Selection(task="t1"), Selection(user="ann")])
-def test_forgetting_leaves_what_a_store_that_never_saw_the_runs_holds(make_store: MakeStore, what: Selection) -> None:
+def test_forgetting_leaves_what_a_store_that_never_saw_the_runs_holds(
+    make_two_stores: MakeStore, what: Selection
+) -> None:
     runs = (
         trajectory("r1", "a", "b", task="t1", user="ann"),
         trajectory("r2", "a", "b", "c", task="t2", user="bob"),
         trajectory("r3", "a", task="t2", user="bob", success=False),
     )
-    full, rest = make_store("full"), make_store("rest")
+    full, rest = make_two_stores("full"), make_two_stores("rest")
     shelf = Shelf(*runs)
     add(full, shelf)
     add(rest, shelf, ["r2", "r3"])
@@ -152,13 +154,13 @@ def test_forgetting_without_saying_what_is_refused(store: Store) -> None:
         store.forget(Selection(), namespace=NS, replay=Shelf().replay)
 
 
-def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_store: MakeStore) -> None:
+def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_two_stores: MakeStore) -> None:
     shelf = Shelf(
         trajectory("long", "a", "b", "c", task="t"),
         trajectory("short", "a", "c", task="t"),
         trajectory("lost", "a", task="t", success=False),
     )
-    store, other = make_store(counting="shortest"), make_store("other", counting="shortest")
+    store, other = make_two_stores(counting="shortest"), make_two_stores("other", counting="shortest")
     for name in ("long", "short", "lost"):
         add(store, shelf, [name])
     add(other, shelf, ["lost", "short"])
@@ -167,9 +169,9 @@ def test_of_a_tasks_successes_the_shortest_alone_counts_when_asked(make_store: M
     assert ("b", "c") in {(row[0], row[1]) for row in store.edges(namespace=NS)}
 
 
-def test_correcting_a_label_under_shortest_counts_as_if_it_had_been_known(make_store: MakeStore) -> None:
+def test_correcting_a_label_under_shortest_counts_as_if_it_had_been_known(make_two_stores: MakeStore) -> None:
     short, long = trajectory("short", "a", "c", task="t"), trajectory("long", "a", "b", "c", task="t")
-    corrected, known = make_store("corrected", counting="shortest"), make_store("known", counting="shortest")
+    corrected, known = make_two_stores("corrected", counting="shortest"), make_two_stores("known", counting="shortest")
     add(corrected, Shelf(short, long))
     failed = replace(short, outcome=Outcome(0.0, False))
     add(corrected, Shelf(failed, long), ["short"])
@@ -271,10 +273,10 @@ def shelf_of(drawn: Sequence[tuple[list[str], bool | None, str, str, float | Non
 
 
 @pytest.mark.parametrize("counting", ["all", "shortest"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(drawn=runs, data=st.data())
 def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
-    make_store: MakeStore,
+    make_two_stores: MakeStore,
     counting: str,
     drawn: list[tuple[list[str], bool | None, str, str, float | None]],
     data: st.DataObject,
@@ -284,7 +286,7 @@ def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
     order = data.draw(st.permutations([t.id for t in trajectories]))
     cut = data.draw(st.integers(0, len(order)))
     namespace = uuid.uuid4().hex  # the stores outlive one example
-    one, other = (make_store(f"{counting}{i}", counting=counting, states_per_move=2) for i in range(2))
+    one, other = (make_two_stores(f"{counting}{i}", counting=counting, states_per_move=2) for i in range(2))
     add(one, shelf, namespace=namespace)
     for part in (order[:cut], order[cut:]):
         add(other, shelf, part, namespace=namespace)

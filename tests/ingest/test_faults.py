@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
@@ -79,11 +79,17 @@ def check(path: Path, options: ReadOptions | None = None) -> int:
     return count
 
 
+def scratch(factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples: a new one for each takes longer than the test."""
+    folder = factory.getbasetemp() / "scratch"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150)
 def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest.TempPathFactory, name: str, seed: int):
-    folder = tmp_path_factory.mktemp("mutated")
+    folder = scratch(tmp_path_factory)
     path = write_bfcl(folder) if name == "bfcl" else folder / "run.json"
     mutated = mutate(DOCUMENTS[name], random.Random(seed))
     path.write_text(json.dumps(mutated))
@@ -92,7 +98,6 @@ def test_records_with_wrong_values_are_read_or_rejected(tmp_path_factory: pytest
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=st.integers(0, 2**32), indent=st.sampled_from([None, 1]))
-@settings(max_examples=60)
 def test_damaged_bytes_are_read_or_rejected(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, indent: int | None
 ):
@@ -100,15 +105,14 @@ def test_damaged_bytes_are_read_or_rejected(
     content = bytearray(json.dumps(DOCUMENTS[name], indent=indent).encode())
     for _ in range(chance.randint(0, 3)):
         content[chance.randrange(len(content))] = chance.randrange(256)
-    path = tmp_path_factory.mktemp("damaged") / "run.json"
+    path = scratch(tmp_path_factory) / "run.json"
     path.write_bytes(content[: chance.randrange(len(content))])
     assert check(path) >= 1
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200)
 def test_any_bytes_are_rejected_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, content: bytes):
-    path = tmp_path_factory.mktemp("bytes") / "run.json"
+    path = scratch(tmp_path_factory) / "run.json"
     path.write_bytes(content)
     check(path)
 

@@ -25,6 +25,7 @@ TOOLS = b'[{"name": "get_order", "description": "Tells it.' + b" " * 5000 + b'"}
         ("tools.json.gz", gzip.compress(TOOLS)[:20] + b"\xff" * 40),
         ("tools.json.bz2", b"no bzip2 at all"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",  # gzip writes the time into its head
 )
 def test_damaged_tools_stop_an_ingest_with_a_sentence_that_names_them(
     tmp_path: Path, name: str, content: bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.faults.command import Answer, hepm
+from tests.faults.command import Answer, hepm, quick
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, write
 
 SENTENCE = "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
@@ -22,6 +23,12 @@ def base(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "zstandard.py").write_text("raise ImportError('not here')")
     return {"PYTHONPATH": os.pathsep.join([str(tmp_path / "without"), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def base_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for this process."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
 
 
 @pytest.fixture
@@ -54,28 +61,29 @@ def test_one_zstandard_file_keeps_no_other_file_of_a_folder_out(
     assert list(answer.reasons()) == ["b.json.zst"]
 
 
+@pytest.mark.usefixtures("base_install")
 @pytest.mark.parametrize("name", ["b.json.zst", "noext"])
 def test_a_zstandard_file_named_alone_is_told_like_any_that_cannot_be_read(
-    folder: Path, base: dict[str, str], tmp_path: Path, name: str
+    folder: Path, tmp_path: Path, name: str
 ) -> None:
     (folder / "noext").write_bytes((folder / "b.json.zst").read_bytes())
     (folder / "damaged.json").write_bytes(bytes(99))
     store = tmp_path / "store.hepm"
-    damaged = hepm("ingest", folder / "damaged.json", "--store", store, "--json", env=base)
-    answer = hepm("ingest", folder / name, "--store", store, "--json", env=base)
+    damaged = quick("ingest", folder / "damaged.json", "--store", store, "--json")
+    answer = quick("ingest", folder / name, "--store", store, "--json")
     assert said(answer) == (damaged.code, 0, [SENTENCE])
     assert "Traceback" not in answer.err
 
 
-def test_zstandard_on_stdin_is_told(folder: Path, base: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("base_install")
+def test_zstandard_on_stdin_is_told(folder: Path, tmp_path: Path) -> None:
     packed = (folder / "b.json.zst").read_bytes()
-    answer = hepm("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed, env=base)
+    answer = quick("ingest", "-", folder / "a.json", "--store", tmp_path / "s.hepm", "--json", stdin=packed)
     assert said(answer) == (0, 1, [SENTENCE])
 
 
-def test_a_zstandard_member_keeps_no_other_one_of_an_archive_out(
-    folder: Path, base: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("base_install")
+def test_a_zstandard_member_keeps_no_other_one_of_an_archive_out(folder: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "runs.tar", "w") as archive:
         archive.add(folder, "tar")
     with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
@@ -85,15 +93,16 @@ def test_a_zstandard_member_keeps_no_other_one_of_an_archive_out(
     (tmp_path / "runs.tar.zst").write_bytes(zstandard.ZstdCompressor().compress(tar))
     for name, expected in (("runs.tar", (0, 2, [SENTENCE])), ("runs.zip", (0, 2, [SENTENCE]))):
         store = tmp_path / f"{name}.hepm"
-        assert said(hepm("ingest", tmp_path / name, "--store", store, "--json", env=base)) == expected
-    answer = hepm("ingest", tmp_path / "runs.tar.zst", "--store", tmp_path / "s.hepm", "--json", env=base)
+        assert said(quick("ingest", tmp_path / name, "--store", store, "--json")) == expected
+    answer = quick("ingest", tmp_path / "runs.tar.zst", "--store", tmp_path / "s.hepm", "--json")
     assert said(answer) == (1, 0, [SENTENCE])
 
 
-def test_eval_reads_the_other_files(tmp_path: Path, base: dict[str, str]) -> None:
+@pytest.mark.usefixtures("base_install")
+def test_eval_reads_the_other_files(tmp_path: Path) -> None:
     runs = [{**CHAT, "id": f"{task}-{run}", "task": f"t{task}"} for task in range(8) for run in range(4)]
     write(tmp_path / "runs" / "a.jsonl", *runs)
     (tmp_path / "runs" / "b.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b"{}"))
-    answer = hepm("eval", tmp_path / "runs", "--format", "chat", env=base)
+    answer = quick("eval", tmp_path / "runs", "--format", "chat")
     assert answer.code == 0, answer.err
     assert f"b.jsonl.zst: {SENTENCE}" in answer.err

@@ -16,6 +16,7 @@ from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
 from hepm.ingest.prepare import IngestOptions, Prepared, prepare, prepare_here
 from hepm.ingest.workers import WORTH_BYTES, workers_for
+from tests.faults.command import interruptible
 
 FILES = 12
 
@@ -115,7 +116,13 @@ def test_a_script_without_a_main_guard_ingests_once(logs: Path, tmp_path: Path) 
 def test_ctrl_c_ends_the_ingest_and_its_processes_at_once_and_quietly(logs: Path, tmp_path: Path) -> None:
     many = [str(logs)] * 40
     command = [sys.executable, "-m", "hepm", "ingest", *many, "--store", str(tmp_path / "m.hepm"), "--processes", "2"]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    started = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=interruptible,  # noqa: PLW1509
+    )
     while len(children(started.pid)) < 2:
         assert started.poll() is None
         time.sleep(0.01)

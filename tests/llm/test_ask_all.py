@@ -15,6 +15,7 @@ import pytest
 
 from hepm.errors import AnswerError, BudgetSpentError, InputError
 from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question, Unasked
+from tests.faults.command import interruptible
 from tests.llm.conftest import lesson_question, text_question
 from tests.loopback import Loopback, Reply, Request, completion, error, refused
 
@@ -258,6 +259,7 @@ def test_ctrl_c_begins_no_request_keeps_what_runs_and_ends_at_once(server: Loopb
     child = subprocess.Popen(
         [sys.executable, str(PROGRAM), server.url, str(ledger), "50"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=interruptible,  # noqa: PLW1509
     )  # fmt: skip
     wait_until(lambda: len(server.requests) >= 3)
     child.send_signal(signal.SIGINT)

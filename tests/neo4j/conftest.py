@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
-from tests.neo4j_server import Neo4jServer, emptied
+from tests.neo4j_server import LINE, Neo4jServer, emptied, free_port
 
 
 class Mortal:
@@ -35,9 +35,10 @@ class Mortal:
 
 
 @pytest.fixture(scope="module")
-def once_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
-    line = os.environ.get("HEPM_TEST_NEO4J", "5.26")
-    server = Mortal(LocalServer(tmp_path_factory.mktemp("mortal"), line, heap="512m"))
+def once_started(tmp_path_factory: pytest.TempPathFactory, servers_end_with_us: None) -> Iterator[Mortal]:
+    del servers_end_with_us
+    folder = tmp_path_factory.mktemp("mortal")
+    server = Mortal(LocalServer(folder, LINE, bolt_port=free_port(), http_port=free_port(), heap="512m"))
     yield server
     server.local.stop()
 

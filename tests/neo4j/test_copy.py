@@ -10,7 +10,7 @@ import pytest
 from hepm import Memory, Tool
 from hepm.graph.comparison import differences
 from hepm.graph.opening import open_store
-from tests.faults.command import hepm
+from tests.faults.command import quick
 from tests.neo4j.test_faults import some_runs
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
@@ -32,12 +32,12 @@ def test_a_memory_copied_to_a_server_and_back_holds_the_same(
     server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
 ) -> None:
     source, back = filled(tmp_path / "a.hepm"), str(tmp_path / "back.hepm")
-    there = hepm("copy", source, server.uri, env=env)
+    there = quick("copy", source, server.uri, env=env)
     assert there.out == (
         "one: 60 runs copied; both hold the same\n"
         "two: 21 runs copied; both hold the same\n"
     )  # fmt: skip
-    assert hepm("copy", server.uri, back, "--json", env=env).json["copied"][0]["differences"] == []
+    assert quick("copy", server.uri, back, "--json", env=env).json["copied"][0]["differences"] == []
     stores = open_store(source), open_store(back)
     assert [differences(*stores, namespace=name) for name in ("one", "two")] == [[], []]
     for store in stores:
@@ -53,7 +53,7 @@ def test_a_copy_that_was_cut_short_goes_on_where_it_stopped(
     source = filled(tmp_path / "a.hepm")
     with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
         memory.ingest(some_runs(25), namespace="one")
-    answer = hepm("copy", source, server.uri, "--namespace", "one", env=env)
+    answer = quick("copy", source, server.uri, "--namespace", "one", env=env)
     assert answer.out == "one: 35 runs copied, 25 known before; both hold the same\n"
 
 
@@ -63,7 +63,7 @@ def test_a_target_that_held_other_runs_is_told_apart_count_by_count(
     source = filled(tmp_path / "a.hepm")
     with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
         memory.ingest(trajectory("mine", "look", "buy"), namespace="one")
-    answer = hepm("copy", source, server.uri, "-n", "one", env=env)
+    answer = quick("copy", source, server.uri, "-n", "one", env=env)
     assert answer.code == 1
     assert "trajectories: 60 and 61" in answer.out
     assert "1 runs differ, such as mine" in answer.out
@@ -73,41 +73,41 @@ def test_other_counting_or_another_embedder_is_refused(tmp_path: Path) -> None:
     source = filled(tmp_path / "a.hepm")
     with Memory.open(tmp_path / "short.hepm", counting="shortest") as memory:
         memory.ingest(trajectory("r", "a"))
-    answer = hepm("copy", source, tmp_path / "short.hepm")
+    answer = quick("copy", source, tmp_path / "short.hepm")
     assert (answer.code, "counts 'shortest' runs" in answer.err) == (1, True)
     with Memory.open(tmp_path / "other.hepm", embedder="hepm/hash-256") as memory:
         memory.ingest(trajectory("r", "a"))
-    answer = hepm("copy", source, tmp_path / "other.hepm")
+    answer = quick("copy", source, tmp_path / "other.hepm")
     assert (answer.code, "hepm reembed" in answer.err) == (1, True)
-    assert hepm("copy", source, source).code == 2
+    assert quick("copy", source, source).code == 2
 
 
 def test_an_export_of_a_server_is_that_of_the_file_it_was_copied_from(
     server: Neo4jServer, env: Mapping[str, str], tmp_path: Path
 ) -> None:
     source = filled(tmp_path / "a.hepm")
-    hepm("copy", source, server.uri, env=env)
-    mine = hepm("export", "-", "--store", source, "-n", "one")
-    theirs = hepm("export", "-", "--store", server.uri, "-n", "one", env=env)
+    quick("copy", source, server.uri, env=env)
+    mine = quick("export", "-", "--store", source, "-n", "one")
+    theirs = quick("export", "-", "--store", server.uri, "-n", "one", env=env)
     assert (theirs.code, theirs.out) == (0, mine.out)
     (tmp_path / "runs.jsonl").write_text(theirs.out)
-    again = hepm("import", tmp_path / "runs.jsonl", "--store", server.uri, "-n", "three", "--json", env=env)
+    again = quick("import", tmp_path / "runs.jsonl", "--store", server.uri, "-n", "three", "--json", env=env)
     assert again.json["stored"] == 60
 
 
 def test_a_copy_by_way_of_an_export_holds_the_same(server: Neo4jServer, env: Mapping[str, str], tmp_path: Path) -> None:
     source, export, back = filled(tmp_path / "a.hepm"), tmp_path / "one.jsonl", tmp_path / "back.hepm"
-    assert hepm("copy", source, export, "-n", "one").out == "one: 60 runs copied; both hold the same\n"
-    there = hepm("copy", export, server.uri, "-n", "one", env=env)
+    assert quick("copy", source, export, "-n", "one").out == "one: 60 runs copied; both hold the same\n"
+    there = quick("copy", export, server.uri, "-n", "one", env=env)
     assert there.out == "one: 60 runs copied; both hold the same\n"
-    hepm("copy", server.uri, back, env=env)
+    quick("copy", server.uri, back, env=env)
     stores = open_store(source), open_store(back)
     assert differences(*stores, namespace="one") == []
     for store in stores:
         store.close()
-    again = hepm("copy", export, server.uri, "-n", "one", env=env)
+    again = quick("copy", export, server.uri, "-n", "one", env=env)
     assert again.out == "one: 0 runs copied, 60 known before; both hold the same\n"
     export.write_text(export.read_text() + "{torn")
-    torn = hepm("copy", export, server.uri, "-n", "one", env=env)
+    torn = quick("copy", export, server.uri, "-n", "one", env=env)
     assert (torn.code, "record 61" in torn.out) == (1, True)
-    assert hepm("copy", export, tmp_path / "other.jsonl").code == 2
+    assert quick("copy", export, tmp_path / "other.jsonl").code == 2

@@ -18,12 +18,11 @@ from hepm.errors import StoreUnavailableError
 from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.ingest import write_run
-from tests.faults.command import hepm
+from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Mortal
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
-KILLS = 20
 TOOLS = ("look", "find", "buy", "pay", "send")
 
 
@@ -50,7 +49,8 @@ def until(true: Callable[[], bool], seconds: float = 120) -> bool:
 
 
 @pytest.mark.timeout(3600)
-def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mortal: Mortal) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(mortal: Mortal, kills: int) -> None:
     draw = random.Random(11)
     acknowledged: list[str] = []
     done = threading.Event()
@@ -61,7 +61,7 @@ def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mor
             while not done.is_set():
                 batch = some_runs(12, f"batch{number}")
                 try:
-                    memory.ingest(batch, namespace="killed")
+                    memory.ingest(batch, namespace=f"killed {kills}")
                 except StoreUnavailableError:
                     time.sleep(0.2)  # it was not acknowledged: the same batch again
                     continue
@@ -71,7 +71,7 @@ def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mor
     with ThreadPoolExecutor(1) as pool:
         writer = pool.submit(write)
         try:
-            for _ in range(KILLS):
+            for _ in range(kills):
                 before = len(acknowledged)
                 assert until(lambda: len(acknowledged) > before) or writer.done()  # noqa: B023
                 time.sleep(draw.uniform(0.0, 0.4))
@@ -81,11 +81,11 @@ def test_a_server_killed_twenty_times_in_an_ingest_loses_and_doubles_nothing(mor
             done.set()
         writer.result(timeout=240)
     with Memory.open(mortal.uri, auth=mortal.auth) as memory:
-        assert memory.examine(namespace="killed") == []
-        stored = [json.loads(line)["id"] for line in memory.export(namespace="killed")]
+        assert memory.examine(namespace=f"killed {kills}") == []
+        stored = [json.loads(line)["id"] for line in memory.export(namespace=f"killed {kills}")]
     assert len(stored) == len(set(stored))
     assert set(acknowledged) <= set(stored)
-    assert len(acknowledged) >= 12 * KILLS
+    assert len(acknowledged) >= 12 * kills
 
 
 def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_wait_in_the_outbox(
@@ -171,7 +171,7 @@ def test_eight_processes_that_write_the_same_tools_at_once_count_every_run_once(
     assert [answer.code for answer in answers] == [0] * 8
     assert sum(answer.json["stored"] for answer in answers) == 400
     assert sum(answer.json["duplicates"] for answer in answers) == 400
-    assert hepm("doctor", env=env).out == "all is well\n"
+    assert quick("doctor", env=env).out == "all is well\n"
 
 
 def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) -> None:

@@ -25,7 +25,7 @@ from hepm.errors import (
 from hepm.graph.login import Login, is_address
 from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, version_of
 from hepm.graph.neo4j.store import Neo4jStore
-from tests.faults.command import hepm
+from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
@@ -165,9 +165,9 @@ def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sent
     env = {"HEPM_STORE": server.uri, "NEO4J_USERNAME": server.username, "NEO4J_PASSWORD": server.password}
     with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
         memory.ingest([trajectory("r", "look", "buy"), trajectory("s", "look", "buy")])
-    answer = hepm("suggest", "--after", "look", "--json", env=env)
+    answer = quick("suggest", "--after", "look", "--json", env=env)
     assert [one["tool"] for one in answer.json["tools"]] == ["buy"]
-    gone = hepm("stats", env={**env, "HEPM_STORE": f"bolt://127.0.0.1:{free_port()}"})
+    gone = quick("stats", env={**env, "HEPM_STORE": f"bolt://127.0.0.1:{free_port()}"})
     assert gone.code == 1
     assert gone.err.startswith("hepm: no answer from")
     assert gone.err.count("\n") == 1

@@ -28,6 +28,11 @@ class Serve(Protocol):
     def __call__(self, repository: Path, *, most: int | None = None) -> Semaphore: ...
 
 
+@pytest.fixture(autouse=True)
+def _no_server_stays(servers_end_with_us: None) -> None:
+    del servers_end_with_us
+
+
 @pytest.fixture(scope="session")
 def jars() -> list[Jar]:
     """The jars of the line that is tested, all in the user's cache."""
@@ -36,11 +41,10 @@ def jars() -> list[Jar]:
 
 
 @pytest.fixture
-def local(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalServer]:
+def local(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[LocalServer]:
     """A running server of ours: the session's, or one more where the session has another."""
-    shared: Neo4jServer = request.getfixturevalue("neo4j_server")
-    if shared.local is not None:
-        yield shared.local
+    if neo4j_server.local is not None:
+        yield neo4j_server.local
         return
     with running(LocalServer(tmp_path / "server", LINE.name)) as server:
         yield server

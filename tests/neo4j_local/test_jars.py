@@ -15,7 +15,7 @@ import pytest
 
 from hepm.graph.neo4j_local.jars import Jar, cache_folder, locked, provide, sha256_of
 from hepm.graph.neo4j_local.versions import LINES
-from tests.faults.command import HEPM, hepm, one_sentence
+from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import can_mount, small_disk, unwritable
 from tests.neo4j_local.conftest import LINE, Serve, damage
 
@@ -45,7 +45,7 @@ def test_a_damaged_jar_is_told_and_fetched_again(copied: Path, jars: list[Jar], 
 def test_without_a_network_a_damaged_jar_is_refused_with_a_sentence(copied: Path, jars: list[Jar], tmp_path: Path):
     damage(copied / jars[7].path)
     nowhere = {"HEPM_NEO4J_CACHE": str(copied), "HTTPS_PROXY": "http://127.0.0.1:9"}
-    answer = hepm("neo4j", "start", "--version", LINE.name, "--folder", tmp_path / "server", env=nowhere)
+    answer = quick("neo4j", "start", "--version", LINE.name, "--folder", tmp_path / "server", env=nowhere)
     assert answer.code == 1
     assert jars[7].coordinate in answer.err
     assert "needs the network" in answer.err
@@ -60,11 +60,11 @@ def test_a_mirror_that_serves_another_file_under_a_jars_name_is_refused(
     mirror(tmp_path / "false")
     start = ("neo4j", "start", "--version", LINE.name, "--folder", tmp_path / "server")
     (copied / jars[7].path).unlink()
-    answer = hepm(*start, env={"HEPM_NEO4J_CACHE": str(copied)})
+    answer = quick(*start, env={"HEPM_NEO4J_CACHE": str(copied)})
     assert f"{jars[7].coordinate} is not the jar that hepm's lock file names" in one_sentence(answer)
     assert not (copied / jars[7].path).exists()
     shutil.rmtree(tmp_path / "false")
-    assert "(no repository has it)" in one_sentence(hepm(*start, env={"HEPM_NEO4J_CACHE": str(copied)}))
+    assert "(no repository has it)" in one_sentence(quick(*start, env={"HEPM_NEO4J_CACHE": str(copied)}))
 
 
 def test_a_fetch_that_was_killed_goes_on_where_it_stopped(copied: Path, jars: list[Jar], mirror: Serve, tmp_path: Path):

@@ -25,7 +25,8 @@ from hepm.graph.neo4j_local.folder import ServerFolder, Settings
 from hepm.graph.neo4j_local.java import find_java, major_version
 from hepm.graph.neo4j_local.log import following, last_lines
 from hepm.graph.neo4j_local.versions import LINES, Line
-from tests.faults.command import HEPM, hepm, one_sentence
+from tests.conftest import ROOT
+from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import unwritable
 from tests.neo4j_local.conftest import LINE, running
 
@@ -47,7 +48,7 @@ def test_a_started_server_answers_and_tells_where(local: LocalServer):
     with driver_of(local) as driver:
         row = driver.execute_query("CALL dbms.components() YIELD versions, edition").records[0]
     assert (row["versions"], row["edition"]) == ([LINE.release], "community")
-    found = hepm("neo4j", "status", "--json", "--folder", folder_of(local)).json
+    found = quick("neo4j", "status", "--json", "--folder", folder_of(local)).json
     assert found == {
         "running": True,
         "version": LINE.release,
@@ -73,7 +74,7 @@ def test_browser_is_served(local: LocalServer):
 
 def test_start_on_a_running_server_says_so_and_leaves_it(local: LocalServer):
     before = local.status()
-    answer = hepm("neo4j", "start", "--folder", folder_of(local))
+    answer = quick("neo4j", "start", "--folder", folder_of(local))
     assert answer.code == 0
     assert "is running already" in answer.out
     assert local.status() == before
@@ -88,7 +89,7 @@ def test_env_gives_a_shell_what_a_driver_needs(local: LocalServer):
 
 
 def test_logs_prints_the_last_lines(local: LocalServer):
-    answer = hepm("neo4j", "logs", "-n", "2", "--folder", folder_of(local))
+    answer = quick("neo4j", "logs", "-n", "2", "--folder", folder_of(local))
     assert answer.out.splitlines() == last_lines(folder_of(local) / "logs" / "neo4j.log", 2)
 
 
@@ -141,9 +142,9 @@ def test_the_password_lies_in_its_file_and_nowhere_else(local: LocalServer):
 
 def test_the_password_is_printed_when_asked_for_alone(local: LocalServer):
     told = [("start",), ("status",), ("status", "--json"), ("logs", "-n", "9999")]
-    answers = [hepm("neo4j", *words, "--folder", folder_of(local)) for words in told]
+    answers = [quick("neo4j", *words, "--folder", folder_of(local)) for words in told]
     assert not any(local.password in answer.out + answer.err for answer in answers)
-    shown = hepm("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
+    shown = quick("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
     assert shown.json["password"] == local.password
 
 
@@ -176,10 +177,10 @@ def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: Loca
     while local.status().running:
         time.sleep(0.05)
     (folder / "run" / "server.pid").write_text(str(os.getpid()))  # the system gave the number to somebody else
-    stopped = hepm("neo4j", "status", "--json", "--folder", folder)
+    stopped = quick("neo4j", "status", "--json", "--folder", folder)
     assert stopped.code == 3
     assert (stopped.json["running"], stopped.json["pid"]) == (False, None)
-    assert "was not running" in hepm("neo4j", "stop", "--folder", folder).out
+    assert "was not running" in quick("neo4j", "stop", "--folder", folder).out
     local.start()
     with driver_of(local) as driver:
         found = driver.execute_query("MATCH (k:Kept) WITH k, k.by AS by DELETE k RETURN by").records
@@ -199,12 +200,13 @@ def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tm
         others = psutil.process_iter(["cmdline"])  # some may end meanwhile
         assert [one.pid for one in others if f"--home-dir={folder}" in (one.info["cmdline"] or ())] == [pid]
     finally:
-        answer = hepm("neo4j", "stop", "--folder", folder)
+        answer = quick("neo4j", "stop", "--folder", folder)
     assert (answer.code, "has stopped" in answer.out, "killed" in answer.err) == (0, True, False)
     with contextlib.suppress(psutil.NoSuchProcess):
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.soak
 def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
     server = LocalServer(tmp_path / "server", LINE.name)
     with running(server):
@@ -218,7 +220,7 @@ def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
     assert not server.status().running
 
 
-@pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
+@pytest.mark.parametrize("killed_with", ["password", pytest.param("data/databases/system", marks=pytest.mark.soak)])
 def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
     folder = tmp_path / "server"
     command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
@@ -234,6 +236,7 @@ def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, 
         assert driver.execute_query("RETURN 1 AS one").records[0]["one"] == 1
 
 
+@pytest.mark.soak
 def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
     folder = ServerFolder(tmp_path / "server")
     folder.make()
@@ -247,7 +250,7 @@ def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: P
 # Refusals
 
 
-@pytest.mark.parametrize("port", ["bolt_port", "http_port"])
+@pytest.mark.parametrize("port", ["bolt_port", pytest.param("http_port", marks=pytest.mark.soak)])
 def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_path: Path, port: str):
     taken: list[socket.socket] = []
 
@@ -268,25 +271,25 @@ def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_pa
 
 def test_a_port_in_use_is_named_before_anything_is_made(local: LocalServer, tmp_path: Path):
     taken = str(local.status().bolt_port)
-    answer = hepm("neo4j", "start", "--bolt-port", taken, "--folder", tmp_path / "server")
+    answer = quick("neo4j", "start", "--bolt-port", taken, "--folder", tmp_path / "server")
     assert f"port {taken} of 127.0.0.1 is in use: choose another with --bolt-port" in one_sentence(answer)
     assert not (tmp_path / "server" / "data").exists()
 
 
 def test_a_server_that_dies_while_it_starts_tells_why_and_where(tmp_path: Path):
     folder = tmp_path / "server"
-    answer = hepm("neo4j", "start", "--version", LINE.name, "--heap", "1m", "--folder", folder)
+    answer = quick("neo4j", "start", "--version", LINE.name, "--heap", "1m", "--folder", folder)
     assert answer.code == 1
     assert "Too small maximum heap" in answer.err
     assert str(folder / "logs") in answer.err
-    assert hepm("neo4j", "status", "--folder", folder).code == 3
+    assert quick("neo4j", "status", "--folder", folder).code == 3
     assert json.loads((folder / "settings.json").read_text())["heap"] == "1g"
 
 
 def test_a_folder_with_other_things_is_left_as_it_is(tmp_path: Path):
     (tmp_path / "thesis.txt").touch()
     tmp_path.chmod(0o755)
-    answer = hepm("neo4j", "start", "--folder", tmp_path)
+    answer = quick("neo4j", "start", "--folder", tmp_path)
     assert "holds other things (thesis.txt)" in one_sentence(answer)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
@@ -298,21 +301,21 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path):
         answer = hepm("neo4j", "start", "--folder", tmp_path / "read-only" / "server", under=under)
     assert "cannot be written" in one_sentence(answer)
     (tmp_path / "file").touch()
-    assert "is no folder" in one_sentence(hepm("neo4j", "start", "--folder", tmp_path / "file"))
+    assert "is no folder" in one_sentence(quick("neo4j", "start", "--folder", tmp_path / "file"))
 
 
 def test_the_data_of_one_version_are_not_given_to_another(local: LocalServer):
     other = next(name for name in LINES if name != LINE.name)
-    answer = hepm("neo4j", "start", "--version", other, "--folder", folder_of(local))
+    answer = quick("neo4j", "start", "--version", other, "--folder", folder_of(local))
     assert f"holds the data of Neo4j {LINE.name}, and {other} was asked for" in one_sentence(answer)
 
 
 def test_a_folder_without_a_server_is_no_trouble(tmp_path: Path):
     none = ("--folder", tmp_path / "none")
-    assert hepm("neo4j", "stop", *none).code == 0
-    assert hepm("neo4j", "status", "--json", *none).json["running"] is False
-    assert "start it with `hepm neo4j start" in one_sentence(hepm("neo4j", "env", *none))
-    assert "no server was started" in one_sentence(hepm("neo4j", "logs", *none))
+    assert quick("neo4j", "stop", *none).code == 0
+    assert quick("neo4j", "status", "--json", *none).json["running"] is False
+    assert "start it with `hepm neo4j start" in one_sentence(quick("neo4j", "env", *none))
+    assert "no server was started" in one_sentence(quick("neo4j", "logs", *none))
     assert not (tmp_path / "none").exists()
 
 
@@ -336,7 +339,7 @@ def test_a_java_that_does_not_suit_is_passed_over_and_all_are_named_where_none_s
         find_java(Line("9", "9.9", "Main", javas=(99,), settings=()))
 
 
-@pytest.mark.all_versions
+@pytest.mark.soak
 @pytest.mark.parametrize("name", LINES)
 def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: LocalServer
@@ -348,3 +351,23 @@ def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
         assert row["versions"] == [LINES[name].release]
         assert server.status().bolt_port != local.status().bolt_port
         assert server.stop()
+
+
+# These tests themselves
+
+
+def test_a_server_of_tests_that_were_killed_is_killed_too(tmp_path: Path):
+    """What stands in for the server has its mark, the folder among its arguments."""
+    tests = (
+        "import subprocess, sys; from pathlib import Path; from tests.neo4j_server import watch\n"
+        "watching = watch(Path(sys.argv[1]))\n"
+        "command = [sys.executable, '-c', 'import time; time.sleep(600)', f'--home-dir={sys.argv[1]}/server']\n"
+        "print(subprocess.Popen(command, start_new_session=True).pid, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", tests, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
+        assert killed.stdout is not None
+        server = psutil.Process(int(killed.stdout.readline()))
+        assert server.is_running()
+        killed.kill()
+    server.wait(timeout=60)
