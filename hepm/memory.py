@@ -32,7 +32,7 @@ from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -329,13 +329,13 @@ class Memory:
     ) -> Query:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
-        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
         vectors = dict(zip(wanted, self._current_embedder().embed(wanted), strict=True)) if wanted else {}
         called = tuple(tool for tool in last if tool != START)
-        past = tuple(history)
+        past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
         return Query(

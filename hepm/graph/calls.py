@@ -7,7 +7,7 @@ runs' steps and of the states' vectors.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -91,13 +91,11 @@ class _Table:
 class CallReader:
     """Reads runs and states as they come and makes snapshots of them; to read one run more costs what it holds.
 
-    Args:
-        number: Gives a tool its number; numbers are dense and never change.
+    Tools are numbered as the runs call them: what is worked out of equal runs is equal to the last bit.
     """
 
-    def __init__(self, number: Callable[[ToolName], int], names: Sequence[ToolName]) -> None:
-        self._number = number
-        self._names = names
+    def __init__(self) -> None:
+        self._numbers: dict[ToolName, int] = {START: 0}
         self._rows = _Table(ORDER + 5, np.int32)
         self._bags = _Table(0, np.uint8)
         self._success = _Table(1, np.bool_)
@@ -121,11 +119,11 @@ class CallReader:
         rows = [row for number, run in enumerate(runs, first) for row in self._rows_of(run, number)]
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
-        tools = max(len(self._names), 1)
+        tools = len(self._numbers)
         called = np.bincount(
             (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
         ).reshape(len(runs), tools)
-        self._bags.extend(np.minimum(called, 255)[:, : len(self._names)])
+        self._bags.extend(np.minimum(called, 255))
         self._success.extend(np.array([[run.success] for run in runs]))
         dimensions = max((len(run.vector) for run in runs if run.vector is not None), default=0)
         said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
@@ -138,12 +136,12 @@ class CallReader:
 
     def _rows_of(self, run: RunRow, number: int) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
-        history: list[int] = [self._number(START)]
+        history: list[int] = [0]
         sources: tuple[ToolName, ...] = (START,)
         for step in _steps(run):
             state = self._state_rows.get(_place(sources, step, run.success), -1)
             for index, target in enumerate(step.targets):
-                tool = self._number(target)
+                tool = self._numbers.setdefault(target, len(self._numbers))
                 flags = IN_TURN | step.flags & 4 if index else step.flags
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                 found.append((*before, tool, number, len(history) - 1, flags, state))
@@ -153,12 +151,10 @@ class CallReader:
 
     def snapshot(self, dimensions: int) -> Calls:
         """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
-        # Tools may have been numbered since by others.
-        self._bags.extend(np.zeros((0, len(self._names)), dtype=np.uint8))
+        self._bags.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
         for table in (self._said, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
-        names = tuple(self._names)[: self._bags.read().shape[1]]
         return Calls(
             before_NK=rows[:, :ORDER],
             next_N=rows[:, ORDER],
@@ -171,7 +167,7 @@ class CallReader:
             calls_RT=self._bags.read(),
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
-            names=names,
+            names=tuple(self._numbers),
             by_last=_groups(rows[:, 0]),
         )
 

@@ -160,6 +160,12 @@ class Selection:
                 )
 
 
+def no_text(error: UnicodeEncodeError) -> InputError:
+    """What to say where a store is given text that cannot be written as UTF-8."""
+    at = error.object[max(error.start - 20, 0) : error.start + 20]
+    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """How much a namespace holds; of lessons those that are found."""
