@@ -474,10 +474,14 @@ class Memory:
         self._mirror.refresh()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare the store with its own records and with the mirror; [] when all is well."""
+        """Compare all that is derived or copied with the records, and the mirror with the store; [] when all is well.
+
+        Vectors of hashed words are made again and compared; of those of a model only the size and the length are.
+        """
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
-        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None))
+        embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
+        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None), embedder=embedder)
 
     def copy_to(
         self,
@@ -497,10 +501,14 @@ class Memory:
             target._mirror.catch_up()
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Make every count, state and vector again from the stored runs, in one transaction."""
+        """Make every count, state and vector again from the stored runs and lessons, in one transaction.
+
+        Raises:
+            StoreDamagedError: the record of a run cannot be read; the text names the run, and nothing was changed.
+        """
         embedder = self._agreed_embedder()
         try:
-            self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
+            self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
             self._mirror.catch_up()
 

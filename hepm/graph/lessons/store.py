@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from hepm.graph.lessons.rows import Answer, LessonRow, Showing, StoredLesson, Uses
+from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, Uses
 from hepm.graph.stored_vectors import FloatArray
 
 
@@ -69,7 +69,18 @@ class LessonStore(Protocol):
         ...
 
     def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
-        """Lessons that a revision above `newer_than` touched, in order of arrival."""
+        """Lessons that a revision above `newer_than` touched, in order of arrival.
+
+        Here and below one whose record cannot be read is left out, with a warning in the log.
+        """
+        ...
+
+    def held(self, *, namespace: str) -> Sequence[HeldLesson]:
+        """Every lesson in order of arrival, as it lies there."""
+        ...
+
+    def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        """What is to stand beside a lesson's record."""
         ...
 
     def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
@@ -152,11 +163,11 @@ class LessonTransaction(Protocol):
         ...
 
     def from_runs(self, runs: Sequence[str]) -> list[LessonRow]:
-        """Lessons that name one of the runs."""
+        """Lessons that name one of the runs; one that cannot be read any more counts as in the words of all of them."""
         ...
 
-    def of_user(self, user: str) -> list[LessonRow]:
-        """A user's own lessons, all versions."""
+    def of_user(self, user: str) -> Sequence[str]:
+        """Ids of a user's own lessons, all versions."""
         ...
 
     def stored_outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
@@ -167,12 +178,32 @@ class LessonTransaction(Protocol):
         """Insert rows, or write known ones anew; their uses stay."""
         ...
 
+    def put_vectors(self, vectors: Mapping[str, FloatArray]) -> None:
+        """Attach vectors to lessons by id; ids that are gone are passed over."""
+        ...
+
+    def put_answers(self, answers: Sequence[Answer]) -> None:
+        """Keep answers (see `LessonStore.put_answers`)."""
+        ...
+
     def drop(self, ids: Sequence[str]) -> None:
         """Delete lessons with all their links and showings."""
         ...
 
-    def everything(self) -> tuple[list[StoredLesson], list[Showing]]:
-        """All lessons of the namespace, and all that was shown."""
+    def drop_vectors(self) -> None:
+        """Take the vectors of all lessons away."""
+        ...
+
+    def drop_orphans(self) -> None:
+        """Delete showings and links of lessons that are gone, and answers about runs that are."""
+        ...
+
+    def held(self) -> Sequence[HeldLesson]:
+        """All lessons of the namespace, as they lie there."""
+        ...
+
+    def all_showings(self) -> Sequence[Showing]:
+        """All that was shown in the namespace."""
         ...
 
     def credit(self, more: Mapping[str, Uses]) -> None:
