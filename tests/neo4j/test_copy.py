@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hepm.graph.comparison import differences
+from hepm.graph.doctor import differences
 
 from hepm import Memory, Tool
 from hepm.graph.opening import open_store
