@@ -57,13 +57,13 @@ EDITS = {
     # What stands beside the record of a run
     "user": Edit("UPDATE trajectory SET user = 'eve' WHERE id = 'one'", "user eve for bob", _RUN + "user = 'eve'"),
     "no user": Edit("UPDATE trajectory SET user = '' WHERE id = 'three'", "user  for ann"),
-    "task": Edit("UPDATE trajectory SET task = '9' WHERE id = 'one'", "task 9 for 1", _RUN + "task = '9'"),
+    "task": Edit("UPDATE trajectory SET task = '9' WHERE id = 'one'", "task 9 for 1"),
     "environment": Edit(
-        "UPDATE trajectory SET environment = 'x' WHERE id = 'one'", "environment x for shop", _RUN + "environment = 'x'"
+        "UPDATE trajectory SET environment = 'x' WHERE id = 'one'", "environment x for shop"
     ),
     "model": Edit("UPDATE trajectory SET model = 'gpt' WHERE id = 'one'", "model gpt for"),
     "source": Edit("UPDATE trajectory SET source = 'f' WHERE id = 'one'", "source f for"),
-    "reward": Edit("UPDATE trajectory SET reward = 0.5 WHERE id = 'one'", "reward 0.5 for 1.0", _RUN + "reward = 0.5"),
+    "reward": Edit("UPDATE trajectory SET reward = 0.5 WHERE id = 'one'", "reward 0.5 for 1.0"),
     "no reward": Edit("UPDATE trajectory SET reward = NULL WHERE id = 'one'", "reward None for 1.0"),
     "success": Edit(
         "UPDATE trajectory SET success = 0 WHERE id = 'one'", "'one' has success False for True", _RUN + "success = false"
@@ -72,14 +72,14 @@ EDITS = {
         "UPDATE trajectory SET success = 1 WHERE id = 'four'", "'four' has success True for None"
     ),
     "success that is gone": Edit("UPDATE trajectory SET success = NULL WHERE id = 'one'", "success None for True"),
-    "steps": Edit("UPDATE trajectory SET steps = 9 WHERE id = 'one'", "steps 9 for 2", _RUN + "steps = 9"),
+    "steps": Edit("UPDATE trajectory SET steps = 9 WHERE id = 'one'", "steps 9 for 2"),
     "ended_at": Edit("UPDATE trajectory SET ended_at = 7 WHERE id = 'two'", "ended at 7.0 for 5.0"),
     "an end that nobody told": Edit(
-        "UPDATE trajectory SET ended_at = 7 WHERE id = 'one'", "ended at 7.0 for None", _RUN + "ended_at = 7.0"
+        "UPDATE trajectory SET ended_at = 7 WHERE id = 'one'", "ended at 7.0 for None"
     ),
     "digest": Edit("UPDATE trajectory SET digest = 'x' WHERE id = 'one'", "digest x for", _RUN + "digest = 'x'"),
     "sequence": Edit("UPDATE trajectory SET sequence = 'xx' WHERE id = 'two'", "sequence xx for ["),
-    "said": Edit("UPDATE trajectory SET said = 'x' WHERE id = 'one'", "said x for red shoes", _RUN + "said = 'x'"),
+    "said": Edit("UPDATE trajectory SET said = 'x' WHERE id = 'one'", "said x for red shoes"),
     "not counted": Edit(
         "UPDATE trajectory SET counted = 0 WHERE id = 'one'", "'one' does not count and should", _RUN + "counted = false"
     ),
@@ -195,11 +195,6 @@ EDITS = {
         "UPDATE lesson_source SET run = 'three' WHERE run = 'one'", "runs ['three'] for ['one']"
     ),
     "lesson source of no lesson": Edit("UPDATE lesson_source SET lesson = 'x' WHERE run = 'one'", "a lesson that is gone"),
-    "lesson link gone": Edit(
-        "DELETE FROM lesson_source",
-        "runs [] for",
-        "MATCH (l:Lesson)-[f:FROM]->() DELETE f",
-    ),
     "broken lesson": Edit(
         "UPDATE lesson SET record = substr(record, 1, 40) WHERE kind = 'experience'",
         f"the record of the lesson '{EXPERIENCE}' cannot be read",
@@ -230,6 +225,7 @@ ON_A_SERVER = {
     "counters": Edit("", "ahead of their counters", "MATCH (n:Namespace) SET n.last_run = 0"),
     "links before tools": Edit("", "states lack a link", "MATCH (:State)-[r:BEFORE]->() DELETE r"),
     "lesson text": Edit("", "text x for Look before", "MATCH (l:Principle) SET l.text = 'x'"),
+    "lesson link gone": Edit("", "3 lessons lack a link to a run", "MATCH (l:Lesson)-[f:FROM]->() DELETE f"),
     "lesson runs": Edit("", "runs ['x'] for ['two']", "MATCH (l:Principle) SET l.runs = ['x']"),
 }  # fmt: skip
 

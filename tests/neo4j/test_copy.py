@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hepm.graph.doctor import differences
 
 from hepm import Memory, Tool
+from hepm.graph.doctor import differences
 from hepm.graph.opening import open_store
 from tests.faults.command import hepm
 from tests.neo4j.test_faults import some_runs

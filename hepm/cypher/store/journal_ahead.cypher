@@ -2,6 +2,6 @@
 // Params:  $space string
 // Returns: found int
 // Index:   namespace_space, trajectory_arrival, state_arrival
-MATCH (n:Namespace {space: $space})
+OPTIONAL MATCH (n:Namespace {space: $space})
 RETURN COUNT { MATCH (t:Trajectory) WHERE t.space = $space AND t.seq > n.last_run }
      + COUNT { MATCH (s:State) WHERE s.space = $space AND s.id > n.last_state } AS found
