@@ -1,14 +1,14 @@
-"""The writing half of every store, over its transactions: what it does is in `changes` and `lessons.changes`."""
+"""What is the same in every store: writes, over its transactions (see `changes`), and what is read of lessons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
 from hepm.graph.lessons.changes import change_lessons, forget_user, show, tell
-from hepm.graph.lessons.rows import Answer
+from hepm.graph.lessons.rows import Answer, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.store import Added, FloatArray, Replay, Selection, TextEmbedder
 from hepm.graph.transaction import Transaction
@@ -96,11 +96,20 @@ class RunWrites:
         self._write(namespace, work, embedder=embedder, vectors=vectors.values())
 
 
-class LessonWrites:
+class Read(Protocol):
+    """The rows of a named statement on a namespace."""
+
+    def __call__(self, name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
+        """As tuples, in the order of the statement."""
+        ...
+
+
+class Lessons:
     """See `hepm.graph.lessons.store.LessonStore` for what each method promises."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, read: Read) -> None:
         self._write = write
+        self._read = read
 
     def change(
         self,
@@ -143,3 +152,27 @@ class LessonWrites:
             return changed
 
         return self._write(namespace, noted)
+
+    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
+        return stored_lessons(self._read("find_lessons", namespace, ids=ids))
+
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        return [one.row for one in stored_lessons(self._read("lessons_from", namespace, runs=runs))]
+
+    def showings(self, *, namespace: str) -> list[Showing]:
+        return showings_of(self._read("showings", namespace))
+
+    def outcomes(self, *, namespace: str) -> dict[str, bool]:
+        return {run: bool(success) for run, success in sorted(self._read("told_outcomes", namespace))}
+
+    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
+        return sorted(Answer(*row) for row in self._read("find_answers", namespace, keys=keys))
+
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        return sorted(Answer(*row) for row in self._read("all_answers", namespace))
+
+    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
+        return {run for (run,) in self._read("answered_runs", namespace, step=step)}
+
+    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
+        return stored_lessons(self._read("lessons", namespace, newer_than=newer_than))

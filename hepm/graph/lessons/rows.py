@@ -236,6 +236,12 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
     return found
 
 
+def showings_of(rows: Iterable[Sequence[Any]]) -> list[Showing]:
+    """Showings of stored rows, by run and lesson."""
+    found = (Showing(run, lesson, None if success is None else bool(success)) for run, lesson, success in rows)
+    return sorted(found, key=lambda showing: showing[:2])
+
+
 @lru_cache(maxsize=1_000)  # once in a process
 def _warn(name: str, why: str) -> None:
     _log.warning("the record of the lesson %r cannot be read (%s); `hepm doctor --repair` removes it", name, why)

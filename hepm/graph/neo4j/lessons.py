@@ -12,6 +12,7 @@ from hepm.graph.lessons.rows import (
     Showing,
     StoredLesson,
     Uses,
+    showings_of,
     stored_lessons,
     to_record,
 )
@@ -20,32 +21,29 @@ from hepm.graph.neo4j.names import lesson_uid, run_uid, tool_uid, uid
 from hepm.graph.neo4j.sending import VECTOR_ROWS, Sender
 from hepm.graph.store import FloatArray
 from hepm.graph.stored_vectors import from_bytes, to_bytes, to_floats
-from hepm.graph.writes import LessonWrites, Write
+from hepm.graph.writes import Lessons, Write
 
 
-class Neo4jLessons(LessonWrites):
+class Neo4jLessons(Lessons):
     """See `hepm.graph.lessons.store.LessonStore` for what each method promises."""
 
     def __init__(self, connection: Connection, write: Write) -> None:
-        super().__init__(write)
-        self._connection = connection
+        def read(name: str, namespace: str, /, **values: Any) -> list[tuple[Any, ...]]:
+            space = uid(namespace)
+            if "ids" in values:
+                values["uids"] = [lesson_uid(space, name) for name in dict.fromkeys(values.pop("ids"))]
+            if "keys" in values:
+                values["uids"] = [_answer_uid(space, key) for key in dict.fromkeys(values.pop("keys"))]
+            return connection.read(name, space=space, **values)
 
-    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
-        return stored_lessons(self._connection.read("lessons", space=uid(namespace), newer_than=newer_than))
+        super().__init__(write, read)
+        self._connection = connection
 
     def held(self, *, namespace: str) -> Sequence[HeldLesson]:
         return [_held(*row) for row in self._connection.iterate("held_lessons", space=uid(namespace))]
 
     def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         return _told_of(row, namespace)
-
-    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
-        uids = [lesson_uid(uid(namespace), name) for name in dict.fromkeys(ids)]
-        return stored_lessons(self._connection.read("find_lessons", uids=uids))
-
-    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
-        rows = self._connection.read("lessons_from", space=uid(namespace), runs=list(runs))
-        return [one.row for one in stored_lessons(rows)]
 
     def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
         space = uid(namespace)
@@ -56,24 +54,6 @@ class Neo4jLessons(LessonWrites):
             rows = self._connection.read("embedded_lessons", space=space)
         found = sorted((-float(from_bytes(stored) @ vector), seq, name) for name, seq, stored in rows)
         return [(name, -cosine) for cosine, _, name in found[:limit]]
-
-    def showings(self, *, namespace: str) -> list[Showing]:
-        return sorted(
-            (Showing(*row) for row in self._connection.read("showings", space=uid(namespace))), key=lambda one: one[:2]
-        )
-
-    def outcomes(self, *, namespace: str) -> dict[str, bool]:
-        return dict(sorted(self._connection.read("told_outcomes", space=uid(namespace))))
-
-    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
-        uids = [_answer_uid(uid(namespace), key) for key in dict.fromkeys(keys)]
-        return sorted(Answer(*row) for row in self._connection.read("find_answers", uids=uids))
-
-    def all_answers(self, *, namespace: str) -> list[Answer]:
-        return sorted(Answer(*row) for row in self._connection.read("all_answers", space=uid(namespace)))
-
-    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
-        return {run for (run,) in self._connection.read("answered_runs", space=uid(namespace), step=step)}
 
 
 class Neo4jLessonTransaction:
@@ -209,15 +189,14 @@ class Neo4jLessonTransaction:
         return [_held(*row) for row in self._write.run("held_lessons", space=self._space)]
 
     def all_showings(self) -> list[Showing]:
-        return [Showing(*row) for row in self._write.run("showings", space=self._space)]
+        return showings_of(self._write.run("showings", space=self._space))
 
     def credit(self, more: Mapping[str, Uses]) -> None:
         rows = [{"uid": self._lesson(name), **uses._asdict()} for name, uses in more.items()]
         self._write.put("credit_lessons", rows, changed=self._write.books.revision + 1)
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
-        rows = self._ask("showings_in", runs) if self._shown else []
-        return sorted((Showing(*row) for row in rows), key=lambda one: one[:2])
+        return showings_of(self._ask("showings_in", runs)) if self._shown else []
 
     def put_showings(self, showings: Sequence[Showing]) -> None:
         rows = [
@@ -300,5 +279,5 @@ def _told_of(row: LessonRow, namespace: str) -> dict[str, object]:
 
 
 def _held(told: dict[str, Any]) -> HeldLesson:
-    uses = Uses(told["shown"], told["uses"], told["successes"])
-    return HeldLesson(told["id"], told["record"], told, uses, told.get("vector"))
+    uses = Uses(*(told.get(name) or 0 for name in Uses._fields))
+    return HeldLesson(told.get("id", ""), told.get("record", ""), told, uses, told.get("vector"))

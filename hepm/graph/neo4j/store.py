@@ -100,6 +100,7 @@ class Neo4jStore(RunWrites):
             self._connection.read("await_indexes", seconds=300)
 
     def pending_migrations(self) -> dict[int, str]:
+        """Versions of the schema that this store lacks, with their names, oldest first."""
         rows = self._connection.read("memory")
         found = int(rows[0][5]) if rows else 0
         newest = migrations()[-1][0]
@@ -194,7 +195,8 @@ class Neo4jStore(RunWrites):
 
     def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
         for (told,) in self._connection.iterate("held_runs", space=uid(namespace)):
-            yield HeldRun(told["id"], told["record"], told["counted"], told, told.get("said_vector"))
+            name, record, counted = told.get("id", ""), told.get("record", ""), told.get("counted", False)
+            yield HeldRun(name, record, counted, told, told.get("said_vector"))
 
     def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         return told_of(run, namespace)

@@ -16,60 +16,39 @@ from hepm.graph.lessons.rows import (
     Showing,
     StoredLesson,
     Uses,
+    showings_of,
     stored_lessons,
     to_record,
 )
 from hepm.graph.store import FloatArray
 from hepm.graph.stored_vectors import to_bytes
-from hepm.graph.writes import LessonWrites, Write
+from hepm.graph.writes import Lessons, Write
 
 
-class SQLiteLessons(LessonWrites):
+class SQLiteLessons(Lessons):
     """See `hepm.graph.lessons.store.LessonStore` for what each method promises."""
 
     def __init__(self, write: Write, rows: Callable[..., list[Any]]) -> None:
-        super().__init__(write)
-        self._rows = rows
+        def read(name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
+            told = {key: json.dumps(v) if isinstance(v, list | tuple) else v for key, v in values.items()}
+            return rows(name, namespace=namespace, **told)
 
-    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
-        return stored_lessons(self._rows("lessons", namespace=namespace, newer_than=newer_than))
+        super().__init__(write, read)
 
     def held(self, *, namespace: str) -> Sequence[HeldLesson]:
-        return [_held(row) for row in self._rows("held_lessons", namespace=namespace)]
+        return [_held(row) for row in self._read("held_lessons", namespace)]
 
     def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         runs = sorted({source.run for source in row.sources})
         return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
 
-    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
-        return stored_lessons(self._rows("find_lessons", namespace=namespace, ids=json.dumps(ids)))
-
-    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
-        rows = self._rows("lessons_from", namespace=namespace, runs=json.dumps(runs))
-        return [one.row for one in stored_lessons(rows)]
-
     def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
-        rows = self._rows("embedded_lessons", namespace=namespace)
+        rows = self._read("embedded_lessons", namespace)
         if not rows:
             return []
         vectors = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f2").astype(np.float32)
         cosines = vectors.reshape(len(rows), -1) @ vector
         return [(rows[at][0], float(cosines[at])) for at in np.argsort(-cosines, kind="stable")[:limit]]
-
-    def showings(self, *, namespace: str) -> list[Showing]:
-        return [_showing(row) for row in self._rows("showings", namespace=namespace)]
-
-    def outcomes(self, *, namespace: str) -> dict[str, bool]:
-        return {run: bool(success) for run, success in self._rows("told_outcomes", namespace=namespace)}
-
-    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
-        return [Answer(*row) for row in self._rows("find_answers", namespace=namespace, keys=json.dumps(keys))]
-
-    def all_answers(self, *, namespace: str) -> list[Answer]:
-        return [Answer(*row) for row in self._rows("all_answers", namespace=namespace)]
-
-    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
-        return {run for (run,) in self._rows("answered_runs", namespace=namespace, step=step)}
 
 
 class SQLiteLessonTransaction:
@@ -143,7 +122,7 @@ class SQLiteLessonTransaction:
         return [_held(row) for row in self._run("held_lessons")]
 
     def all_showings(self) -> list[Showing]:
-        return [_showing(row) for row in self._run("showings")]
+        return showings_of(self._run("showings"))
 
     def credit(self, more: Mapping[str, Uses]) -> None:
         revision = self._revision
@@ -151,7 +130,7 @@ class SQLiteLessonTransaction:
             self._run("credit_lesson", id=name, **uses._asdict(), changed=revision)
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
-        return [_showing(row) for row in self._run("showings_in", runs=json.dumps(runs)).fetchall()]
+        return showings_of(self._run("showings_in", runs=json.dumps(runs)))
 
     def put_showings(self, showings: Sequence[Showing]) -> None:
         for showing in showings:
@@ -183,8 +162,3 @@ def _held(row: Sequence[Any]) -> HeldLesson:
     name, record, kind, user, live, runs, shown, uses, successes, vector = row
     told = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
     return HeldLesson(name, record, told, Uses(shown, uses, successes), vector)
-
-
-def _showing(row: Sequence[Any]) -> Showing:
-    run, lesson, success = row
-    return Showing(run, lesson, None if success is None else bool(success))
