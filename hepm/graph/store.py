@@ -18,7 +18,7 @@ from hepm.graph.stored_vectors import FloatArray
 from hepm.types import Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
-    from hepm.graph.lessons.store import LessonStore
+    from hepm.graph.writes import LessonStore
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs the shortest alone (H-EPM, appendix D)."""

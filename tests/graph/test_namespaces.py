@@ -12,8 +12,9 @@ from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
-from hepm.graph.lessons.store import LessonChange, LessonStore
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.store import Selection, StateBatch, Store
+from hepm.graph.writes import LessonStore
 from tests.runs import Shelf, trajectory
 
 OURS, THEIRS, NOBODYS = "ours", "theirs", "nobody's"

@@ -21,11 +21,11 @@ from hepm.graph.neo4j.names import lesson_uid, run_uid, tool_uid, uid
 from hepm.graph.neo4j.sending import VECTOR_ROWS, Sender
 from hepm.graph.store import FloatArray
 from hepm.graph.stored_vectors import from_bytes, to_bytes, to_floats
-from hepm.graph.writes import Lessons, Write
+from hepm.graph.writes import LessonStore, Write
 
 
-class Neo4jLessons(Lessons):
-    """See `hepm.graph.lessons.store.LessonStore` for what each method promises."""
+class Neo4jLessons(LessonStore):
+    """See `hepm.graph.writes.LessonStore` for what each method promises."""
 
     def __init__(self, connection: Connection, write: Write) -> None:
         def read(name: str, namespace: str, /, **values: Any) -> list[tuple[Any, ...]]:
@@ -45,7 +45,7 @@ class Neo4jLessons(Lessons):
     def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         return _told_of(row, namespace)
 
-    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
+    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> Sequence[tuple[str, float]]:
         space = uid(namespace)
         # The index knows neither namespaces nor what is retired: it is asked for more (see Neo4jStore.search_states).
         asked = {"vector": to_floats(vector), "candidates": 20 * limit, "space": space}

@@ -22,11 +22,11 @@ from hepm.graph.lessons.rows import (
 )
 from hepm.graph.store import FloatArray
 from hepm.graph.stored_vectors import to_bytes
-from hepm.graph.writes import Lessons, Write
+from hepm.graph.writes import LessonStore, Write
 
 
-class SQLiteLessons(Lessons):
-    """See `hepm.graph.lessons.store.LessonStore` for what each method promises."""
+class SQLiteLessons(LessonStore):
+    """See `hepm.graph.writes.LessonStore` for what each method promises."""
 
     def __init__(self, write: Write, rows: Callable[..., list[Any]]) -> None:
         def read(name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
@@ -42,8 +42,8 @@ class SQLiteLessons(Lessons):
         runs = sorted({source.run for source in row.sources})
         return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
 
-    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[str, float]]:
-        rows = self._read("embedded_lessons", namespace)
+    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> Sequence[tuple[str, float]]:
+        rows: list[tuple[str, bytes]] = self._read("embedded_lessons", namespace)  # type: ignore[assignment]
         if not rows:
             return []
         vectors = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f2").astype(np.float32)
