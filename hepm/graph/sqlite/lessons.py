@@ -48,7 +48,8 @@ class SQLiteLessons(LessonStore):
             return []
         vectors = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f2").astype(np.float32)
         cosines = vectors.reshape(len(rows), -1) @ vector
-        return [(rows[at][0], float(cosines[at])) for at in np.argsort(-cosines, kind="stable")[:limit]]
+        best: list[int] = np.argsort(-cosines, kind="stable")[:limit].tolist()
+        return [(rows[at][0], float(cosines[at])) for at in best]
 
 
 class SQLiteLessonTransaction:
