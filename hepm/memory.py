@@ -32,7 +32,7 @@ from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -329,13 +329,13 @@ class Memory:
     ) -> Query:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
-        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
         vectors = dict(zip(wanted, self._current_embedder().embed(wanted), strict=True)) if wanted else {}
         called = tuple(tool for tool in last if tool != START)
-        past = tuple(history)
+        past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
         return Query(
@@ -479,10 +479,14 @@ class Memory:
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare the store with its own records and with the mirror; [] when all is well."""
+        """Compare all that is derived or copied with the records, and the mirror with the store; [] when all is well.
+
+        Vectors of hashed words are made again and compared; of those of a model only the size and the length are.
+        """
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
-        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None))
+        embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
+        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None), embedder=embedder)
 
     def copy_to(
         self,
@@ -502,10 +506,14 @@ class Memory:
             target._mirror.catch_up()
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Make every count, state and vector again from the stored runs, in one transaction."""
+        """Make every count, state and vector again from the stored runs and lessons, in one transaction.
+
+        Raises:
+            StoreDamagedError: the record of a run cannot be read; the text names the run, and nothing was changed.
+        """
         embedder = self._agreed_embedder()
         try:
-            self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
+            self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
             self._mirror.catch_up()
 

@@ -7,6 +7,7 @@ The words are defined once, in docs/glossary.md.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, overload
@@ -56,7 +57,7 @@ class Tool:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     def __post_init__(self) -> None:
-        _check_tool_name(self.name)
+        object.__setattr__(self, "name", _tool_name(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class ToolCall:
     latency_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_tool_name(self.name)
+        object.__setattr__(self, "name", _tool_name(self.name))
         if self.latency_s is not None:
             object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
 
@@ -361,11 +362,17 @@ class Suggestions(Sequence[Suggestion]):
         return len(self.ranked)
 
 
-def _check_tool_name(name: ToolName) -> None:
+def normal(name: ToolName) -> ToolName:
+    """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def _tool_name(name: ToolName) -> ToolName:
     if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
         raise ValueError(f"a tool call without a name: {name!r}")
     if name == START:
         raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
+    return normal(name)
 
 
 def _as_float(value: float, what: str) -> float:

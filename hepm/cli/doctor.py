@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
 from hepm.cli.output import print_json
+from hepm.errors import StoreDamagedError
 from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Look for orphans, bad vectors, weights and counts that differ from a recount; exit 1 if something stays wrong.
+    """Compare everything that is derived or copied with the stored records; exit 1 if something stays wrong.
 
     Example: `hepm doctor --repair`
     """
@@ -28,7 +30,8 @@ def doctor(
         if repair and any(found.values()):
             for namespace, findings in found.items():
                 if any(finding["repair"] == "rebuild" for finding in findings):
-                    memory.rebuild(namespace=namespace)
+                    with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
+                        memory.rebuild(namespace=namespace)
             memory.reembed()
             found = _examine(memory)
     if as_json:

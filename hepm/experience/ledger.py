@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Literal, TypeAlias
 
 from hepm.graph.lessons.rows import Answer
-from hepm.graph.lessons.store import LessonStore
+from hepm.graph.writes import LessonStore
 from hepm.llm import PaidAnswer, Usage
 
 Subject: TypeAlias = Literal["run", "user", "lesson"]

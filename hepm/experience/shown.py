@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from hepm.errors import StoreError
-from hepm.graph.lessons.store import LessonStore
+from hepm.graph.writes import LessonStore
 
 _log = logging.getLogger("hepm")
 

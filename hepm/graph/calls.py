@@ -7,7 +7,7 @@ runs' steps and of the states' vectors.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -93,13 +93,11 @@ class _Table:
 class CallReader:
     """Reads runs and states as they come and makes snapshots of them; to read one run more costs what it holds.
 
-    Args:
-        number: Gives a tool its number; numbers are dense and never change.
+    Tools are numbered as the runs call them: what is worked out of equal runs is equal to the last bit.
     """
 
-    def __init__(self, number: Callable[[ToolName], int], names: Sequence[ToolName]) -> None:
-        self._number = number
-        self._names = names
+    def __init__(self) -> None:
+        self._numbers: dict[ToolName, int] = {START: 0}
         self._rows = _Table(ORDER + 5, np.int32)
         self._bags = _Table(0, np.uint8)
         self._success = _Table(1, np.bool_)
@@ -134,11 +132,11 @@ class CallReader:
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
         _add_groups(self._by_last, rows_NK[:, 0], np.arange(known, known + len(rows)))
         _add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
-        tools = max(len(self._names), 1)
+        tools = len(self._numbers)
         called = np.bincount(
             (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
         ).reshape(len(runs), tools)
-        self._bags.extend(np.minimum(called, 255)[:, : len(self._names)])
+        self._bags.extend(np.minimum(called, 255))
         self._success.extend(np.array([[run.success] for run in runs]))
         dimensions = max((len(run.vector) for run in runs if run.vector is not None), default=0)
         said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
@@ -150,13 +148,13 @@ class CallReader:
         self.newest_run = runs[-1].seq
 
     def _rows_of(self, run: RunRow, number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
-        history: list[int] = [self._number(START)]
+        history: list[int] = [0]
         sources: tuple[ToolName, ...] = (START,)
         for step in _steps(run):
             state = self._state_rows.get(_place(sources, step, run.success), -1)
-            numbers = {self._number(source) for source in sources}
+            numbers = {self._numbers.setdefault(source, len(self._numbers)) for source in sources}
             for index, target in enumerate(step.targets):
-                tool = self._number(target)
+                tool = self._numbers.setdefault(target, len(self._numbers))
                 flags = IN_TURN | step.flags & 4 if index else step.flags
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                 yield (*before, tool, number, len(history) - 1, flags, state), numbers
@@ -165,12 +163,10 @@ class CallReader:
 
     def snapshot(self, dimensions: int) -> Calls:
         """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
-        # Tools may have been numbered since by others.
-        self._bags.extend(np.zeros((0, len(self._names)), dtype=np.uint8))
+        self._bags.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
         for table in (self._said, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
-        names = tuple(self._names)[: self._bags.read().shape[1]]
         return Calls(
             before_NK=rows[:, :ORDER],
             next_N=rows[:, ORDER],
@@ -183,7 +179,7 @@ class CallReader:
             calls_RT=self._bags.read(),
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
-            names=names,
+            names=tuple(self._numbers),
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
         )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, islice
+from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
-from hepm.graph.lessons.changes import forget_lessons_from, forget_user, recredit, settle
-from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection
+from hepm.graph.lessons.changes import forget_lessons_from, forget_user, mend_lessons, settle
+from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection, TextEmbedder
 from hepm.graph.transaction import StoredRun, Transaction
 
 _REBUILD_BATCH: Final = 500
@@ -57,25 +57,59 @@ def forget_runs(write: Transaction, selection: Selection, *, counting: Counting,
     return [run.id for run in gone]
 
 
-def rebuild(write: Transaction, *, replay: Replay) -> None:
+def rebuild(write: Transaction, *, counting: Counting, replay: Replay, embedder: TextEmbedder | None) -> None:
     """Make everything but the records again from the records (see `Store.rebuild`)."""
     write.clear()
-    records = write.counted_records()
-    for start in range(0, len(records), _REBUILD_BATCH):
-        runs, vectors = _read(records[start : start + _REBUILD_BATCH], replay)
-        write.restate_runs(runs)
+    records = write.records()
+    batches = [records[start : start + _REBUILD_BATCH] for start in range(0, len(records), _REBUILD_BATCH)]
+    stored_as: dict[str, str] = {}
+    known: list[StoredRun] = []
+    for batch in batches:
+        runs, vectors = _read(batch, replay)
+        for (_, name, _), run in zip(batch, runs, strict=True):
+            if (other := stored_as.setdefault(run.id, name)) != name:
+                raise StoreDamagedError(told_twice(run.id, name, other))
+            known.append(StoredRun(run.id, run.environment, run.task, run.success, run.steps, True, ""))
+        write.restate_runs([(number, name, run) for (number, name, _), run in zip(batch, runs, strict=True)])
         write.put_said_vectors(runs, vectors)
-        write.apply(Delta.of(runs), vectors)
+        if counting == "all":
+            write.apply(Delta.of(runs), vectors)
+    aside = aside_of(known, counting)
+    for name in aside:
+        write.set_counted(name, False)
+    for batch in batches if counting == "shortest" else ():
+        runs, vectors = _read(batch, replay)
+        write.apply(Delta.of([run for run in runs if run.id not in aside]), vectors)
     write.drop_empty_tools()
-    recredit(write.lessons)
+    mend_lessons(write.lessons, embedder)
     write.note_change(everything=True)
 
 
-def _read(records: Sequence[tuple[str, str]], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+def aside_of(runs: Iterable[Run | StoredRun], counting: Counting) -> set[str]:
+    """Ids of the runs that are kept and do not count: those of a task's successful runs that are not the shortest."""
+    if counting == "all":
+        return set()
+    rivals = sorted(filter(_competes, runs), key=lambda run: (*_task(run), run.steps, run.id))
+    return {run.id for _, group in groupby(rivals, key=_task) for run in islice(group, 1, None)}
+
+
+def told_twice(run: str, name: str, other: str) -> str:
+    """What to say, and what to do, where two stored runs are one by their records."""
+    wrong = name if other == run else other
+    return (
+        f"the runs stored as {name!r} and {other!r} are both {run!r} by their records: remove one with "
+        f"`hepm forget --trajectory {shlex.quote(wrong)}` in their namespace, and try again."
+    )
+
+
+_Records: TypeAlias = Sequence[tuple[int, str, str]]
+
+
+def _read(records: _Records, replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
     try:
-        return replay([record for _, record in records])
+        return replay([record for _, _, record in records])
     except FormatError:
-        for name, record in records:
+        for _, name, record in records:
             try:
                 replay([record])
             except FormatError as error:
@@ -186,9 +220,9 @@ def _readable(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run], Ma
     return runs, vectors
 
 
-def _competes(run: Run) -> bool:
+def _competes(run: Run | StoredRun) -> bool:
     return bool(run.success and run.task)
 
 
-def _task(run: Run) -> tuple[str, str]:
+def _task(run: Run | StoredRun) -> tuple[str, str]:
     return run.environment, run.task

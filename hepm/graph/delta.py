@@ -331,6 +331,7 @@ def facts_of(run: Run) -> dict[str, object]:
     """What a store tells of a run beside its record: all of it can be read off the record again."""
     return {
         "id": run.id,
+        "digest": run.digest,
         "environment": run.environment,
         "task": run.task,
         "model": run.model,

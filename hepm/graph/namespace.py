@@ -125,7 +125,7 @@ class NamespaceMirror:
             for tool, of in rows_of.items()
         }
         with self._reading:
-            self._reader = CallReader(self.tool_id, self.tool_names)
+            self._reader = CallReader()
             self._reader.read(runs, states)
             self._take_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
         return _Snapshot(rows, after)
@@ -200,7 +200,7 @@ class NamespaceMirror:
     def _newest_calls(self) -> Calls:
         """Those read so far and what came since."""
         if self._reader is None:
-            self._reader = CallReader(self.tool_id, self.tool_names)
+            self._reader = CallReader()
         # Runs before states, as in `_read`.
         runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
         states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)

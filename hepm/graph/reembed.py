@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Protocol
 
-from hepm.graph.store import FloatArray, Store
+from hepm.graph.store import Store, TextEmbedder
 
 _BATCH = 1000
-
-
-class TextEmbedder(Protocol):
-    """What is needed of an embedder here."""
-
-    @property
-    def name(self) -> str:
-        """Says which vectors these are."""
-        ...
-
-    def embed(self, texts: Sequence[str], /) -> FloatArray:
-        """Vectors of shape (N, dimensions)."""
-        ...
 
 
 def reembed(store: Store, embedder: TextEmbedder, *, on_progress: Callable[[int, int], None] | None = None) -> int:

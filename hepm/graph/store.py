@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from hepm.errors import InputError
 from hepm.graph.delta import Edge, Run
@@ -16,7 +18,7 @@ from hepm.graph.stored_vectors import FloatArray
 from hepm.types import Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
-    from hepm.graph.lessons.store import LessonStore
+    from hepm.graph.writes import LessonStore
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs the shortest alone (H-EPM, appendix D)."""
@@ -102,6 +104,29 @@ class RunRow(NamedTuple):
     vector: FloatArray | None
 
 
+class HeldRun(NamedTuple):
+    """A stored run as it lies there.
+
+    Attributes:
+        told: Everything that stands beside its record, by the names of `Store.told_of`.
+        vector: Of what the user said, in bytes as stored.
+    """
+
+    id: str
+    record: str
+    counted: bool
+    told: Mapping[str, object]
+    vector: bytes | None
+
+
+class HeldState(NamedTuple):
+    """A state as it lies there; one that is not `kept` went over the bound and has no summary."""
+
+    row: StateRow
+    kept: bool
+    vector: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class StateBatch:
     """States with their vectors, by id.
@@ -112,6 +137,13 @@ class StateBatch:
 
     rows: Sequence[StateRow]
     vectors_ND: FloatArray
+
+
+def batch_of(rows: Sequence[Sequence[Any]], dimensions: int, read: Callable[[Sequence[Any]], StateRow]) -> StateBatch:
+    """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
+    right = [row for row in rows if len(row[-1]) == 2 * dimensions]
+    vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)
+    return StateBatch([read(row) for row in right], vectors.reshape(len(right), dimensions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +192,12 @@ class Selection:
                 )
 
 
+def no_text(error: UnicodeEncodeError) -> InputError:
+    """What to say where a store is given text that cannot be written as UTF-8."""
+    at = error.object[max(error.start - 20, 0) : error.start + 20]
+    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """How much a namespace holds; of lessons those that are found."""
@@ -174,6 +212,14 @@ class Totals:
     experiences: int
     principles: int
     notes: int
+
+
+class TextEmbedder(Protocol):
+    """What stores need of an embedder (see `hepm.embed.Embedder`)."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102  # said there
+    def embed(self, texts: Sequence[str], /) -> FloatArray: ...  # noqa: D102  # said there
 
 
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
@@ -260,10 +306,11 @@ class Store(Protocol):
         """
         ...
 
-    def rebuild(self, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
-        """Make everything but the records again from the records, in one transaction.
+    def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
+        """Make everything but the records again from the records, in one transaction,
+        and vectors where there is `embedder`.
 
-        `embedder` names what the vectors of `replay` come from.
+        `replay` embeds by it. Lessons whose record cannot be read are removed: nothing is left of them.
 
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.
@@ -273,6 +320,14 @@ class Store(Protocol):
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
+        ...
+
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        """Every stored run in order of arrival, whole; lazy."""
+        ...
+
+    def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+        """What is to stand beside a run's record: all of it is read off the record."""
         ...
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
@@ -297,8 +352,8 @@ class Store(Protocol):
         """
         ...
 
-    def passages(self, *, namespace: str) -> dict[Edge, int]:
-        """How many runs are known to have taken each edge."""
+    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
+        """Ids of the runs that are known to have taken each edge, sorted."""
         ...
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
@@ -322,6 +377,10 @@ class Store(Protocol):
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
         """All states that kept their text, by id; lazy."""
+        ...
+
+    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
+        """All states by id, whole; lazy."""
         ...
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
@@ -363,7 +422,7 @@ class Store(Protocol):
         ...
 
     def orphans(self, *, namespace: str) -> list[str]:
-        """Sentences on rows that point to nothing, and vectors that cannot be right; empty when all is well."""
+        """Sentences on rows that point to nothing, or lack what they are to point to; empty when all is well."""
         ...
 
     def close(self) -> None:

@@ -23,11 +23,9 @@ def from_bytes(stored: bytes) -> FloatArray:
     return np.frombuffer(stored, dtype="<f2").astype(np.float32)
 
 
-def is_plausible(stored: bytes, dimensions: int) -> bool:
-    """Whether it has the right size and unit length."""
-    if len(stored) != 2 * dimensions:
-        return False
-    return abs(float(np.linalg.norm(from_bytes(stored))) - 1.0) < 0.01  # NaN compares false
+def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
+    """A stored vector; None where there is none, or one of another size."""
+    return from_bytes(stored) if stored is not None and len(stored) == 2 * dimensions else None
 
 
 def to_floats(vector: FloatArray) -> list[float]:

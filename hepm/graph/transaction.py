@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 
 from hepm.graph.delta import Delta, Move, Run, StateSeen
 from hepm.graph.lessons.store import LessonTransaction
-from hepm.graph.store import FloatArray, Known, Selection
+from hepm.graph.store import Counting, FloatArray, Known, Selection
+from hepm.types import Tool
 
 
 class StoredRun(NamedTuple):
@@ -30,6 +31,11 @@ class Transaction(Protocol):
         """The same transaction, for what runs taught."""
         ...
 
+    @property
+    def counting(self) -> Counting:
+        """Which runs count in this store."""
+        ...
+
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """What is stored under those of the ids that are."""
         ...
@@ -42,8 +48,8 @@ class Transaction(Protocol):
         """Of a task's successful runs the one with the fewest steps, ties by id."""
         ...
 
-    def counted_records(self) -> list[tuple[str, str]]:
-        """Ids and records of the runs that count, in order of arrival."""
+    def records(self) -> list[tuple[int, str, str]]:
+        """Row numbers, ids and records of all runs, in order of arrival."""
         ...
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
@@ -58,8 +64,8 @@ class Transaction(Protocol):
         """Attach the vectors of what users said to stored runs."""
         ...
 
-    def restate_runs(self, runs: Sequence[Run]) -> None:
-        """Set again what is told of stored runs beside their records."""
+    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
+        """Set again what is told of runs beside their records, ids too, by row number and the id so far; all count."""
         ...
 
     def set_counted(self, run: str, counted: bool) -> None:
@@ -80,6 +86,18 @@ class Transaction(Protocol):
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         """Add states of several moves."""
+        ...
+
+    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        """Attach vectors to states by id; ids that are gone are passed over."""
+        ...
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        """Attach vectors to runs by row number; numbers that are gone are passed over."""
+        ...
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        """Set descriptions and parameters."""
         ...
 
     def clear(self) -> None:

@@ -10,14 +10,10 @@ from typing import Final
 
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
-from hepm.graph.comparison import differences
-from hepm.graph.delta import Run
+from hepm.graph.doctor import differences
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.store import FloatArray, Store
-from hepm.ingest.digest import content_digest
-from hepm.ingest.hepm import parse_run
 from hepm.ingest.pipeline import replay_with
-from hepm.ingest.transitions import transitions
 from hepm.types import Tool
 
 _LESSONS_AT_ONCE: Final = 500
@@ -92,18 +88,19 @@ def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
     said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
     for name, record, _ in source.iter_records(namespace=namespace):
         if name in said:
-            found[_run(record).said] = said[name]
+            ((run,), _) = replay_with(None)([record])
+            found[run.said] = said[name]
     return found
 
 
 def _add(target: Store, records: Sequence[tuple[str, str]], vectors: Mapping[str, FloatArray], namespace: str) -> int:
     known = target.find_known([name for name, _ in records], namespace=namespace)
-    runs = [_run(record) for _, record in records]
+    replay = replay_with(None)
+    runs, _ = replay([record for _, record in records])
     new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
     if not new:
         return 0
     embedder = target.header.embedder if vectors else None
-    replay = replay_with(None)
     return len(target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
 
 
@@ -125,11 +122,6 @@ def _teach(source: Store, target: Store, namespace: str) -> None:
     if outcomes := source.lessons.outcomes(namespace=namespace):
         target.lessons.settle(outcomes, namespace=namespace)
     target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)
-
-
-def _run(record: str) -> Run:
-    trajectory = parse_run(record)
-    return Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)
 
 
 def _describe(source: Store, target: Store, namespace: str) -> None:

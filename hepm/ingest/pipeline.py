@@ -15,6 +15,7 @@ from hepm.errors import FormatError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.store import Added, FloatArray, Known, Store
+from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.outbox import Outbox, Waiting
 from hepm.ingest.prepare import Prepared
@@ -183,7 +184,8 @@ def replay_with(
     """How a store reads its own records again (see `hepm.graph.store.Replay`)."""
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        runs = [Run.of(t := parse_run(record), transitions(t), digest="", record=record) for record in records]
+        trajectories = [(parse_run(record), record) for record in records]
+        runs = [Run.of(t, transitions(t), digest=content_digest(t), record=record) for t, record in trajectories]
         return runs, embed_texts(runs, embedder)
 
     return replay

@@ -6,13 +6,15 @@ All of it is a function of the sources alone, so files are prepared in processes
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
+from hepm.graph.store import no_text
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import write_run
 from hepm.ingest.objects import is_message, is_record
@@ -122,10 +124,13 @@ class _Preparer:
         self._options = options
         self._clean: dict[ToolName, tuple[Tool, Tool]] = {}
         self._lists: dict[tuple[int, ...], tuple[Tool, ...]] = {}
+        self._encoded: tuple[Tool, ...] = ()
 
     def prepare(self, name: str, trajectory: Trajectory) -> Prepared:
         try:
             return name, self._run(trajectory)
+        except UnicodeEncodeError as error:
+            return name, Rejection(trajectory.source, trajectory.id, str(no_text(error)))
         except (ValueError, RecursionError) as error:
             # What readers let through from Python or another version's export, and JSON cannot hold.
             redactor = self._options.redactor
@@ -147,6 +152,10 @@ class _Preparer:
             trajectory = replace(trajectory, tags={**trajectory.tags, OWN_STATES: ""})
         # Descriptions of tools are kept once a namespace, not with each run.
         record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
+        record.encode()  # half of a surrogate pair shows here, and in what is told of tools
+        if trajectory.tools is not self._encoded:
+            json.dumps([asdict(tool) for tool in trajectory.tools], ensure_ascii=False).encode()
+            self._encoded = trajectory.tools
         run = Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)
         if sum(len(t.sources) * len(t.targets) for t in run.transitions) > MAX_EDGES < len(run.edges):
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")

@@ -25,7 +25,7 @@ WRITES: dict[str, Callable[[Store, str], object]] = {
     "lessons.put_vectors": lambda store, embedder: store.lessons.put_vectors(
         {"e-1": VECTOR}, namespace=NS, embedder=embedder
     ),
-    "rebuild": lambda store, embedder: store.rebuild(namespace=NS, replay=RUNS.replay, embedder=embedder),
+    "rebuild": lambda store, embedder: store.rebuild(namespace=NS, replay=RUNS.replay, embedder=HashingEmbedder()),
 }
 
 

@@ -12,8 +12,9 @@ from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
-from hepm.graph.lessons.store import LessonChange, LessonStore
+from hepm.graph.lessons.store import LessonChange
 from hepm.graph.store import Selection, StateBatch, Store
+from hepm.graph.writes import LessonStore
 from tests.runs import Shelf, trajectory
 
 OURS, THEIRS, NOBODYS = "ours", "theirs", "nobody's"
@@ -47,6 +48,8 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],
+    "iter_runs": lambda store, ns: [(*one[:3], one.vector) for one in store.iter_runs(namespace=ns)],
+    "iter_held_states": lambda store, ns: [one[:2] for one in store.iter_held_states(namespace=ns)],
     "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
     "runs_without_vector": lambda store, ns: store.runs_without_vector(namespace=ns),
     "evidence": lambda store, ns: [
@@ -75,6 +78,7 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
     ),
 }
 LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
+    "held": lambda lessons, ns: [(one.id, one.record, one.uses) for one in lessons.held(namespace=ns)],
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
     "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
@@ -108,6 +112,7 @@ OF_THE_WHOLE_STORE = {
     "set_embedder",
     "changes_since",
     "close",
+    "told_of",
     "remote",
     "runs_a_batch",
 }
@@ -140,7 +145,7 @@ def test_every_method_of_a_store_is_tried_here() -> None:
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
     assert {
         name for name in vars(LessonStore) if not name.startswith("_")
-    } == LESSON_READS.keys() | LESSON_WRITES.keys()
+    } == LESSON_READS.keys() | LESSON_WRITES.keys() | {"told_of"}
 
 
 @pytest.mark.parametrize("write", [*WRITES, *(f"lessons.{name}" for name in LESSON_WRITES)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Tool
-from hepm.graph.comparison import differences
+from hepm.graph.doctor import differences
 from hepm.graph.opening import open_store
 from tests.faults.command import quick
 from tests.neo4j.test_faults import some_runs

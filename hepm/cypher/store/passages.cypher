@@ -1,6 +1,6 @@
-// How many runs took each edge.
+// Which runs took each edge.
 // Params:  $space string
-// Returns: source string, target string, runs int
+// Returns: source string, target string, runs list
 // Index:   trajectory_arrival
 MATCH (t:Trajectory)-[p:TOOK]->(b:Tool) WHERE t.space = $space AND t.seq > 0
-RETURN p.after AS source, b.name AS target, count(p) AS runs
+RETURN p.after AS source, b.name AS target, collect(t.id) AS runs

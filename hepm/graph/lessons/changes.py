@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from hepm.graph.lessons.rows import UNUSED, LessonRow, Showing, Uses
+from hepm.graph.lessons.rows import UNUSED, HeldLesson, LessonRow, Showing, Uses, from_record
 from hepm.graph.lessons.store import Changed, LessonChange, LessonTransaction
+from hepm.graph.store import TextEmbedder
 from hepm.graph.stored_vectors import FloatArray
 
 
@@ -159,22 +160,68 @@ def _freed(write: LessonTransaction, touched: Sequence[LessonRow], lost: set[str
 
 def forget_user(write: LessonTransaction, user: str) -> list[str]:
     """Remove a user's own lessons (see `LessonStore.forget_user`)."""
-    names = [row.id for row in write.of_user(user)]
+    names = [*write.of_user(user)]
     write.drop(names)
     write.drop_answers_of(user)
     return names
 
 
-def recredit(write: LessonTransaction) -> None:
-    """Count every lesson's uses again from what was shown."""
-    lessons, showings = write.everything()
-    counted = recount(showings)
+def mend_lessons(write: LessonTransaction, embedder: TextEmbedder | None) -> None:
+    """Make everything that is told of lessons again from their records, and their uses from what was shown.
+
+    Those whose record cannot be read are removed.
+    """
+    rows: dict[str, LessonRow] = {}
+    lost: list[str] = []
+    for held in write.held():
+        row = readable(held)
+        if row is None or row.id != held.id:
+            lost.append(held.id)
+        if row is not None:
+            rows.setdefault(row.id, row)
+    write.drop(lost)
+    vectors: dict[str, FloatArray] = {}
+    if embedder is not None and rows:
+        texts = sorted({row.text for row in rows.values()})
+        vectors = dict(zip(texts, embedder.embed(texts), strict=True))
+        write.drop_vectors()
+    write.drop_orphans()
+    write.put(list(rows.values()), vectors)
+    _mend_showings(write)
+    counted = recount(write.all_showings())
     more: dict[str, Uses] = {}
-    for one in lessons:
-        right = counted.get(one.row.id, UNUSED).plus(one.row.prior)
-        if right != one.uses:
-            more[one.row.id] = Uses(*(a - b for a, b in zip(right, one.uses, strict=True)))
+    for held in write.held():
+        right = counted.get(held.id, UNUSED).plus(rows[held.id].prior)
+        if right != held.uses:
+            more[held.id] = Uses(*(a - b for a, b in zip(right, held.uses, strict=True)))
     write.credit(more)
+
+
+def _mend_showings(write: LessonTransaction) -> None:
+    showings = write.all_showings()
+    runs = list(dict.fromkeys(showing.run for showing in showings))
+    wrong = wrong_showings(showings, write.stored_outcomes(runs), write.told_outcomes(runs))
+    write.put_showings([showing._replace(success=right) for showing, right in wrong])
+
+
+def wrong_showings(
+    showings: Iterable[Showing], stored: Mapping[str, bool | None], told: Mapping[str, bool]
+) -> list[tuple[Showing, bool | None]]:
+    """Showings whose outcome is neither that of the stored run nor what was told of it, with the right one."""
+    wrong: list[tuple[Showing, bool | None]] = []
+    for showing in showings:
+        right = [how for how in (stored.get(showing.run), told.get(showing.run)) if how is not None] or [None]
+        if showing.success not in right:
+            wrong.append((showing, right[0]))
+    return wrong
+
+
+def readable(held: HeldLesson) -> LessonRow | None:
+    """A lesson's row; None where its record is damaged."""
+    try:
+        return from_record(held.record)
+    except ValueError:
+        return None
 
 
 def recount(showings: Iterable[Showing]) -> dict[str, Uses]:

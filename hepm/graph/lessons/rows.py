@@ -6,13 +6,17 @@ What their properties mean is known in `hepm.experience`; here they are carried,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from hepm.graph.score import score
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.stored_vectors import FloatArray, from_bytes
 from hepm.types import ToolName
+
+_log = logging.getLogger("hepm")
 
 Kind: TypeAlias = Literal["experience", "principle", "notes"]
 KINDS: Final[tuple[Kind, ...]] = ("experience", "principle", "notes")
@@ -134,6 +138,21 @@ class StoredLesson(NamedTuple):
     vector: FloatArray | None
 
 
+class HeldLesson(NamedTuple):
+    """A lesson as it lies in a store, readable or not.
+
+    Attributes:
+        told: Everything that stands beside its record, by the names of `LessonStore.told_of`.
+        vector: Of its text, in bytes as stored.
+    """
+
+    id: str
+    record: str
+    told: Mapping[str, object]
+    uses: Uses
+    vector: bytes | None
+
+
 class Showing(NamedTuple):
     """One lesson shown in one run; `success` is how the run ended, None while that is unknown."""
 
@@ -181,8 +200,55 @@ def to_record(row: LessonRow) -> str:
 
 
 def from_record(record: str) -> LessonRow:
-    """The row again."""
-    told: dict[str, Any] = json.loads(record)
+    """The row again.
+
+    Raises:
+        ValueError: it is no record of a lesson.
+    """
+    try:
+        row = _row(json.loads(record))
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"it lacks its {error}") from error
+    if row.kind not in KINDS or {type(text) for text in (row.id, row.text, row.user, row.retired)} != {str}:
+        raise ValueError("its fields are of other kinds")
+    return row
+
+
+def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | None = None) -> list[StoredLesson]:
+    """Lessons of stored rows: number, id, record, shown, uses, successes, vector.
+
+    One whose record cannot be read is left out, with a warning in the log.
+
+    Args:
+        damaged: Runs whose words such a one is taken to be in, instead: it is not left out then.
+    """
+    found: list[StoredLesson] = []
+    for seq, name, record, shown, uses, successes, vector in rows:
+        try:
+            row = from_record(record)
+        except ValueError as error:
+            if damaged is None:
+                _warn(name, str(error))
+                continue
+            row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
+        found.append(
+            StoredLesson(seq, row, Uses(shown, uses, successes), None if vector is None else from_bytes(vector))
+        )
+    return found
+
+
+def showings_of(rows: Iterable[Sequence[Any]]) -> list[Showing]:
+    """Showings of stored rows, by run and lesson."""
+    found = (Showing(run, lesson, None if success is None else bool(success)) for run, lesson, success in rows)
+    return sorted(found, key=lambda showing: showing[:2])
+
+
+@lru_cache(maxsize=1_000)  # once in a process
+def _warn(name: str, why: str) -> None:
+    _log.warning("the record of the lesson %r cannot be read (%s); `hepm doctor --repair` removes it", name, why)
+
+
+def _row(told: dict[str, Any]) -> LessonRow:
     properties: dict[str, Value | list[str]] = told["properties"]
     return LessonRow(
         kind=told["kind"],

@@ -17,6 +17,7 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.login import Login
+from hepm.graph.store import no_text
 
 if TYPE_CHECKING:
     import neo4j
@@ -80,6 +81,8 @@ class Connection:
             yield
         except HepmError:
             raise
+        except UnicodeEncodeError as error:
+            raise no_text(error) from error
         except (DriverError, Neo4jError) as error:
             raise explain(error, self.login) from error
 

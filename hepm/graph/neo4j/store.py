@@ -4,44 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from hepm.cypher.statements import migrations, schema_statement, statement
 from hepm.errors import InputError, StoreVersionError
-from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
 from hepm.graph.login import Login
 from hepm.graph.neo4j.connection import Connection
 from hepm.graph.neo4j.lessons import Neo4jLessons
 from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
-from hepm.graph.neo4j.writing import VECTOR_ROWS, Neo4jTransaction
+from hepm.graph.neo4j.writing import Neo4jTransaction, told_of
 from hepm.graph.store import (
-    Added,
     Change,
     Counting,
     FloatArray,
     Header,
+    HeldRun,
+    HeldState,
     Known,
-    Replay,
     RunRow,
-    Selection,
     StateBatch,
     StateRow,
     ToolRow,
     Totals,
+    batch_of,
 )
-from hepm.graph.stored_vectors import check_embedder, from_bytes, is_plausible, to_bytes, to_floats
-from hepm.types import START, Evidence, Tool, ToolName
+from hepm.graph.stored_vectors import check_embedder, from_bytes, of_size, to_floats
+from hepm.graph.transaction import Transaction
+from hepm.graph.writes import RunWrites
+from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
 
 T = TypeVar("T")
 
+_ORPHANS: Final = (
+    ("orphan_states", "states lack a link to a tool, or have one too many"),
+    ("orphan_passages", "passages lack their edge, or are out of order"),
+    ("orphan_lessons", "lessons lack a link to a run, or have one too many"),
+    ("orphan_answers", "answers of a model are about runs that are gone"),
+    ("misweighed_edges", "edges have a weight or a share of failures that is not that of their counts"),
+    ("journal_ahead", "runs or states are ahead of their counters"),
+)
 
-class Neo4jStore:
+
+class Neo4jStore(RunWrites):
     """See `hepm.graph.store.Store` for what each method promises.
 
     Args:
@@ -56,7 +66,8 @@ class Neo4jStore:
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self.lessons = Neo4jLessons(self._connection, self._write)
+        super().__init__(self._write_in)
+        self.lessons = Neo4jLessons(self._connection, self._write_in)
         try:
             self._migrate()
             self._set_up(counting or "all", states_per_move)
@@ -102,7 +113,6 @@ class Neo4jStore:
 
     @property
     def header(self) -> Header:
-        """What the store says of itself, read afresh."""
         ((embedder, dimensions, revision, counting, states_per_move, version, removed),) = self._connection.read(
             "memory"
         )
@@ -119,7 +129,6 @@ class Neo4jStore:
     # Writing
 
     def set_embedder(self, name: str, dimensions: int) -> None:
-        """Name the embedder; vectors of another one are dropped, and the vector index is made for its dimensions."""
         header = self.header
         if (header.embedder, header.dimensions) == (name, dimensions):
             return
@@ -154,10 +163,10 @@ class Neo4jStore:
             config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
             self._connection.change_schema(schema_statement(name), options={"indexConfig": config})
 
-    def _write(
+    def _write_in(
         self,
         namespace: str,
-        work: Callable[[Neo4jTransaction], T],
+        work: Callable[[Transaction], T],
         *,
         embedder: str | None = None,
         vectors: Iterable[FloatArray] = (),
@@ -170,116 +179,40 @@ class Neo4jStore:
 
         return self._connection.write(checked)
 
-    def add(
-        self,
-        runs: Sequence[Run],
-        vectors: Mapping[str, FloatArray],
-        *,
-        namespace: str,
-        replay: Replay,
-        embedder: str | None = None,
-    ) -> Added:
-        """Store a batch: atomic, idempotent by trajectory id, safe with many writers."""
-        return self._write(
-            namespace,
-            lambda write: add_runs(write, runs, vectors, counting=write.books.counting, replay=replay),
-            embedder=embedder,
-            vectors=vectors.values(),
-        )
-
-    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
-        """Set descriptions and parameters."""
-        space = uid(namespace)
-        rows = [
-            {
-                "uid": tool_uid(space, tool.name),
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
-            }
-            for tool in tools
-        ]
-
-        def work(write: Neo4jTransaction) -> None:
-            write.run("describe_tools", rows=rows, namespace=namespace, space=space)
-            write.note_change()
-
-        self._write(namespace, work)
-
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
-        """Remove runs and all they added."""
-        return self._write(
-            namespace,
-            lambda write: forget_runs(write, selection, counting=write.books.counting, replay=replay),
-            embedder=embedder,
-        )
-
-    def rebuild(self, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
-        """Make everything but the records again from the records."""
-        self._write(namespace, lambda write: rebuild(write, replay=replay), embedder=embedder)
-
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        """Attach vectors to states."""
-        rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
-        self._put("put_vectors", rows, namespace, embedder, vectors.values())
-
-    def put_run_vectors(
-        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
-    ) -> None:
-        """Attach vectors to runs."""
-        rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
-        self._put("put_run_vectors", rows, namespace, embedder, vectors.values())
-
-    def _put(
-        self,
-        name: str,
-        rows: Sequence[Mapping[str, object]],
-        namespace: str,
-        embedder: str | None,
-        vectors: Iterable[FloatArray],
-    ) -> None:
-        def work(write: Neo4jTransaction) -> None:
-            write.put(name, rows, size=VECTOR_ROWS, space=uid(namespace))
-            write.note_change(everything=True)
-
-        self._write(namespace, work, embedder=embedder, vectors=vectors)
-
-    # Reading
-
     def namespaces(self) -> list[str]:
-        """Those that hold anything, by name."""
         return sorted(name for name, _ in self._connection.read("namespaces"))
 
     def totals(self, *, namespace: str) -> Totals:
-        """Counts of everything."""
         return Totals(*self._read("totals", namespace, start=START)[0])
 
     def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
-        """What is stored under those of the ids that are."""
         space = uid(namespace)
         rows = self._connection.read("find_runs", uids=[run_uid(space, name) for name in ids])
         return {name: Known(digest, success) for name, digest, success in rows}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
-        """Every stored trajectory's id and record in order of arrival, and whether it counts."""
         yield from self._connection.iterate("records", space=uid(namespace))
 
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        for (told,) in self._connection.iterate("held_runs", space=uid(namespace)):
+            name, record, counted = told.get("id", ""), told.get("record", ""), told.get("counted", False)
+            yield HeldRun(name, record, counted, told, told.get("said_vector"))
+
+    def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+        return told_of(run, namespace)
+
     def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
-        """Environment, task and id of every stored run."""
         return sorted((environment, task, name) for environment, task, name in self._read("runs_by_task", namespace))
 
     def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
-        """Environment, task and id of runs and of those of their tasks."""
         uids = [run_uid(uid(namespace), name) for name in runs]
         rows = self._read("runs_beside", namespace, uids=uids, latest=latest)
         return sorted((environment, task, name) for environment, task, name in rows)
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
-        """Records of those of the runs that are stored, by id."""
         return dict(self._connection.read("records_of", uids=[run_uid(uid(namespace), name) for name in ids]))
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
-        """Edges by source and target."""
         space = uid(namespace)
         if sources is None:
             rows = self._connection.read("edges", space=space)
@@ -288,26 +221,21 @@ class Neo4jStore:
         rows.sort()  # by code points, as Python and SQLite compare; a server compares UTF-16
         return rows
 
-    def passages(self, *, namespace: str) -> dict[Edge, int]:
-        """How many runs are known to have taken each edge."""
-        return {(source, target): runs for source, target, runs in self._read("passages", namespace)}
+    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
+        return {(source, target): sorted(runs) for source, target, runs in self._read("passages", namespace)}
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
-        """All tools by name."""
         return sorted(ToolRow(*row) for row in self._read("tools", namespace, start=START))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States of successful runs whose sources hold a tool, with their vectors."""
         if newer_than:
             return self._batch(self._read("new_states_after", namespace, tool=tool, newer_than=newer_than))
         return self._batch(self._connection.read("states_after", uid=tool_uid(uid(namespace), tool)))
 
     def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
-        """States of all labelled runs above an id, with their vectors."""
         return self._batch(self._read("states_newer_than", namespace, newer_than=newer_than))
 
     def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
-        """States of successful runs most similar to a vector, with their cosines, best first."""
         space, wanted = uid(namespace), to_floats(vector)
         # The index knows no namespaces: a small one could be starved by its neighbours. So it is asked for more, and
         # where these are too few, all of the namespace are compared.
@@ -318,17 +246,18 @@ class Neo4jStore:
         return ranked(rows, vector)[:limit]
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
-        """All states that kept their text, by id."""
         for row in self._connection.iterate("states", space=uid(namespace)):
             if not (without_vector and row[-1]):
                 yield state_of(row)
 
+    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
+        for row in self._connection.iterate("held_states", space=uid(namespace)):
+            yield HeldState(state_of(row), row[-2], row[-1])
+
     def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
-        """Row number and user's words of runs that have words and no vector."""
         return [(seq, said) for seq, said in self._read("runs_without_vector", namespace)]
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        """At most so many runs and summaries behind each edge."""
         space = uid(namespace)
         asked = [
             {
@@ -343,14 +272,13 @@ class Neo4jStore:
         return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
-        """Counted runs stored after a row, in order of arrival."""
+        dimensions = self.header.dimensions
         return [
-            RunRow(number, name, success, sequence, None if vector is None else from_bytes(vector))
+            RunRow(number, name, success, sequence, of_size(vector, dimensions))
             for number, name, success, sequence, vector in self._read("runs_after", namespace, seq=seq)
         ]
 
     def changes_since(self, revision: int) -> list[Change] | None:
-        """What later revisions touched, oldest first."""
         rows = self._connection.read("changes_since", revision=revision)
         if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
             return None
@@ -360,35 +288,21 @@ class Neo4jStore:
         ]
 
     def orphans(self, *, namespace: str) -> list[str]:
-        """Sentences on nodes that lack what they belong to, and vectors that cannot be right."""
-        found: list[str] = []
-        for name, what in (
-            ("orphan_states", "states lack their links to tools"),
-            ("orphan_passages", "passages lack their edge"),
-        ):
-            if count := self._read(name, namespace)[0][0]:
-                found.append(f"{count} {what}")
-        wording = dict(self._read("strayed_states", namespace))
-        runs = self.find_known(list(wording), namespace=namespace)
-        if strayed := sum(states for run, states in wording.items() if run not in runs):
-            found.append(f"{strayed} states lack the run they came from")
-        dimensions = self.header.dimensions
-        bad = sum(
-            not is_plausible(vector, dimensions) or floats not in (None, dimensions)
-            for vector, floats in self._connection.iterate("vectors", space=uid(namespace))
+        found = [f"{count} {what}" for name, what in _ORPHANS if (count := self._read(name, namespace)[0][0])]
+        apart = sum(
+            floats is None or len(stored) != 2 * len(floats) or not np.allclose(from_bytes(stored), floats, atol=1e-3)
+            for stored, floats in self._connection.iterate("indexed_vectors", space=uid(namespace))
         )
-        return [*found, f"{bad} vectors are of the wrong size, zero or not a number"] if bad else found
+        return [*found, f"{apart} vectors differ from those in the index"] if apart else found
 
     def close(self) -> None:
-        """Release the connections."""
         self._connection.close()
 
     def _read(self, name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
         return self._connection.read(name, space=uid(namespace), **values)
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
-        vectors = np.frombuffer(b"".join(row[-1] for row in rows), dtype="<f2").astype(np.float32)
-        return StateBatch([state_of(row) for row in rows], vectors.reshape(len(rows), self.header.dimensions))
+        return batch_of(rows, self.header.dimensions, state_of)
 
 
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:

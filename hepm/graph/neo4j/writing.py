@@ -3,89 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from hepm.cypher.statements import statement
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, facts_of
 from hepm.graph.model_rows import TOLD_SUMMARIES, day_of
-from hepm.graph.neo4j.connection import rows_of
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction
 from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
+from hepm.graph.neo4j.sending import ROWS, VECTOR_ROWS, Sender, parts
 from hepm.graph.store import Counting, FloatArray, Known, Selection
 from hepm.graph.stored_vectors import to_bytes, to_floats
 from hepm.graph.transaction import StoredRun
-from hepm.types import START, ToolName
+from hepm.types import START, Tool, ToolName
 
 if TYPE_CHECKING:
     import neo4j
 
-T = TypeVar("T")
-
-ROWS: Final = 2_000
-VECTOR_ROWS: Final = 500
-"""Rows a statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
-
 KEPT_CHANGES: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Books:
-    """What a transaction has to know of the memory, read under its lock."""
-
-    embedder: str
-    dimensions: int
-    counting: Counting
-    states_per_move: int
-    revision: int
-
-
-class Neo4jTransaction:
-    """See `hepm.graph.transaction.Transaction` for what each method promises.
-
-    Taking it takes the memory's write lock, which the server holds until the transaction ends.
-    """
+class Neo4jTransaction(Sender):
+    """See `hepm.graph.transaction.Transaction` for what each method promises."""
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
-        self._tx = tx
-        self._namespace = namespace
-        self._space = uid(namespace)
+        super().__init__(tx, namespace)
         self._sources: set[ToolName] = set()
         self._rewritten = False
         self._run_rows: dict[str, int] = {}
-        self.send("lock")
-        ((embedder, dimensions, revision, counting, bound, *_),) = self.run("memory")
-        self.books = Books(embedder, dimensions, "shortest" if counting == "shortest" else "all", bound, revision)
-        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self._space)
-        self.lessons = Neo4jLessonTransaction(self, namespace, shown=shown)
+        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
+        self.lessons = Neo4jLessonTransaction(self, shown=shown)
 
-    def send(self, name: str, /, **values: object) -> neo4j.Result:
-        """Send a named statement, and go on while the server is at it: errors come with its rows or the commit."""
-        return self._tx.run(statement(name), values)
-
-    def run(self, name: str, /, **values: object) -> list[tuple[Any, ...]]:
-        """The rows of a named statement."""
-        return rows_of(self.send(name, **values))
-
-    def put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object) -> None:
-        """Send a named statement for some rows at a time."""
-        for part in parts(rows, size):
-            self.send(name, **{key: part}, **values)
-
-    def _ask(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, **values: object) -> list[tuple[Any, ...]]:
-        # All are sent before the first answer is read: the server works while the next part is packed.
-        asked = [self.send(name, rows=part, **values) for part in parts(rows, size)]
-        return [row for result in asked for row in rows_of(result)]
+    @property
+    def counting(self) -> Counting:
+        return self.books.counting
 
     def note_change(self, *, everything: bool = False) -> None:
-        """Write the journal entry that tells mirrors what to read again; edges get their weights."""
         sources = None if everything else sorted(self._sources)
         self._weigh()
         self.send(
             "note_change",
-            namespace=self._namespace,
-            space=self._space,
+            namespace=self.namespace,
+            space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
             rewritten=self._rewritten or everything,
             last_run=self._last_run,
@@ -100,7 +58,6 @@ class Neo4jTransaction:
     # Runs
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        """What is stored under those of the ids that are."""
         return {
             name: Known(digest, success)
             for part in parts(ids, ROWS)
@@ -108,13 +65,12 @@ class Neo4jTransaction:
         }
 
     def select(self, selection: Selection) -> list[StoredRun]:
-        """Stored runs that match every given part, by id."""
         if selection.trajectory is not None and selection.user is None:
             rows = self.run("find_run", uid=self._trajectory(selection.trajectory))
         else:
             rows = self.run(
                 "select_runs",
-                space=self._space,
+                space=self.space,
                 environment=selection.environment,
                 task=selection.task,
                 user=selection.user,
@@ -123,18 +79,13 @@ class Neo4jTransaction:
         return sorted((run for run in found if _matches(run, selection)), key=lambda run: run.id)
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """Of a task's successful runs the one with the fewest steps."""
-        rows = self.run("shortest_success", task_uid=uid(self._space, environment, task))
+        rows = self.run("shortest_success", task_uid=uid(self.space, environment, task))
         return StoredRun(*rows[0]) if rows else None
 
-    def counted_records(self) -> list[tuple[str, str]]:
-        """Ids and records of the runs that count, in order of arrival."""
-        rows = self.run("counted_records", space=self._space)
-        self._run_rows.update((name, seq) for name, seq, _ in rows)
-        return [(name, record) for name, _, record in rows]
+    def records(self) -> list[tuple[int, str, str]]:
+        return [(seq, name, record) for seq, name, record in self.run("numbered_records", space=self.space)]
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        """Records of the labelled, counted runs that may hold one of the moves."""
         # Every run with the move took the edge between its first tools.
         edges = sorted({self._edge((move.sources[0], move.targets[0])) for move in moves})
         found = {
@@ -143,41 +94,44 @@ class Neo4jTransaction:
         return list(found.values())
 
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
-        """Store records, with the vectors of what users said."""
         rows: list[dict[str, object]] = []
         for run in runs:
             self._last_run += 1
             self._run_rows[run.id] = self._last_run
-            row = self._told(run) | {
-                "seq": self._last_run,
-                "digest": run.digest,
-                "counted": counted,
-                "record": run.record,
-            }
+            row = told_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
         self.lessons.tie()
 
-    def restate_runs(self, runs: Sequence[Run]) -> None:
-        """Set again what stored runs' nodes tell of their records."""
-        self.put("restate_runs", [self._told(run) for run in runs], size=VECTOR_ROWS)
+    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
+        rows = [told_of(run, self.namespace) | {"seq": number, "counted": True} for number, _, run in runs]
+        self._run_rows.update((run.id, number) for number, _, run in runs)
+        self._last_run = max([self._last_run, *(number for number, _, _ in runs)])
+        self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
-    def _told(self, run: Run) -> dict[str, object]:
-        """What a run's node tells of its record."""
-        return facts_of(run) | {
-            "uid": self._trajectory(run.id),
-            "namespace": self._namespace,
-            "space": self._space,
-            # Only among these one is elected.
-            "task_uid": uid(self._space, run.environment, run.task) if run.success and run.task else None,
-            "day": day_of(run.ended_at),
-            "tools": list(run.called),
-        }
+    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
+        self.put("put_vectors", rows, size=VECTOR_ROWS, space=self.space)
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
+        self.put("put_run_vectors", rows, size=VECTOR_ROWS, space=self.space)
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        rows = [
+            {
+                "uid": self._tool(tool.name),
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
+            }
+            for tool in tools
+        ]
+        self.send("describe_tools", rows=rows, namespace=self.namespace, space=self.space)
 
     def put_said_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray]) -> None:
-        """Attach the vectors of what users said to stored runs."""
         rows = [
             {"uid": self._trajectory(run.id), "vector": to_bytes(vectors[run.said])}
             for run in runs
@@ -186,11 +140,9 @@ class Neo4jTransaction:
         self.put("put_said_vectors", rows, size=VECTOR_ROWS)
 
     def set_counted(self, run: str, counted: bool) -> None:
-        """Say whether a stored run counts."""
         self.send("set_counted", uid=self._trajectory(run), counted=counted)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        """Delete records."""
         self.lessons.untie(ids)
         for part in parts(ids, ROWS):
             self.send("drop_runs", uids=[self._trajectory(name) for name in part])
@@ -198,7 +150,6 @@ class Neo4jTransaction:
     # Counts
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
-        """Add a delta of stored runs."""
         self._add_tools(delta, sign=1)
         told = self._add_edges(delta.edges, sign=1)
         self._add_passages(delta)
@@ -206,7 +157,6 @@ class Neo4jTransaction:
         self.put("tell_edges", [{"source": a, "target": b} for a, b in told], limit=TOLD_SUMMARIES)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Take a delta of these runs away again."""
         self._rewritten = True
         self._add_edges(delta.edges, sign=-1)
         self._add_tools(delta, sign=-1)
@@ -219,7 +169,6 @@ class Neo4jTransaction:
         self.drop_empty_tools()
 
     def _add_edges(self, edges: Mapping[Edge, EdgeCounts], sign: int) -> list[tuple[str, str]]:
-        """Add counts; the edges whose summaries have to be read again."""
         self._sources.update(source for source, _ in edges)
         rows = [
             {
@@ -232,7 +181,7 @@ class Neo4jTransaction:
             }
             for (source, target), counts in sorted(edges.items())
         ]
-        return [(source, target) for source, target in self._ask("add_edges", rows)]
+        return [(source, target) for source, target in self.ask("add_edges", rows)]
 
     def _add_tools(self, delta: Delta, sign: int) -> None:
         tools = dict(delta.tools)
@@ -249,7 +198,7 @@ class Neo4jTransaction:
             }
             for name, tool in sorted(tools.items())
         ]
-        self.put("add_tools", rows, namespace=self._namespace, space=self._space, start=START)
+        self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
 
     def _add_passages(self, delta: Delta) -> None:
         runs = {run for of_edge in delta.passages.values() for run in of_edge} - self._run_rows.keys()
@@ -269,7 +218,6 @@ class Neo4jTransaction:
         self.put("add_passages", rows)
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
-        """Add states of several moves."""
         places: dict[str, Move] = {}
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
@@ -280,7 +228,7 @@ class Neo4jTransaction:
                 row = self._state(move, place, key, state, vectors.get(state.summary))
                 places[str(row["uid"])] = move
                 rows.append(row)
-        there = {name: flags for name, *flags in self._ask("add_states", rows, size=VECTOR_ROWS)}
+        there = {name: flags for name, *flags in self.ask("add_states", rows, size=VECTOR_ROWS)}
         self._rewritten = self._rewritten or any(worded for worded, _ in there.values())
         # What is not told of was not there before.
         unlinked = [(name, move) for name, move in places.items() if name not in there or there[name][1]]
@@ -296,8 +244,8 @@ class Neo4jTransaction:
     ) -> dict[str, object]:
         return {
             "uid": uid(place, str(key)),
-            "namespace": self._namespace,
-            "space": self._space,
+            "namespace": self.namespace,
+            "space": self.space,
             "kept": True,
             "id": self._last_state,
             "move": place,
@@ -315,35 +263,41 @@ class Neo4jTransaction:
         }
 
     def clear(self) -> None:
-        """Drop everything of the namespace that can be made again from the records."""
         self._rewritten = True
         for name in ("clear_states", "clear_edges", "clear_passages", "clear_said_vectors", "reset_tools"):
-            self.send(name, space=self._space)
+            self.send(name, space=self.space)
 
     def drop_empty_tools(self) -> None:
-        """Delete tools that are neither called nor described."""
-        self.send("drop_empty_tools", space=self._space)
+        self.send("drop_empty_tools", space=self.space)
 
     # What nodes are found by
 
     def _trajectory(self, name: str) -> str:
-        return run_uid(self._space, name)
+        return run_uid(self.space, name)
 
     def _tool(self, name: ToolName) -> str:
-        return tool_uid(self._space, name)
+        return tool_uid(self.space, name)
 
     def _edge(self, edge: Edge) -> str:
-        return edge_uid(self._space, edge)
+        return edge_uid(self.space, edge)
 
     def _move(self, move: Move) -> str:
         sides = (str(len(move.sources)), *move.sources, *move.targets)
-        return uid(self._space, "move", str(move.success), *sides)
+        return uid(self.space, "move", str(move.success), *sides)
 
 
-def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Rows in statements of a bearable size."""
-    for start in range(0, len(rows), size):
-        yield rows[start : start + size]
+def told_of(run: Run, namespace: str) -> dict[str, object]:
+    """What a run's node tells of its record."""
+    space = uid(namespace)
+    return facts_of(run) | {
+        "uid": run_uid(space, run.id),
+        "namespace": namespace,
+        "space": space,
+        # Only among these one is elected.
+        "task_uid": uid(space, run.environment, run.task) if run.success and run.task else None,
+        "day": day_of(run.ended_at),
+        "tools": list(run.called),
+    }
 
 
 def _matches(run: StoredRun, selection: Selection) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
+from hepm.graph.store import no_text
 
 SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 60.0
@@ -130,6 +131,8 @@ class Connections:
             yield
         except sqlite3.Error as error:
             raise _explain(error, self.path) from error
+        except UnicodeEncodeError as error:
+            raise no_text(error) from error
         except UnicodeDecodeError as error:
             raise StoreDamagedError(
                 f"{self.path} holds text that is none ({error.reason}). Restore it from an export or a copy."

@@ -9,28 +9,40 @@ INSERT INTO meta (key, value) VALUES ('lessons_removed', '1')
 ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1;
 
 -- name: lessons
-SELECT seq, record, shown, uses, successes, embedding FROM lesson
-WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
+-- A vector of another size is none.
+SELECT seq, id, record, shown, uses, successes,
+       CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END
+FROM lesson WHERE namespace = :namespace AND changed > :newer_than ORDER BY seq;
 
 -- name: find_lessons
-SELECT seq, record, shown, uses, successes, embedding FROM lesson
-WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) ORDER BY seq;
+SELECT seq, id, record, shown, uses, successes,
+       CASE WHEN length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') THEN embedding END
+FROM lesson WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids)) ORDER BY seq;
+
+-- name: held_lessons
+SELECT id, record, kind, user, live,
+       (SELECT json_group_array(run) FROM lesson_source s WHERE s.namespace = l.namespace AND s.lesson = l.id),
+       shown, uses, successes, embedding
+FROM lesson l WHERE namespace = :namespace ORDER BY seq;
 
 -- name: embedded_lessons
 SELECT id, embedding FROM lesson
-WHERE namespace = :namespace AND live = 1 AND embedding IS NOT NULL ORDER BY seq;
+WHERE namespace = :namespace AND live = 1
+  AND length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') ORDER BY seq;
 
 -- name: lessons_from
-SELECT DISTINCT l.seq, l.record FROM lesson_source s JOIN lesson l ON l.namespace = s.namespace AND l.id = s.lesson
+SELECT DISTINCT l.seq, l.id, l.record, l.shown, l.uses, l.successes, NULL FROM lesson_source s JOIN lesson l ON l.namespace = s.namespace AND l.id = s.lesson
 WHERE s.namespace = :namespace AND s.run IN (SELECT value FROM json_each(:runs)) ORDER BY l.seq;
 
 -- name: lessons_of_user
-SELECT record FROM lesson WHERE namespace = :namespace AND user = :user AND user <> '' ORDER BY seq;
+SELECT id FROM lesson WHERE namespace = :namespace AND user = :user AND user <> '' ORDER BY seq;
 
 -- name: put_lesson
 INSERT INTO lesson (namespace, id, kind, user, live, shown, uses, successes, changed, record, embedding)
 VALUES (:namespace, :id, :kind, :user, :live, :shown, :uses, :successes, :changed, :record, :embedding)
 ON CONFLICT (namespace, id) DO UPDATE SET
+    kind = excluded.kind,
+    user = excluded.user,
     live = excluded.live,
     changed = excluded.changed,
     record = excluded.record,
@@ -41,6 +53,9 @@ UPDATE lesson SET embedding = :embedding, changed = :changed WHERE namespace = :
 
 -- name: drop_all_lesson_vectors
 UPDATE lesson SET embedding = NULL;
+
+-- name: drop_lesson_vectors
+UPDATE lesson SET embedding = NULL WHERE namespace = :namespace;
 
 -- name: drop_lesson
 DELETE FROM lesson WHERE namespace = :namespace AND id = :id;
@@ -107,3 +122,27 @@ DELETE FROM answer WHERE namespace = :namespace AND user = :user AND user <> '';
 
 -- name: drop_answers_about
 DELETE FROM answer WHERE namespace = :namespace AND run = :run;
+
+-- name: orphan_showings
+SELECT count(*) FROM showing s WHERE s.namespace = :namespace
+  AND NOT EXISTS (SELECT 1 FROM lesson l WHERE l.namespace = s.namespace AND l.id = s.lesson);
+
+-- name: drop_orphan_showings
+DELETE FROM showing WHERE namespace = :namespace
+  AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
+
+-- name: orphan_lesson_sources
+SELECT count(*) FROM lesson_source s WHERE s.namespace = :namespace
+  AND NOT EXISTS (SELECT 1 FROM lesson l WHERE l.namespace = s.namespace AND l.id = s.lesson);
+
+-- name: drop_orphan_lesson_sources
+DELETE FROM lesson_source WHERE namespace = :namespace
+  AND lesson NOT IN (SELECT id FROM lesson WHERE namespace = :namespace);
+
+-- name: orphan_answers
+SELECT count(*) FROM answer a WHERE a.namespace = :namespace AND a.run <> ''
+  AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = a.namespace AND t.id = a.run);
+
+-- name: drop_orphan_answers
+DELETE FROM answer WHERE namespace = :namespace AND run <> ''
+  AND run NOT IN (SELECT id FROM trajectory WHERE namespace = :namespace);

@@ -9,7 +9,8 @@ INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE 
 
 -- name: next_revision
 -- The revision that the running transaction will be known by.
-UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'revision' RETURNING CAST(value AS INTEGER);
+UPDATE meta SET value = max(CAST(value AS INTEGER), (SELECT coalesce(max(revision), 0) FROM change)) + 1
+WHERE key = 'revision' RETURNING CAST(value AS INTEGER);
 
 -- name: add_change
 INSERT INTO change (revision, namespace, sources, rewritten) VALUES (:revision, :namespace, :sources, :rewritten);
@@ -50,10 +51,14 @@ RETURNING seq;
 
 -- name: restate_trajectory
 -- What the record says, said again.
-UPDATE trajectory SET environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
+UPDATE trajectory SET id = :id, digest = :digest, counted = 1, environment = :environment, task = :task, model = :model, user = :user, reward = :reward,
                       success = :success, steps = :steps, ended_at = :ended_at, source = :source, sequence = :sequence,
                       said = :said
-WHERE namespace = :namespace AND id = :id;
+WHERE seq = :seq;
+
+-- name: free_id
+-- Whoever bears this id wrongly gets another one until its own record is read.
+UPDATE trajectory SET id = id || ' (' || seq || ')' WHERE namespace = :namespace AND id = :id;
 
 -- name: set_counted
 UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
@@ -76,6 +81,14 @@ ORDER BY id;
 
 -- name: records
 SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
+
+-- name: held_runs
+SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
+       t.sequence, t.said, t.record, t.counted, v.embedding
+FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
+
+-- name: numbered_records
+SELECT seq, id, record FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory
@@ -109,7 +122,8 @@ SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;
 
 -- name: passages
-SELECT source, target, count(*) FROM passage WHERE namespace = :namespace GROUP BY source, target;
+SELECT p.source, p.target, t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
+WHERE p.namespace = :namespace ORDER BY t.id;
 
 -- name: runs_after
 SELECT t.seq, t.id, t.success, t.sequence, v.embedding
@@ -272,6 +286,10 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s LEFT JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 
+-- name: held_states
+SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
+FROM state s LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
+
 -- name: summaries_of_edge
 SELECT s.summary FROM state_after a JOIN state s ON s.id = a.state
 WHERE a.namespace = :namespace AND a.tool = :source AND s.success = 1 AND s.summary IS NOT NULL
@@ -302,9 +320,6 @@ DELETE FROM edge WHERE namespace = :namespace;
 -- name: clear_namespace_passages
 DELETE FROM passage WHERE namespace = :namespace;
 
--- name: counted_records
-SELECT seq, id, record FROM trajectory WHERE namespace = :namespace AND counted = 1 ORDER BY seq;
-
 -- name: orphan_vectors
 SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
 
@@ -315,6 +330,27 @@ SELECT count(*) FROM vector v WHERE NOT EXISTS (SELECT 1 FROM state s WHERE s.id
 -- name: stray_run_vectors
 SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = v.trajectory);
 
+-- name: stray_rows
+SELECT (SELECT count(*) FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory))
+     + (SELECT count(*) FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory))
+     + (SELECT count(*) FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory))
+     + (SELECT count(*) FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory));
+
+-- name: drop_stray_edges
+DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: drop_stray_passages
+DELETE FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: drop_stray_states
+DELETE FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: drop_stray_state_after
+DELETE FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: journal_ahead
+SELECT coalesce(max(revision), 0) > (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'revision') FROM change;
+
 -- name: drop_stray_vectors
 DELETE FROM vector WHERE state NOT IN (SELECT id FROM state);
 
@@ -324,7 +360,16 @@ DELETE FROM run_vector WHERE trajectory NOT IN (SELECT seq FROM trajectory);
 -- name: orphan_state_after
 SELECT count(*) FROM state_after a
 WHERE a.namespace = :namespace
-  AND NOT EXISTS (SELECT 1 FROM state s WHERE s.id = a.state AND s.namespace = a.namespace AND s.summary IS NOT NULL);
+  AND NOT EXISTS (SELECT 1 FROM state s
+                  WHERE s.id = a.state AND s.namespace = a.namespace AND s.summary IS NOT NULL
+                    AND EXISTS (SELECT 1 FROM json_each(s.sources) WHERE value = a.tool));
+
+-- name: unlinked_states
+SELECT count(*) FROM state s
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL
+  AND EXISTS (SELECT 1 FROM json_each(s.sources)
+              WHERE NOT EXISTS (SELECT 1 FROM state_after a
+                                WHERE a.namespace = s.namespace AND a.tool = value AND a.state = s.id));
 
 -- name: orphan_passages
 SELECT count(*) FROM passage p
@@ -332,15 +377,3 @@ WHERE p.namespace = :namespace
   AND (NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
        OR NOT EXISTS (SELECT 1 FROM edge e
                       WHERE e.namespace = p.namespace AND e.source = p.source AND e.target = p.target));
-
--- name: orphan_states
-SELECT count(*) FROM state s
-WHERE s.namespace = :namespace
-  AND NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.namespace = s.namespace AND t.id = s.trajectory);
-
--- name: vectors
-SELECT v.embedding FROM vector v JOIN state s ON s.id = v.state WHERE s.namespace = :namespace
-UNION ALL
-SELECT v.embedding FROM run_vector v JOIN trajectory t ON t.seq = v.trajectory WHERE t.namespace = :namespace
-UNION ALL
-SELECT embedding FROM lesson WHERE namespace = :namespace AND embedding IS NOT NULL;

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, StateSeen, ToolCounts, facts_of
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
-from hepm.graph.store import FloatArray, Known, Selection
+from hepm.graph.store import Counting, FloatArray, Known, Selection
 from hepm.graph.stored_vectors import to_bytes
 from hepm.graph.transaction import StoredRun
-from hepm.types import ToolName
+from hepm.types import Tool, ToolName
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -22,8 +22,15 @@ class SQLiteTransaction:
     """See `hepm.graph.transaction.Transaction` for what each method promises."""
 
     def __init__(
-        self, connection: sqlite3.Connection, statements: Mapping[str, str], *, namespace: str, states_per_move: int
+        self,
+        connection: sqlite3.Connection,
+        statements: Mapping[str, str],
+        *,
+        namespace: str,
+        counting: Counting,
+        states_per_move: int,
     ) -> None:
+        self.counting: Counting = counting
         self._connection = connection
         self._statements = statements
         self._namespace = namespace
@@ -31,14 +38,12 @@ class SQLiteTransaction:
         self._sources: set[ToolName] = set()
         self._rewritten = False
         self._rows: dict[str, int] = {}
-        self.lessons = SQLiteLessonTransaction(self)
+        self.lessons = SQLiteLessonTransaction(self.run)
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
-        """Execute a named statement in this namespace."""
         return self._connection.execute(self._statements[name], {"namespace": self._namespace, **values})
 
     def note_change(self, *, everything: bool = False) -> None:
-        """Write the journal entry that tells mirrors what to read again."""
         revision = int(self.run("next_revision").fetchone()[0])
         sources = None if everything else sorted(self._sources)
         self.run(
@@ -50,18 +55,15 @@ class SQLiteTransaction:
         self.run("trim_changes", revision=revision)
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        """What is stored under those of the ids that are."""
         rows = self.run("find_known", ids=json.dumps(ids)).fetchall()
         self._rows.update((name, row) for name, _, _, row in rows)
         return {name: Known(digest, None if success is None else bool(success)) for name, digest, success, _ in rows}
 
     def select(self, selection: Selection) -> list[StoredRun]:
-        """Stored runs that match every given part, by id."""
         rows = self.run("select_trajectories", **asdict(selection)).fetchall()
         return [self._stored(row) for row in rows]
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """Of a task's successful runs the one with the fewest steps."""
         row = self.run("shortest_success", environment=environment, task=task).fetchone()
         return None if row is None else self._stored(row)
 
@@ -72,14 +74,10 @@ class SQLiteTransaction:
             name, environment, task, None if success is None else bool(success), steps, bool(counted), record
         )
 
-    def counted_records(self) -> list[tuple[str, str]]:
-        """Ids and records of the runs that count, in order of arrival."""
-        rows = self.run("counted_records").fetchall()
-        self._rows.update((name, number) for number, name, _ in rows)
-        return [(name, record) for _, name, record in rows]
+    def records(self) -> list[tuple[int, str, str]]:
+        return self.run("numbered_records").fetchall()
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        """Records of the labelled, counted runs that may hold one of the moves."""
         found: dict[str, str] = {}
         for move in moves:
             # Every run with the move took the edge between its first tools.
@@ -87,13 +85,11 @@ class SQLiteTransaction:
         return list(found.values())
 
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
-        """Store records, with the vectors of what users said."""
         for run in runs:
             self._rows[run.id] = self._insert_run(run, counted)
         self.put_said_vectors(runs, vectors)
 
     def put_said_vectors(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray]) -> None:
-        """Attach the vectors of what users said."""
         self._connection.executemany(
             self._statements["add_run_vector"],
             (
@@ -104,27 +100,39 @@ class SQLiteTransaction:
         )
 
     def set_counted(self, run: str, counted: bool) -> None:
-        """Say whether a stored run counts."""
         self.run("set_counted", id=run, counted=int(counted))
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        """Delete records."""
         for name in ids:
             row = self._rows.pop(name)
             self.run("delete_run_vector", seq=row)
             self.run("delete_trajectory", seq=row)
 
-    def restate_runs(self, runs: Sequence[Run]) -> None:
-        """Set again what stored runs' rows tell of their records."""
-        for run in runs:
-            self.run("restate_trajectory", **facts_of(run))
+    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
+        for number, name, run in runs:
+            if name != run.id:
+                self.run("free_id", id=run.id)
+            self.run("restate_trajectory", seq=number, **facts_of(run))
+            self._rows[run.id] = number
 
     def _insert_run(self, run: Run, counted: bool) -> int:
-        values = facts_of(run) | {"digest": run.digest, "counted": counted, "record": run.record}
+        values = facts_of(run) | {"counted": counted, "record": run.record}
         return int(self.run("add_trajectory", **values).fetchone()[0])
 
+    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        for state, vector in vectors.items():
+            self.run("add_vector_if_state", state=state, embedding=to_bytes(vector))
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        for run, vector in vectors.items():
+            self.run("add_run_vector_if_run", trajectory=run, embedding=to_bytes(vector))
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            self.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
+
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
-        """Add a delta of stored runs."""
         self._add_edges(delta.edges)
         self._add_tools(delta.tools)
         self._connection.executemany(
@@ -138,7 +146,6 @@ class SQLiteTransaction:
         self.add_states(delta.states, vectors)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Take a delta of these runs away again."""
         self._rewritten = True
         self._add_edges(delta.edges, sign=-1)
         self._add_tools(delta.tools, sign=-1)
@@ -153,21 +160,18 @@ class SQLiteTransaction:
                 self.run("delete_state", state=state)
 
     def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
-        """Add states of several moves."""
         for move, of_move in states.items():
             self._add_states(move, of_move, vectors)
 
     def clear(self) -> None:
-        """Drop everything of the namespace that can be made again from the records."""
         self._rewritten = True
         for table in ("vectors", "run_vectors", "states", "state_after", "edges", "passages"):
             self.run(f"clear_namespace_{table}")
-        for table in ("vectors", "run_vectors"):
+        for table in ("vectors", "run_vectors", "edges", "passages", "states", "state_after"):
             self.run(f"drop_stray_{table}")
         self.run("reset_tools")
 
     def drop_empty_tools(self) -> None:
-        """Delete tools that are neither called nor described."""
         self.run("delete_empty_tools")
 
     def _add_edges(self, edges: Mapping[Edge, EdgeCounts], sign: int = 1) -> None:
