@@ -23,16 +23,16 @@ def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
     row = Principle("guiding", "Look.").row()
     store.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
     journal = ShownJournal(store.lessons)
-    begin = store.lessons._begin
+    write = store.lessons._write
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("no room left to write")
 
-    store.lessons._begin = refuse  # type: ignore[assignment, method-assign]
+    store.lessons._write = refuse  # type: ignore[assignment, method-assign]
     journal.show("run", [row.id], namespace=NS)
     journal.settle("run", success=True, namespace=NS)
     assert "told later" in caplog.text
-    store.lessons._begin = begin  # type: ignore[method-assign]
+    store.lessons._write = write  # type: ignore[method-assign]
     journal.deliver()
     (stored,) = store.lessons.list(namespace=NS)
     assert stored.uses == Uses(1, 1, 1)
