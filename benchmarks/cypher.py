@@ -82,12 +82,12 @@ def compare(copy: Any, driver: neo4j.Driver, database: str, arguments: argparse.
         values = [asked.values({key: one[key] for key in one.keys() & needs}) for one in given]
         text = asked.text
         engines: dict[str, Callable[[dict[str, Any]], object]] = {
-            "embedded": lambda one, text=text: copy.ask(text, one).rows,
+            "embedded": lambda one, text=asked.embedded: copy.ask(text, one).rows,
             "server": lambda one, text=text: ask_server(driver, database, text, one).rows,
             "driver": lambda one, text=text: driver.execute_query(text, one, database_=database, routing_="r").records,
         }
         figures = {which: millis(engine, values, repeats) for which, engine in engines.items()}
-        report(name, index=index, rows=len(copy.ask(text, values[0]).rows), **figures)
+        report(name, index=index, rows=len(copy.ask(asked.embedded, values[0]).rows), **figures)
 
 
 def millis(

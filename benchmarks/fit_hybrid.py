@@ -10,7 +10,8 @@ way of a successful one, each tool of the better way stands against each of the 
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
   shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
-Everything is ranked as the policy does it, with what outcomes say. The plain baselines are ranked in the same run.
+Everything is ranked as the policy does it, with what outcomes say and with `contrast`, whose weight is not fitted. The
+plain baselines are ranked in the same run.
 --strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
 """
 
@@ -38,10 +39,12 @@ from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.hybrid.reading import Reading
 from hepm.policy.hybrid.situation import read_query
+from hepm.policy.hybrid.weights import CONTRAST
 
 L2 = 1e-3
 ITERATIONS = 20
 FLOOR = Floors().chance
+FITTED = tuple(name for name in NAMES if name != "contrast")
 
 
 @dataclass
@@ -50,7 +53,7 @@ class Sample:
 
     Attributes:
         rows_MF: Of all candidates of all events.
-        added_M: What outcomes add to each score.
+        added_M: What outcomes and contrast add to each score. Not in the fit.
         here: What outcomes say, per event.
         plain: Rank of the tool that was called, per event, by each baseline.
         starts: Where each event's candidates begin.
@@ -136,8 +139,10 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
         for number, (event, query) in enumerate(zip(moments, queries_of(moments, filled.embedder), strict=True)):
             now = read_query(query, reading, event.last)
             here = OutcomesHere(reading.outcomes, [now], reading.candidates, reading.candidates)
-            of_event = features(reading, now, reading.candidates)[:, columns].astype(np.float64)
+            all_features = features(reading, now, reading.candidates).astype(np.float64)
+            of_event = all_features[:, columns]
             by_outcome = reading.outcomes.trust * here.odds_MC[0].astype(np.float64)
+            by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
                 parting = here_partings[number - len(events)]
                 found.judged.append(Judged(parting, of_event, by_outcome, candidates, here))
@@ -290,9 +295,9 @@ def main() -> None:
     )
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--partings", type=float, default=0.1, metavar="MU")
-    parser.add_argument("--without", action="append", default=[], choices=NAMES)
+    parser.add_argument("--without", action="append", default=[], choices=FITTED)
     arguments = parser.parse_args()
-    kept = [name for name in NAMES if name not in arguments.without]
+    kept = [name for name in FITTED if name not in arguments.without]
     columns = [NAMES.index(name) for name in kept]
     records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
     domains = ten_domains(records, families_by_task=not arguments.strict)

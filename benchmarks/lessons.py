@@ -37,9 +37,9 @@ from hepm.experience.distilling.contrast import place as place_of
 from hepm.experience.distilling.extractive import distill
 from hepm.experience.distilling.likeness import group_by_request
 from hepm.experience.distilling.situation import situation_text
-from hepm.experience.distilling.stages import stage_of
 from hepm.experience.distilling.transcript import Move, moves_of
 from hepm.experience.lessons import Experience
+from hepm.experience.zones import stage_of
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.redact import Redactor
 from hepm.ingest.shorten import shorten

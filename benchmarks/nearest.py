@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hepm.embed import FloatArray, HashingEmbedder
-from hepm.graph.nearest import Nearest, StateBlock, sketch
+from hepm.graph.nearest import Nearest, StateBlock
 from hepm.ingest import read_runs
 from hepm.ingest.transitions import transitions
 from hepm.types import Trajectory
@@ -124,13 +124,10 @@ def measure(kind: str, vectors_ND: FloatArray, targets: list[list[int]], queries
     size = len(vectors_ND)
     started = time.perf_counter()
     block = filled(vectors_ND, targets)
-    block.make_sketch()
     build_s = time.perf_counter() - started
-    without_kernel, baseline = filled(vectors_ND, targets), plain(vectors_ND, targets)
-    without_kernel.make_sketch = lambda: None  # as where numba is not installed
+    baseline = plain(vectors_ND, targets)
     searches: dict[str, Callable[[FloatArray], list[Nearest]]] = {
         "best_two": lambda query: block.best(query, most=2),
-        "best_two_without_kernel": lambda query: without_kernel.best(query, most=2),
         "all": block.best,
     }
     times: dict[str, list[float]] = {name: [] for name in ("numpy", *searches)}
@@ -157,7 +154,6 @@ def measure(kind: str, vectors_ND: FloatArray, targets: list[list[int]], queries
         "dimensions": vectors_ND.shape[1],
         "tools": len({target for several in targets for target in several}),
         "coordinates_of_a_query": int(np.median((queries != 0).sum(axis=1))),
-        "kernel": sketch.has_kernel(),
         **{f"{name}_median_ms": median for name, (median, _) in milliseconds.items()},
         **{f"{name}_p95_ms": p95 for name, (_, p95) in milliseconds.items()},
         "times_faster": round(float(milliseconds["numpy"][0] / milliseconds["best_two"][0]), 2),

@@ -117,7 +117,7 @@ class Memory:
         messages: Sequence[object] | None = None,
         id: str = "",
         task: str = "",
-        success: bool | None = None,
+        success: bool | str | None = None,
         reward: float | None = None,
         environment: str = "",
         user: str = "",
@@ -138,8 +138,8 @@ class Memory:
             id: Of the run of these messages; "" makes one of what they hold. A run with a known id and more
                 messages is rejected in the report.
             task, environment, user, model: What else is known of that run.
-            success, reward: How it ended; without a `success`, a reward of 1 means it, and without both it is stored
-                and counts for nothing until it comes again with one.
+            success, reward: How it ended; words such as "failed" or "no" are understood. Without a `success`, a reward
+                of 1 means it, and without both it is stored and counts for nothing until it comes again with one.
             namespace: The partition they go into.
             options: How they are prepared; None for the defaults.
             tools: Descriptions and parameters that the records lack (see `suggest` for their forms).
@@ -472,6 +472,11 @@ class Memory:
     def refresh(self) -> None:
         """See at once what other processes stored; otherwise a suggestion sees it within `poll_s` and a moment."""
         self._mirror.refresh()
+
+    def follow_now(self) -> None:
+        """Let the next suggestion know every run that was stored here, also of a large memory, where that takes some
+        milliseconds on a thread after each `ingest`. A session does it when it finishes."""
+        self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
         """Compare the store with its own records and with the mirror; [] when all is well."""

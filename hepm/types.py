@@ -36,6 +36,9 @@ BLOCK_END: Final = "</hepm-memory>"
 DISTRUSTED: Final = "hepm:distrusted"
 """Tag of a run that is kept and counts for nothing, whatever its outcome was; its value is that outcome, as JSON."""
 
+OWN_STATES: Final = "hepm:own-states"
+"""Tag of a run of which only the agent's own summaries are kept as states (see `IngestOptions.own_states`)."""
+
 USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
 
@@ -82,11 +85,19 @@ class Turn:
     """One message. The calls of one turn were issued together: a set, whatever order they are listed in.
 
     A turn of role "user" holds calls only where a simulated user has tools of its own.
+
+    Attributes:
+        reward: What the environment gave for this turn alone, no unit; None where the record does not say.
     """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    reward: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.reward is not None:
+            object.__setattr__(self, "reward", _as_float(self.reward, "the reward of a turn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +175,8 @@ class StateSummary:
     Attributes:
         own: The agent's own summary, where it wrote one; it then stands for everything else in `text`.
         said: The user's messages so far, oldest first, each cut.
-        assistant: Last text of the agent itself, cut.
+        assistant: Last text of the agent itself, cut. Not in `text`: it tells the plan, and a plan that failed is no
+            reason to take one situation for another.
         result: Last tool result, cut.
         tools: Names of the last calls, oldest first.
         user_spoke, agent_spoke: Whether a message of theirs came since the last call.
@@ -188,7 +200,7 @@ class StateSummary:
         """
         if self.own:
             return self.own
-        parts = (("U", self.said[-1] if self.said else ""), ("A", self.assistant), ("R", self.result))
+        parts = (("U", self.said[-1] if self.said else ""), ("R", self.result))
         lines = [f"{name}: {part}" for name, part in parts if part]
         if self.tools:
             lines.append("T: " + ", ".join(self.tools))
@@ -367,7 +379,7 @@ def _as_float(value: float, what: str) -> float:
 
 
 def _as_bool(value: object) -> bool:
-    """A label as a store holds it: numpy has its own truth values. "no" and 0.7 are none."""
+    """A label as a store holds it: numpy has its own truth values. Readers of records know words such as "no"."""
     if value in (True, False):
         return bool(value)
     raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
 from hepm.errors import HepmError, InputError
+from hepm.graph.mirror import switching_often
 from hepm.ingest.document import without_surrogates
 from hepm.ingest.objects import decoded
 from hepm.ingest.records import SOLVED, RecordError
@@ -35,6 +36,9 @@ class Session:
 
     Ask for a `hint` before each call of the model, and `finish` with the outcome. The conversation is either given as
     messages, to `hint` and `finish`, or told call by call with `say` and `record`.
+
+    Until its end a session raises nothing: where memory fails there is no hint, and what cannot be recorded is raised
+    by `finish`, or at the end of the block. Both are logged as warnings when they happen.
 
     At the end of a `with` block that did not finish it, or was left by an exception, the run is stored without a label:
     it is kept, counts for nothing, and may still be finished. A session in which nobody spoke stores nothing.
@@ -75,38 +79,55 @@ class Session:
         self._told: list[dict[str, Any]] = []
         self._calls = 0
         self._shown: dict[str, None] = {}
+        self._failed: InputError | None = None
+        self._warned = False
         self._stored: Trajectory | None = None
         self._storing = Lock()
 
     # While the run goes on
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
-        """What memory has to say now, for the system prompt or a last message; "" where that is nothing.
+        """What memory has to say now, for the system prompt or a last message; "" where that is nothing or it fails.
 
         Lessons that it tells are credited with the outcome of the run, each once.
 
         Args:
             messages: The conversation so far, as OpenAI chat messages; not needed where it is told by `say` and
                 `record`. The list is the record of the run: what is appended to it after the last hint belongs to it.
-        Raises:
-            InputError: these are no messages, or the run was told by `say` and `record`.
         """
-        if messages is not None:
-            self._take(messages)
-        told = self._memory.prompt(
-            self._messages,
-            tools=None if self._tools is None else [tool.name for tool in self._tools],
-            user=self._run.user,
-            environment=self._run.environment,
-            options=self._prompt_options,
-            namespace=self._namespace,
-        )
+        if messages is not None and not self._recorded(lambda: self._take(messages)):
+            return ""
+        tools = None if self._tools is None else [tool.name for tool in self._tools]
+        return self._told_now(self._messages, tools=tools, environment=self._run.environment)
+
+    def _told_now(self, messages: Sequence[object], **about: Any) -> str:
+        options, namespace = self._prompt_options, self._namespace
+        try:
+            with switching_often():
+                told = self._memory.prompt(messages, user=self._run.user, options=options, namespace=namespace, **about)
+        except Exception as error:  # an agent goes on without memory
+            if not self._warned:
+                self._warned = True
+                known = isinstance(error, HepmError)
+                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
+            return ""
         self._shown.update(dict.fromkeys(told.lessons))
         return told.text
 
+    def _recorded(self, record: Callable[[], None]) -> bool:
+        """Whether that could be recorded; the first that could not is raised when the run is to be stored."""
+        try:
+            record()
+        except InputError as error:
+            if self._failed is None:
+                self._failed = error
+                _log.warning("the session %r cannot be stored: %s", self.id, error)
+            return False
+        return True
+
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Tell what somebody said, in a run without messages."""
-        self._tell({"role": role, "content": text})
+        self._recorded(lambda: self._tell({"role": role, "content": text}))
 
     def record(
         self,
@@ -123,9 +144,12 @@ class Session:
             result: What it returned; None where that is unknown. What is not a text is written as JSON.
             error: Whether it failed; None where that is unknown.
             together: Whether it was issued in parallel with the one recorded before.
-        Raises:
-            InputError: the name, an argument or the result has no form in a record; nothing is kept of the call.
         """
+        self._recorded(lambda: self._record(call, arguments, result, error, together))
+
+    def _record(
+        self, call: ToolName, arguments: Mapping[str, Any] | None, result: object, error: bool | None, together: bool
+    ) -> None:
         # All of it is looked at before any is kept: what cannot be stored would spoil the run.
         try:
             ToolCall(call)
@@ -184,7 +208,8 @@ class Session:
             reward: As the agent's task gives it, no unit.
             messages: The whole conversation, where the list that `hint` was given does not hold it.
         Raises:
-            InputError: the run was finished otherwise before, another one has its id, or it cannot be stored.
+            InputError: the run was finished otherwise before, another one has its id, or something of it could not be
+                recorded; then nothing of it is stored.
             StoreError: the store cannot be written; finish again when it can.
         """
         self._store(self._finished(success, reward, messages))
@@ -201,6 +226,8 @@ class Session:
 
     def _finished(self, success: bool | None, reward: float | None, messages: Sequence[object] | None) -> Trajectory:
         """The run as it is to be stored, without what memory told in it."""
+        if self._failed is not None:
+            raise self._failed
         if messages is not None:
             self._take(messages)
         if self._stored is not None and messages is None:
@@ -220,7 +247,7 @@ class Session:
             raise InputError(f"the run {self.id!r} cannot be stored: {error}") from error
 
     def _store(self, run: Trajectory) -> None:
-        with self._storing:
+        with self._storing, switching_often():
             if not any(turn.role != "system" for turn in run.turns):
                 return
             before = self._stored
@@ -237,6 +264,7 @@ class Session:
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
+            self._memory.follow_now()
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
@@ -257,8 +285,7 @@ class Session:
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
     async def __aenter__(self) -> Self:
-        memory, options = self._memory, self._prompt_options
-        await asyncio.to_thread(memory.prompt, (), user=self._run.user, options=options, namespace=self._namespace)
+        await asyncio.to_thread(self._told_now, ())
         return self
 
     async def __aexit__(
@@ -284,5 +311,5 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
             for call in turn.calls
         )
         if text.strip() or calls or not turn.text:
-            found.append(Turn(turn.role, text, calls))
+            found.append(replace(turn, text=text, calls=calls))
     return tuple(found)

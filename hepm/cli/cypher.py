@@ -21,7 +21,7 @@ from hepm.cli.options import (
     known_namespace,
     store_file,
 )
-from hepm.cli.output import plain, print_json, print_table
+from hepm.cli.output import plain, print_json, print_table, raw
 from hepm.cli.standard_input import read_stdin
 
 if TYPE_CHECKING:
@@ -70,20 +70,16 @@ def cypher(
         raise typer.BadParameter(
             "name a question, write Cypher, or take --list to see what there is", param_hint="QUERY"
         )
-    text = _read(query)
+    text = read_stdin("QUERY") if query == "-" else query
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
-        text = named.text
+        text = named.text if store_file(store) is None else named.embedded
     values = _values(param or [], namespace, named)
     with _open(store, namespace if "$namespace" in text else None, write=write) as ask:
         found = ask(text, values, timeout_s=timeout, limit=limit)
     _print(found, as_json=as_json, as_csv=as_csv)
     if found.truncated:
         print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
-
-
-def _read(query: str) -> str:
-    return read_stdin("QUERY") if query == "-" else query
 
 
 @contextlib.contextmanager
@@ -176,7 +172,7 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
         import csv
 
         writer = csv.writer(sys.stdout)
-        writer.writerow(found.columns)
+        writer.writerow(map(raw, found.columns))
         writer.writerows([_csv_cell(value) for value in row] for row in found.rows)
         return
     if not found.rows:
@@ -187,7 +183,7 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
     table = Table()
     numbers = [all(isinstance(row[i], int | float | None) for row in found.rows) for i in range(len(found.columns))]
     for name, numeric in zip(found.columns, numbers, strict=True):
-        table.add_column(plain(name), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        table.add_column(plain(name), justify="right" if numeric else "left")
     for row in found.rows:
         table.add_row(*(plain(cell(value)) for value in row))
     print_table(table)
@@ -225,6 +221,6 @@ def _csv_cell(value: Value) -> object:
 
     if isinstance(value, bool):
         return "true" if value else "false"
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, int | float):
         return value
-    return json.dumps(to_json(value), ensure_ascii=False)
+    return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))

@@ -73,7 +73,7 @@ def distill(
 
     Example: `hepm experience distill --namespace retail`
     """
-    from hepm.experience.distilling.credit import CreditMethod
+    from hepm.experience.credit import CreditMethod
     from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
     from hepm.experience.distilling.pipeline import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE

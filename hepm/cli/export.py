@@ -12,6 +12,7 @@ import typer
 
 from hepm.cli.ingest import ingest
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, check_target, open_existing
+from hepm.cli.output import raw
 from hepm.whole_file import whole_file
 from hepm.wording import on_one_line
 
@@ -43,7 +44,7 @@ def print_lines(lines: Iterable[str]) -> None:
     if isinstance(stdout, io.TextIOWrapper):
         stdout.reconfigure(encoding="utf-8", newline="\n")
     for line in lines:
-        print(line)
+        print(raw(line))
 
 
 def write_lines(lines: Iterable[str], target: Path, what: str) -> int:

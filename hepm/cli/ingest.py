@@ -53,6 +53,9 @@ def ingest(
     shortest: Annotated[
         bool, typer.Option(help="Of a task's successful runs let the shortest alone count (a new store keeps to it).")
     ] = False,
+    own_states: Annotated[
+        bool, typer.Option("--own-states", help="Keep only agents' own summaries as states, no extracts (as H-EPM).")
+    ] = False,
     vectors: Annotated[bool, typer.Option(help="Embed state summaries now; else `hepm reembed` does it later.")] = True,
     embedder: Annotated[str | None, typer.Option(help="What embeds them: hash-512, a model name, a folder.")] = None,
     distrust: Annotated[
@@ -97,7 +100,7 @@ def ingest(
             runs,
             namespace=namespace,
             reading=reading,
-            options=IngestOptions(redactor, assume_success, processes, trusted),
+            options=IngestOptions(redactor, assume_success, processes, trusted, own_states),
             tools=described,
             vectors=vectors,
             on_batch=lambda report: _show(report, so_far, bar),

@@ -96,7 +96,7 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
         "input_tokens": total.input_tokens,
         "output_tokens": total.output_tokens,
         "cost_usd": total.cost_usd,
-        "paid_before": sum(client.meter.paid_before.values()),
+        "paid_before": client.meter.paid_before,
     }
 
 

@@ -168,7 +168,7 @@ def style() -> None:
 
     Example: `hepm neo4j style > style.grass`
     """
-    from hepm.cypher.browser.favourites import style
+    from hepm.cypher.favourites import style
 
     print(style(), end="")
 
@@ -181,7 +181,7 @@ def favourites(
 
     Example: `hepm neo4j favourites`
     """
-    from hepm.cypher.browser.favourites import favourites
+    from hepm.cypher.favourites import favourites
 
     try:
         file.write_bytes(favourites())

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING
 from hepm.wording import on_one_line
 
 if TYPE_CHECKING:
-    from rich.table import Column, Table
+    from rich.table import Table
     from rich.text import Text
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON; it stays JSON where the terminal's encoding knows few letters."""
+    """Print one line of JSON; it stays JSON on a terminal that knows few letters, and steers none."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf")))
+    text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
+    if sys.stdout.isatty() and not text.isprintable():
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    print(text)
+
+
+def raw(text: str) -> str:
+    """Data for stdout: exact in a pipe or a file; on a terminal with escapes for what would steer it."""
+    return "\n".join(map(on_one_line, text.split("\n"))) if sys.stdout.isatty() else text
 
 
 def plain(text: str) -> Text:
@@ -27,17 +35,24 @@ def plain(text: str) -> Text:
 
 
 def print_table(table: Table) -> None:
-    """Print a table in the width of the terminal, or wider where numbers would be cut: text folds, they do not."""
+    """Print a table as wide as it is; where the terminal is narrower, print its rows as records, one below another."""
     from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
 
     console = Console()
-    console.width = max(console.width, 1 + sum(3 + _least_width(column) for column in table.columns))
-    console.print(table)
-
-
-def _least_width(column: Column) -> int:
-    from rich.cells import cell_len
-
-    if not column.no_wrap:
-        return column.min_width or 1
-    return max(cell_len(str(cell)) for cell in (column.header, *column.cells))
+    if Measurement.get(console, console.options.update(width=1_000_000), table).maximum <= console.width:
+        console.print(table)
+        return
+    records = Table.grid(padding=(0, 2))
+    records.title, records.title_justify = table.title, "left"
+    records.add_column(no_wrap=True, style="dim")
+    records.add_column(overflow="fold")
+    headers = [column.header for column in table.columns]
+    for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            records.add_row()
+        for header, value in zip(headers, row, strict=True):
+            records.add_row(header, value)
+    console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
+    console.print(records)

@@ -37,17 +37,17 @@ def prompt(
 ) -> None:
     """Say what memory would tell an agent now: notes, principles, experiences by zone, the next tools.
 
-    With a model, it chooses which experiences apply.
+    With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
 
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
     if messages is not None and (state or after or history):
         raise typer.BadParameter("--state, --after and --history are read from --messages: give either")
-    from hepm.experience.prompt.choosing import ModelChooser
     from hepm.experience.prompt.recollection import PromptOptions
 
     with open_existing(store, namespace) as memory:
-        client = ModelChoice(model).client(memory, namespace, "lesson")
+        # With a user, answers hold their words: kept where they are forgotten with the user.
+        client = ModelChoice(model).client(memory, namespace, "user" if user else "lesson")
         told = memory.prompt(
             None if messages is None else read_messages_file(messages),
             state=state,
@@ -62,7 +62,7 @@ def prompt(
                 suggestions=k,
                 experiences=experiences,
                 principles=principles,
-                choose=None if client is None else ModelChooser(client),
+                model=client,
             ),
             namespace=namespace,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,7 +12,6 @@ from hepm.cli.output import plain, print_json, print_table
 from hepm.wording import count_of, on_one_line
 
 _LESSONS = ("experiences", "principles", "notes")
-_WORDS = re.compile(r"[^-_/.:\s]*[-_/.:\s]|[^-_/.:\s]+")
 
 
 def stats(
@@ -33,14 +31,12 @@ def stats(
     if as_json:
         print_json({"store": str(store), **header, "namespaces": totals})
         return
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     lessons = {name: sum(counts[kind] for kind in _LESSONS) for name, counts in totals.items()}
     title = f"{store}, {header['embedder'] or 'no vectors'}, revision {header['revision']}"
     table = Table(title=plain(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("namespace", overflow="fold", min_width=len("namespace"))
+    table.add_column("namespace")
     for column in (
         "runs",
         "success",
@@ -52,29 +48,10 @@ def stats(
         *(["lessons"] if any(lessons.values()) else []),
     ):
         table.add_column(column, justify="right", no_wrap=True)
-    rows: dict[str, list[str]] = {}
     for name, counts in totals.items():
         shown = [count for kind, count in (counts | {"tools": called[name]}).items() if kind not in _LESSONS]
-        rows[name] = [f"{count:,}" for count in (*shown, lessons[name])[: len(table.columns) - 1]]
-    widths = [
-        max(len(str(column.header)), *(len(row[at]) for row in rows.values()), 0) + 2
-        for at, column in enumerate(table.columns[1:])
-    ]
-    room = max(len("namespace"), Console().width - sum(widths) - 2)
-    for name, row in rows.items():
-        table.add_row(Text("\n").join(map(plain, _pieces(name, room))), *row)
+        table.add_row(plain(name), *(f"{count:,}" for count in (*shown, lessons[name])[: len(table.columns) - 1]))
     print_table(table)
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
-
-
-def _pieces(name: str, room: int) -> list[str]:
-    """A name in parts that fit, cut behind what parts its words, so that a table breaks no word that it need not."""
-    parts: list[str] = []
-    for word in _WORDS.findall(name):
-        if parts and len(parts[-1]) + len(word) <= room:
-            parts[-1] += word
-        else:
-            parts.append(word)
-    return parts

@@ -1,18 +1,17 @@
-"""What may be run on a Neo4j server for somebody who only asks.
+"""What may be run for somebody who only asks.
 
-The server plans the query without running it (EXPLAIN), and the plan is checked: it may read, and call procedures of
-a short list. Then it runs in a read transaction, which the server itself keeps from writing, with a time limit, and
-no more rows are fetched than were asked for.
+A Neo4j server plans the query without running it (EXPLAIN), and the plan is checked: it may read, and call procedures
+of a short list. Then it runs in a read transaction, which the server itself keeps from writing, with a time limit, and
+no more rows are fetched than were asked for. The embedded engine has no such plan: words of the text are checked.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from hepm.cypher.result import Result, from_neo4j
-from hepm.cypher.tokens import Token, tokens_of
 from hepm.errors import QueryError
 
 if TYPE_CHECKING:
@@ -25,23 +24,30 @@ PROCEDURES: Final = (
 )  # fmt: skip
 """Procedures that only read, and only the graph."""
 
-_SHOWN: Final = {"ShowIndexes", "ShowConstraints", "ShowFunctions", "ShowProcedures"}
-_WRITING: Final = re.compile(
+_REFUSED: Final = re.compile(
     r"(Locking)?(Create|Merge|Delete|DetachDelete|Set|Remove|Foreach|Insert|Drop|Alter|Grant|Deny|Revoke|Rename|Start|Stop"
-    r"|Load|Transaction|SubqueryForeach|EnsureNodes|Terminate|Do|Enable|Assert)"
+    r"|Load|Transaction|SubqueryForeach|EnsureNodes|Terminate|Do|Enable|Assert|AdministrationCommand"
+    r"|Show(?!Indexes|Constraints|Functions|Procedures))"
 )
+"""Operators of plans that write, or tell of more than the graph: other clients' queries, settings, users."""
+
 _FUNCTION_SPACES: Final = {
-    "date",
-    "datetime",
-    "localdatetime",
-    "localtime",
-    "time",
-    "duration",
-    "point",
-    "vector",
-    "db",
+    *("date", "datetime", "localdatetime", "localtime", "time", "duration", "point", "vector", "db"),
 }
+_READING: Final = {"MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN", "CALL"}
+_CATALOG: Final = {"SHOW_TABLES", "SHOW_FUNCTIONS", "TABLE_INFO"}
 _ESCAPE: Final = re.compile(r"\\u+([0-9a-fA-F]{4})")
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space> \s+ | //[^\n\r]* | /\*.*?\*/ )
+  | (?P<param> \$(?: \w+ | `[^`]*` ) )
+  | (?P<word> [^\W\d]\w* )
+  | (?P<quoted> `[^`]*` )
+  | (?P<string> '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" )
+  | (?P<sign> \d+(?:\.\d+)? | \.\. | [^'"`] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def ask_server(
@@ -91,43 +97,99 @@ def _session(driver: neo4j.Driver, database: str, mode: str) -> neo4j.Session:
 
 
 def check_text(text: str) -> None:
-    """Refuse what a plan does not show.
+    """Refuse what a server's plan does not show.
 
     Raises:
         QueryError: it is empty, holds several statements, or calls functions that come from plug-ins.
     """
-    _check_tokens(tokens_of(text))
+    _check_functions(_one_query(text))
     if "\\u" in text:  # Neo4j reads such escapes before anything else, so that they could end a string
-        _check_tokens(tokens_of(_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)))
+        _check_functions(_one_query(_ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)))
 
 
-def _check_tokens(tokens: list[Token]) -> None:
-    while tokens and tokens[-1].is_sign(";"):
+def check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse what the embedded engine does even to a database that is open for reading alone: it reads and writes
+    files, fetches extensions and changes settings.
+
+    Returns:
+        The parameters that the text uses: the engine refuses others, and takes a missing one for null.
+    Raises:
+        QueryError: it does one of those, holds several statements, or uses a parameter without a value.
+    """
+    tokens = _one_query(text)
+    if (first := tokens[0].text.upper()) not in _READING:
+        raise QueryError(
+            f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. An embedded store changes by "
+            "ingest, import and forget; one in Neo4j by --write too."
+        )
+    for before, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        if (before and before.text == ".") or (following and following.text == ":"):
+            continue  # a property, or a key of a map
+        if token.upper == "LOAD":
+            raise QueryError("LOAD reads files, and a query only the graph; a name is written `load`.")
+        if token.upper == "CALL" and (following is None or following.upper not in _CATALOG):
+            raise QueryError(f"of procedures a query may CALL {', '.join(sorted(_CATALOG)).lower()} alone.")
+    used = {token.text for token in tokens if token.kind == "param"}
+    if missing := sorted(used - set(parameters)):
+        raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
+    return {name: value for name, value in parameters.items() if name in used}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+    @property
+    def upper(self) -> str:
+        """A word in capitals, as keywords are compared; "" for everything else."""
+        return self.text.upper() if self.kind == "word" else ""
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind in {"word", "quoted"}
+
+
+def _one_query(text: str) -> list[_Token]:
+    """The tokens of a text that holds one query."""
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise QueryError(f"the query has a quotation mark that is not closed: {text[at : at + 20]!r}.")
+        if (kind := str(match.lastgroup)) != "space":
+            tokens.append(_Token(kind, match[0].strip("`$") if kind in {"quoted", "param"} else match[0]))
+        at = match.end()
+    while tokens and tokens[-1].text == ";":
         tokens.pop()
     if not tokens:
         raise QueryError("there is no query: the text is empty.")
-    if any(token.is_sign(";") for token in tokens):
+    if any(token == ("sign", ";") for token in tokens):
         raise QueryError("one query at a time: there is a second one behind the ; .")
     if (first := tokens[0].upper) in {"EXPLAIN", "PROFILE"}:
         raise QueryError(f"{first} comes from hepm itself here: leave it out, or use it in Neo4j Browser.")
+    return tokens
+
+
+def _check_functions(tokens: list[_Token]) -> None:
     for index, token in enumerate(tokens[:-1]):
-        behind_a_dot = index > 0 and tokens[index - 1].is_sign(".")
-        if not (token.is_name and tokens[index + 1].is_sign("(") and (behind_a_dot or "." in token.text)):
+        behind_a_dot = index > 0 and tokens[index - 1].text == "."
+        if not (token.is_name and tokens[index + 1].text == "(" and (behind_a_dot or "." in token.text)):
             continue
         parts = _dotted(tokens, index)
         if parts[0].lower() not in _FUNCTION_SPACES and ".".join(parts) not in PROCEDURES:
             raise QueryError(f"{'.'.join(parts)}() comes from a plug-in or is not for reading: run it with --write.")
 
 
-def _dotted(tokens: list[Token], end: int) -> list[str]:
+def _dotted(tokens: list[_Token], end: int) -> list[str]:
     at = end
-    while at >= 2 and tokens[at - 1].is_sign(".") and tokens[at - 2].is_name:
+    while at >= 2 and tokens[at - 1].text == "." and tokens[at - 2].is_name:
         at -= 2
     return ".".join(token.text for token in tokens[at : end + 1] if token.is_name).split(".")
 
 
 def check_plan(planned: neo4j.ResultSummary) -> None:
-    """Refuse a plan that does more than read.
+    """Refuse a plan that does more than read the graph.
 
     Raises:
         QueryError: it names the operator or the procedure.
@@ -138,12 +200,10 @@ def check_plan(planned: neo4j.ResultSummary) -> None:
             name = details.partition("(")[0].strip().replace("`", "")
             if name not in PROCEDURES:
                 raise QueryError(f"the procedure {name} is not among those that only read ({', '.join(PROCEDURES)}).")
-        elif _WRITING.match(operator):
-            raise QueryError(
-                f"the query would write or load ({operator}), and only reads: to change the graph, use --write."
-            )
-    shown = {operator for operator, _ in operators} & _SHOWN
-    if planned.query_type != "r" and not (planned.query_type == "s" and shown):
+        elif _REFUSED.match(operator):
+            raise QueryError(f"the query does more than read the graph ({operator}): to do that, use --write.")
+    shows = any(operator.startswith("Show") for operator, _ in operators)  # the allowed ones: indexes and the like
+    if planned.query_type != "r" and not (planned.query_type == "s" and shows):
         raise QueryError("the query would change the graph or the server, and only reads: to do that, use --write.")
 
 

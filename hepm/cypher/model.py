@@ -6,9 +6,9 @@ There nodes also carry labels that say what a property says, for Browser's style
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.types import START
 
@@ -20,93 +20,43 @@ LESSON: Final = "Lesson"
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
 
-_LESSON: Final[Properties] = {
-    "namespace": "string",
-    "id": "string",
-    "seq": "integer",
-    "text": "string",
-    "user": "string",
-    "runs": "strings",
-    "tools": "strings",
-    "live": "boolean",
-    "retired": "string",
-    "made_by": "string",
-    "shown": "integer",
-    "uses": "integer",
-    "successes": "integer",
-    "score": "float",
-    "record": "string",
-}
+
+def _properties(text: str) -> dict[str, PropertyType]:
+    """Read names and types, written as in the headers of the library: "name string, calls integer"."""
+    parts = (part.split() for part in text.split(","))
+    return {name: cast("PropertyType", kind) for name, kind in parts}
+
+
+_LESSON: Final = _properties(
+    "namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean, "
+    "retired string, made_by string, shown integer, uses integer, successes integer, score float, record string"
+)
 
 NODES: Final[Mapping[str, Properties]] = {
-    "Tool": {
-        "namespace": "string",
-        "name": "string",
-        "description": "string",
-        "parameters": "string",
-        "calls": "integer",
-        "errors": "integer",
-    },
-    "State": {
-        "namespace": "string",
-        "id": "integer",
-        "summary": "string",
-        "sources": "strings",
-        "targets": "strings",
-        "success": "boolean",
-        "count": "integer",
-        "seen": "float",
-        "trajectory": "string",
-        "step": "integer",
-    },
-    "Trajectory": {
-        "namespace": "string",
-        "id": "string",
-        "seq": "integer",
-        "environment": "string",
-        "task": "string",
-        "model": "string",
-        "user": "string",
-        "source": "string",
-        "success": "boolean",
-        "reward": "float",
-        "steps": "integer",
-        "ended_at": "float",
-        "day": "string",
-        "tools": "strings",
-        "counted": "boolean",
-        "said": "string",
-        "record": "string",
-    },
-    "Experience": {
-        **_LESSON,
-        "situation": "string",
-        "action": "string",
-        "outcome": "string",
-        "lesson": "string",
-        "zone": "string",
-        "stage": "string",
-        "reward": "float",
-        "environments": "strings",
-        "first_turn": "integer",
-        "last_turn": "integer",
-        "preconditions": "strings",
-        "distilled_by": "string",
-        "generation": "integer",
-    },
-    "Principle": {**_LESSON, "kind": "string", "environments": "strings", "distilled_by": "string"},
-    "Notes": {**_LESSON, "version": "integer", "written_by": "string"},
-    "User": {"namespace": "string", "id": "string"},
-    "Concept": {"namespace": "string", "name": "string"},
-    "Showing": {"namespace": "string", "run": "string", "told": "boolean"},
+    "Tool": _properties(
+        "namespace string, name string, description string, parameters string, calls integer, errors integer"
+    ),
+    "State": _properties(
+        "namespace string, id integer, summary string, sources strings, targets strings, success boolean, "
+        "count integer, seen float, trajectory string, step integer"
+    ),
+    "Trajectory": _properties(
+        "namespace string, id string, seq integer, environment string, task string, model string, user string, "
+        "source string, success boolean, reward float, steps integer, ended_at float, day string, tools strings, "
+        "counted boolean, said string, record string"
+    ),
+    "Experience": _LESSON
+    | _properties(
+        "situation string, action string, outcome string, lesson string, zone string, stage string, reward float, "
+        "environments strings, first_turn integer, last_turn integer, preconditions strings, distilled_by string, "
+        "generation integer"
+    ),
+    "Principle": _LESSON | _properties("kind string, environments strings, distilled_by string"),
+    "Notes": _LESSON | _properties("version integer, written_by string"),
+    "User": _properties("namespace string, id string"),
+    "Concept": _properties("namespace string, name string"),
+    "Showing": _properties("namespace string, run string, told boolean"),
 }
-
-
-_MAY_LACK: Final[Mapping[str, frozenset[str]]] = {
-    "Trajectory": frozenset({"success", "reward", "ended_at", "day"}),
-    "Showing": frozenset({"told"}),
-}
-"""Properties that are not known of every node."""
 
 
 class Relationship(NamedTuple):
@@ -127,28 +77,22 @@ RELATIONSHIPS: Final[Mapping[str, Relationship]] = {
     "NEXT": Relationship(
         ("Tool",),
         ("Tool",),
-        {
-            "support": "integer",
-            "failures": "integer",
-            "unlabelled": "integer",
-            "inverse_steps": "integer",
-            "weight": "float",
-            "failure_share": "float",
-            "states": "integer",
-            "summaries": "strings",
-        },
+        _properties(
+            "support integer, failures integer, unlabelled integer, inverse_steps integer, weight float, "
+            "failure_share float, states integer, summaries strings"
+        ),
     ),
     "AFTER": Relationship(("State",), ("Tool",), {}),
     "BEFORE": Relationship(("State",), ("Tool",), {}),
-    "TOOK": Relationship(("Trajectory",), ("Tool",), {"after": "string"}),
-    "FROM": Relationship(LESSONS, ("Trajectory",), {"reward": "float", "words": "boolean"}),
+    "TOOK": Relationship(("Trajectory",), ("Tool",), _properties("after string")),
+    "FROM": Relationship(LESSONS, ("Trajectory",), _properties("reward float, words boolean")),
     "ABOUT": Relationship(LESSONS, ("Tool",), {}),
-    "EVOLVED_FROM": Relationship(_DISTILLED, _DISTILLED, {"operator": "string"}),
+    "EVOLVED_FROM": Relationship(_DISTILLED, _DISTILLED, _properties("operator string")),
     "PREFERS": Relationship(("User",), ("Notes",), {}),
     "REVISES": Relationship(("Notes",), ("Notes",), {}),
     "MENTIONS": Relationship(("Principle",), ("Concept",), {}),
-    "RELATES": Relationship(("Concept",), ("Concept",), {"predicate": "string", "principle": "string"}),
-    "SHOWED": Relationship(("Showing",), LESSONS, {"success": "boolean"}),
+    "RELATES": Relationship(("Concept",), ("Concept",), _properties("predicate string, principle string")),
+    "SHOWED": Relationship(("Showing",), LESSONS, _properties("success boolean")),
 }
 
 
@@ -195,15 +139,3 @@ def properties_of(name: str) -> Properties:
     if name in NODES:
         return NODES[name]
     return RELATIONSHIPS[name].properties if name in RELATIONSHIPS else {}
-
-
-def always_there(property: str, labels: Iterable[str]) -> bool:
-    """Whether every node of one of these labels has a property."""
-    return all(property in NODES[label] and property not in _MAY_LACK.get(label, ()) for label in labels)
-
-
-def type_of(name: str) -> PropertyType | None:
-    """The type of a property, where it is the same wherever it stands; else None."""
-    tables = [*NODES.values(), *(relationship.properties for relationship in RELATIONSHIPS.values())]
-    found: set[PropertyType] = {table[name] for table in tables if name in table}
-    return found.pop() if len(found) == 1 else None

@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from hepm.cypher.guard import check_embedded
 from hepm.cypher.model import NODES, RELATIONSHIPS, TABLES, PropertyType, Table, properties_of
-from hepm.cypher.patterns import MADE
-from hepm.cypher.portable import Portable, translate
 from hepm.cypher.result import Result, from_ladybug
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
@@ -83,16 +82,18 @@ class Projection:
         return self._connection
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
-        """Translate a query and run it.
+        """Run a query as it is, in the engine's own Cypher.
 
         Raises:
-            QueryError: it lies outside of the portable subset, takes too long, or means nothing to the engine.
+            QueryError: it does more than read the graph, takes too long, or means nothing to the engine.
         """
-        query = translate(text, parameters)
+        used = check_embedded(text, parameters)
         try:
             connection = self._connected()
             connection.set_query_timeout(max(1, round(1000 * timeout_s)))
-            return _run(connection, query, limit)
+            return _run(connection, text, used, limit)
+        except QueryError:
+            raise
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise _explain(error, timeout_s) from error
 
@@ -216,12 +217,8 @@ def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
     rows = iter(rows)
     with path.open("a", encoding="utf-8", newline="") as file:
         while part := list(islice(rows, 1000)):
-            _write_part(file, part, cells)
+            file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in part]))
     return cells.held_empty
-
-
-def _write_part(file: IO[str], rows: Sequence[Sequence[object]], cells: _Cells) -> None:
-    file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in rows]))
 
 
 class _Cells:
@@ -250,17 +247,14 @@ class _Cells:
         return self.written(_END.join(texts))
 
 
-def _run(connection: Any, query: Portable, limit: int) -> Result:
-    found: Any = connection.execute(query.text, dict(query.parameters))
-    names: list[str] = found.get_column_names()
-    kept = [i for i, name in enumerate(names) if not name.startswith(MADE)]
-    if query.columns is None:  # RETURN * comes in Neo4j by name
-        kept.sort(key=lambda i: names[i])
-    columns = query.columns or tuple(names[i] for i in kept)
+def _run(connection: Any, text: str, parameters: dict[str, Any], limit: int) -> Result:
+    found: Any = connection.execute(text, parameters)
+    columns: tuple[str, ...] = tuple(found.get_column_names())
+    if len(set(columns)) < len(columns):
+        raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
     rows: list[tuple[Any, ...]] = []
     while len(rows) <= limit and found.has_next():
-        row = found.get_next()
-        rows.append(tuple(from_ladybug(row[i]) for i in kept))
+        rows.append(tuple(from_ladybug(value) for value in found.get_next()))
     found.close()
     return Result(columns, tuple(rows[:limit]), len(rows) > limit)
 
@@ -283,4 +277,7 @@ def _explain(error: Exception, timeout_s: float) -> QueryError:
         return QueryError(
             f"the query needs more than {MEMORY_BYTES >> 20} MB: narrow it, or run it on a store in Neo4j."
         )
-    return QueryError(f"the embedded engine cannot answer that: {said.removeprefix('Binder exception: ')}")
+    return QueryError(
+        f"the embedded engine cannot answer that: {said.removeprefix('Binder exception: ')} Its Cypher is a dialect "
+        "(docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
+    )

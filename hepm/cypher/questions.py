@@ -15,6 +15,7 @@ from hepm.errors import QueryError
 
 ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
 
+_EMBEDDED: Final = ".embedded.cypher"
 _HEADER: Final = re.compile(r"// (?:(Params|Returns|Note|Picture): +)?(.*)")
 _PARAMETER: Final = re.compile(r"\$(\w+) (string|int|float|boolean)(?: = (.+))?")
 _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
@@ -44,7 +45,8 @@ class Question:
 
     Attributes:
         asks: The question in words.
-        text: The whole file.
+        text: The whole file, as Neo4j runs it.
+        embedded: What the embedded engine runs: the same text, or `NAME.embedded.cypher` where there is one.
         returns: Name and type of each column.
         note: What to know about the answer; "" where nothing.
         picture: Whether the answer is a graph worth looking at in Browser.
@@ -53,6 +55,7 @@ class Question:
     name: str
     asks: str
     text: str
+    embedded: str
     parameters: tuple[Parameter, ...]
     returns: tuple[tuple[str, str], ...]
     note: str = ""
@@ -91,9 +94,9 @@ class Question:
 def questions() -> Mapping[str, Question]:
     """All of the library by name, sorted."""
     folder = resources.files("hepm.cypher").joinpath("library")
-    files = {entry.name: entry for entry in folder.iterdir() if entry.name.endswith(".cypher")}
-    found = [parse(name.removesuffix(".cypher"), files[name].read_text("utf-8")) for name in sorted(files)]
-    return {question.name: question for question in found}
+    texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".cypher")}
+    names = sorted(file.removesuffix(".cypher") for file in texts if not file.endswith(_EMBEDDED))
+    return {name: parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
 
 
 def question(name: str) -> Question:
@@ -110,7 +113,7 @@ def question(name: str) -> Question:
     return known[name]
 
 
-def parse(name: str, text: str) -> Question:
+def parse(name: str, text: str, embedded: str | None = None) -> Question:
     """Read a file of the library.
 
     Raises:
@@ -129,6 +132,7 @@ def parse(name: str, text: str) -> Question:
         name,
         lines[""][0],
         text,
+        embedded or text,
         tuple(_parameter(name, part) for part in _listed(lines["Params"])),
         tuple((column, kind) for column, _, kind in columns),
         " ".join(lines["Note"]),

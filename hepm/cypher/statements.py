@@ -1,4 +1,4 @@
-"""The store's statements by name: `store/NAME.cypher` is what `statement("NAME")` returns."""
+"""Statements by name: `statement("NAME")` returns the text of `store/NAME.cypher`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ _MIGRATION: Final = re.compile(r"(\d+)_(\w+)\.cypher")
 
 
 @cache
-def statement(name: str) -> LiteralString:
-    """The text of one statement of the store, without the comments at its head."""
-    return _body(_read("store", f"{name}.cypher"))
+def statement(name: str, folder: str = "store") -> LiteralString:
+    """The text of one statement, without the comments at its head."""
+    return _body(resources.files("hepm.cypher").joinpath(folder, f"{name}.cypher").read_text("utf-8"))
 
 
-@cache
 def schema_statement(name: str) -> LiteralString:
     """The text of one statement on indexes."""
-    return _body(_read("schema", f"{name}.cypher"))
+    return statement(name, "schema")
 
 
 @cache
@@ -32,10 +31,6 @@ def migrations() -> tuple[tuple[int, str, tuple[LiteralString, ...]], ...]:
             texts: tuple[LiteralString, ...] = tuple(part.removesuffix(";") for part in parts if part)
             found.append((int(match[1]), str(match[2]).replace("_", " "), texts))
     return tuple(sorted(found))
-
-
-def _read(folder: str, name: str) -> str:
-    return resources.files("hepm.cypher").joinpath(folder, name).read_text("utf-8")
 
 
 def _body(text: str) -> LiteralString:

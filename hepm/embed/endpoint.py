@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Self, cast
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from hepm.embed.protocol import FloatArray, check_vectors, diagonal, unit_rows
 from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
+from hepm.llm.endpoint import OPENAI_URL, Endpoint
 
 PREFIX: Final = "openai/"
-OPENAI_URL: Final = "https://api.openai.com/v1"
 
 
 class EndpointEmbedder:
@@ -60,20 +59,14 @@ class EndpointEmbedder:
                 f"the embedder {self.name!r} needs a key: set OPENAI_API_KEY, "
                 "or OPENAI_BASE_URL to a server that wants none."
             )
-        self._base_url = base_url or OPENAI_URL
-        self._key = api_key or ""
+        self._endpoint = Endpoint(self._model, base_url or OPENAI_URL, api_key or "")
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._library = import_module("openai")
-        self._client: Any = self._library.OpenAI(
-            base_url=self._base_url,
-            api_key=self._key or "none",  # given in any case, so that the client does not look for one itself
-            timeout=timeout_s,
-            max_retries=retries,
-        )
+        self._client: Any = self._endpoint.open(timeout_s=timeout_s, retries=retries)
 
     def __repr__(self) -> str:
-        return f"EndpointEmbedder({self._model!r}, at={self._where!r})"
+        return f"EndpointEmbedder({self._model!r}, at={self._endpoint.where!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -113,12 +106,6 @@ class EndpointEmbedder:
             vectors_ND[rows] = vectors
         return vectors_ND
 
-    @property
-    def _where(self) -> str:
-        """Scheme, host and port alone: user names, passwords and query strings in an address are secrets too."""
-        parts = urlsplit(self._base_url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
-
     def _request(self, texts: Sequence[str]) -> FloatArray:
         # A lone surrogate cannot be sent: it has no UTF-8.
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -129,8 +116,8 @@ class EndpointEmbedder:
         except self._library.OpenAIError as error:
             # Not `from error`: servers echo keys, and a traceback prints the cause.
             raise InputError(
-                f"the embeddings endpoint at {self._where} gave no vectors for model {self._model!r}: "
-                f"{self._without_key(str(error))}"
+                f"the embeddings endpoint at {self._endpoint.where} gave no vectors for model {self._model!r}: "
+                f"{self._endpoint.without_key(str(error))}"
             ) from None
         vectors_ND = self._read(answer.text, len(texts))
         if self._dimensions is None:
@@ -160,10 +147,8 @@ class EndpointEmbedder:
         return unit_rows(ordered_ND, name=self.name)
 
     def _implausible(self, what: str) -> ImplausibleVectorError:
+        where = self._endpoint.where
         return ImplausibleVectorError(
-            self._without_key(f"the embeddings endpoint at {self._where}, model {self._model!r}, gave {what}. ")
+            self._endpoint.without_key(f"the embeddings endpoint at {where}, model {self._model!r}, gave {what}. ")
             + "Nothing was kept; check that it speaks POST /v1/embeddings."
         )
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text

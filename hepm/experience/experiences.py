@@ -10,13 +10,13 @@ from hepm.errors import InputError
 from hepm.experience.distilling.contrast import says_nothing
 from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
 from hepm.experience.distilling.situation import situation_text
-from hepm.experience.distilling.stages import stage_of
 from hepm.experience.evolution.evolve import ITERATIONS, evolve
 from hepm.experience.evolution.guard import HeldOut
 from hepm.experience.evolution.history import PastEvolution, Undone, evolutions, undo
 from hepm.experience.evolution.plan import EvolutionReport, EvolutionSettings
 from hepm.experience.lessons import Experience, Stage
 from hepm.experience.library import Library
+from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.llm import Client
 from hepm.types import DEFAULT_NAMESPACE, StateSummary

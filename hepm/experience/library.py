@@ -73,6 +73,9 @@ class Library:
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
         self._shown = ShownJournal(store.lessons)
+        self._large: set[str] = set()  # namespaces once found to hold more runs than are grouped at once
+        # What was grouped last, and how: experiences and principles ask for the same one after the other.
+        self._grouped: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
         self._known_requests: dict[tuple[str, str], str] = {}  # read before, by namespace and run
 
     @property
@@ -192,8 +195,11 @@ class Library:
                 `GROUPED_AT_ONCE` runs such a run without company is a task of its own until all are looked at.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        everything = runs is None or self.store.totals(namespace=namespace).trajectories <= GROUPED_AT_ONCE
-        listed = self.store.runs_by_task(namespace=namespace) if everything else None
+        everything = runs is None or namespace not in self._large
+        listed = self.store.runs_by_task(namespace=namespace) if everything else ()
+        if runs is not None and len(listed) > GROUPED_AT_ONCE:
+            self._large.add(namespace)  # not counted again for each run
+            everything, listed = False, ()
         beside = None if runs is None else self.beside(runs, namespace=namespace)
         chosen = None if beside is None else {run for _, _, run in beside}
         for environment, of_environment in groupby(listed or beside or (), key=lambda run: run[0]):
@@ -229,7 +235,9 @@ class Library:
         asked = self._requests([*leaders, *(run for run in ids if run not in grouped)], namespace)
         known = {name: asked.get(leader, "") for leader, name in leaders.items()}
         fresh = {run: text for run, text in asked.items() if run not in grouped}
-        for run, name in group_alike(fresh, known).items():
+        if self._grouped[:2] != (fresh, known):
+            self._grouped = fresh, known, group_alike(fresh, known)
+        for run, name in self._grouped[2].items():
             members[name].append(run)
         for name, runs in sorted(members.items()):
             if not wanted.isdisjoint(runs):

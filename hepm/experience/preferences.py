@@ -10,19 +10,18 @@ from typing import Final, TypeAlias
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, lines_of, text_of
-from hepm.experience.notes.recalling import recalled
+from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of
 from hepm.experience.notes.reflection import (
-    Draft,
-    extracted,
     picked,
     recall_question,
+    recalled,
     reflection_question,
-    spoken,
+    user_texts,
     vetted,
 )
 from hepm.experience.notes.sessions import STEP, Progress, ReflectReport, runs_of_users, unseen
-from hepm.experience.notes.versions import NoteVersions, Outcome, Reflected, Session
+from hepm.experience.notes.versions import NoteVersions, Reflected, Session
+from hepm.experience.notes.wishes import wishes_in
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
@@ -127,7 +126,8 @@ class Preferences:
             except LlmError as error:
                 report = replace(report, failed=(*report.failed, (run.id, str(error))))
             else:
-                report = _counted(report, done.outcome)
+                field = done.outcome if done.outcome in ("written", "unchanged") else "refused"
+                report = replace(report, **{field: getattr(report, field) + 1})
             report = replace(report, runs=report.runs + 1)
             if on_progress is not None:
                 on_progress(report)
@@ -140,7 +140,7 @@ class Preferences:
         """
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
         runs = unseen(self._library, namespace, again=again)
-        questions = (reflection_question(run.user, full, run.turns) for run in runs if spoken(run.turns))
+        questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
         return model.estimate(questions)
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
@@ -167,8 +167,8 @@ class Preferences:
     ) -> list[str]:
         """Lines of the notes that matter now, most telling first; [] where none does.
 
-        By similarity with what the context says last (see `hepm.experience.notes.recalling`), or as a model picks them:
-        what it invents is left out.
+        By similarity with what the context says last (see `hepm.experience.notes.reflection.recalled`), or as a model
+        picks them.
 
         Args:
             context: What the agent knows now, or the latest messages.
@@ -252,23 +252,14 @@ class Preferences:
 
 
 def _extract(before: Notes | None, *, turns: Sequence[Turn]) -> Draft:
-    return extracted(lines_of(before.text) if before else [], spoken(turns))
+    return gather(lines_of(before.text) if before else [], wishes_in(user_texts(turns)))
 
 
 def _ask(model: Client, user: str, before: Notes | None, *, turns: Sequence[Turn]) -> Draft:
     lines = lines_of(before.text) if before else []
-    said = spoken(turns)
-    if not said:
+    if not user_texts(turns):
         return Draft(tuple(lines))  # the user said nothing: there is nothing to pay for
-    return vetted(model.ask(reflection_question(user, lines, turns)), lines, said)
-
-
-def _counted(report: ReflectReport, outcome: Outcome) -> ReflectReport:
-    if outcome == "written":
-        return replace(report, written=report.written + 1)
-    if outcome == "unchanged":
-        return replace(report, unchanged=report.unchanged + 1)
-    return replace(report, refused=report.refused + 1)
+    return vetted(model.ask(reflection_question(user, lines, turns)), lines, turns)
 
 
 def _check_user(user: str) -> None:

@@ -7,7 +7,7 @@ runs' steps and of the states' vectors.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -47,7 +47,8 @@ class Calls:
         said_RD: Vector of what the user said; zero where there is none.
         calls_RT: How often each run called each tool, capped at 255.
         names: Tools by number.
-        by_last: Rows of the calls after each tool, ascending.
+        by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
+        by_turn: Rows of the calls of the turn after one that held each tool, ascending.
     """
 
     before_NK: IntArray
@@ -63,6 +64,7 @@ class Calls:
     run_ids: Sequence[str]
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
+    by_turn: dict[int, NDArray[np.intp]]
 
 
 class _Table:
@@ -103,6 +105,8 @@ class CallReader:
         self._success = _Table(1, np.bool_)
         self._said = _Table(0, np.float32)
         self._vectors = _Table(0, np.float32)
+        self._by_last: dict[int, _Table] = {}
+        self._by_turn: dict[int, _Table] = {}
         self._run_ids: list[str] = []
         self._state_rows: dict[object, int] = {}
         self.newest_run = 0
@@ -118,9 +122,18 @@ class CallReader:
         if not runs:
             return
         first = len(self._run_ids)
-        rows = [row for number, run in enumerate(runs, first) for row in self._rows_of(run, number)]
+        known = len(self._rows.read())
+        rows: list[tuple[int, ...]] = []
+        after: list[tuple[int, int]] = []  # a tool of the turn before, and a row
+        for number, run in enumerate(runs, first):
+            for row, sources in self._rows_of(run, number):
+                after += [(source, known + len(rows)) for source in sources]
+                rows.append(row)
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
+        after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
+        _add_groups(self._by_last, rows_NK[:, 0], np.arange(known, known + len(rows)))
+        _add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
         tools = max(len(self._names), 1)
         called = np.bincount(
             (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
@@ -136,20 +149,19 @@ class CallReader:
         self._run_ids += [run.id for run in runs]
         self.newest_run = runs[-1].seq
 
-    def _rows_of(self, run: RunRow, number: int) -> list[tuple[int, ...]]:
-        found: list[tuple[int, ...]] = []
+    def _rows_of(self, run: RunRow, number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
         history: list[int] = [self._number(START)]
         sources: tuple[ToolName, ...] = (START,)
         for step in _steps(run):
             state = self._state_rows.get(_place(sources, step, run.success), -1)
+            numbers = {self._number(source) for source in sources}
             for index, target in enumerate(step.targets):
                 tool = self._number(target)
                 flags = IN_TURN | step.flags & 4 if index else step.flags
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
-                found.append((*before, tool, number, len(history) - 1, flags, state))
+                yield (*before, tool, number, len(history) - 1, flags, state), numbers
                 history.append(tool)
             sources = step.targets
-        return found
 
     def snapshot(self, dimensions: int) -> Calls:
         """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
@@ -172,7 +184,8 @@ class CallReader:
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
             names=names,
-            by_last=_groups(rows[:, 0]),
+            by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
+            by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
         )
 
 
@@ -192,9 +205,8 @@ def _place_of(row: StateRow) -> object:
     return row.sources, row.targets, row.success, row.key
 
 
-def _groups(last_N: IntArray) -> dict[int, NDArray[np.intp]]:
-    if not last_N.size:
-        return {}
-    order = np.argsort(last_N, kind="stable")
-    tools, starts = np.unique(last_N[order], return_index=True)
-    return dict(zip(tools.tolist(), np.split(order, starts[1:]), strict=True))
+def _add_groups(tables: dict[int, _Table], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
+    order = np.argsort(tools_P, kind="stable")
+    tools, starts = np.unique(tools_P[order], return_index=True)
+    for tool, rows in zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False):
+        tables.setdefault(tool, _Table(1, np.intp)).extend(rows[:, None])

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from hepm.types import StateSummary, Tool, ToolName, Trajectory, Transition
+from hepm.graph.weights import inverse_steps
+from hepm.types import OWN_STATES, StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
@@ -33,11 +34,6 @@ class Move(NamedTuple):
         return cls(_sorted_set(transition.sources), _sorted_set(transition.targets), success)
 
 
-INVERSE_STEPS_UNIT: Final = 1 << 32
-"""1/n is kept as a whole number of 2^-32: sums of integers come out the same in any order, sums of floats do not.
-The rounding is below 1.2e-10 a run, and 2^31 one-step runs still fit into 64 bits."""
-
-
 SAID_CHARS: Final = 2000
 
 _IGNORED: Final = b"0123456789 \t\n\r\f\v"
@@ -50,7 +46,7 @@ class EdgeCounts:
 
     Attributes:
         support: N, successful trajectories that hold the transition (H-EPM, 4.2).
-        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT`.
+        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT` (see `hepm.graph.weights`).
         failures: Failed trajectories that hold it.
         unlabelled: Trajectories of unknown outcome that hold it.
     """
@@ -122,7 +118,7 @@ class TransitionRow(NamedTuple):
     Attributes:
         sources, targets: Tools of the earlier and of the later turn, in listed order.
         flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between.
-        key: Equal for near-identical summaries.
+        key: Equal for near-identical summaries; 0 where no state is kept.
         summary: What the agent knew when it issued the later turn, as text.
     """
 
@@ -176,11 +172,12 @@ class Run(NamedTuple):
         for call in t.calls():
             made, failed = calls.get(call.name, (0, 0))
             calls[call.name] = made + 1, failed + (call.error is True)
-        rows = [
-            TransitionRow(passed.sources, passed.targets, flags_of(passed.state), state_key(text), text)
-            for passed in transitions
-            for text in (passed.state.text,)
-        ]
+        own_only = OWN_STATES in t.tags
+        rows: list[TransitionRow] = []
+        for passed in transitions:
+            text = passed.state.own if own_only else passed.state.text
+            key = 0 if own_only and not text else state_key(text)
+            rows.append(TransitionRow(passed.sources, passed.targets, flags_of(passed.state), key, text))
         return cls(
             id=t.id,
             digest=digest,
@@ -255,7 +252,7 @@ class Delta:
         success = run.success
         one = EdgeCounts(
             support=int(success is True),
-            inverse_steps=round(INVERSE_STEPS_UNIT / run.steps) if success and run.steps else 0,
+            inverse_steps=inverse_steps(run.steps) if success else 0,
             failures=int(success is False),
             unlabelled=int(success is None),
         )
@@ -268,6 +265,8 @@ class Delta:
             tool.errors += failed
         if success is not None:
             for step, t in enumerate(run.transitions):
+                if not t.key:
+                    continue
                 seen = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
                 self._see(Move.of(t, success=success), t.key, seen)
 

@@ -5,10 +5,12 @@ The store is the truth and its mirror follows it by revision, re-reading only wh
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
@@ -21,7 +23,29 @@ _log = logging.getLogger("hepm")
 _RESTING = 10
 """A follower rests so many times as long as it took to read all calls of a large memory."""
 
+_SWITCH_S = 0.0005
+_switching = threading.Lock()
+_switched: list[float] = []
+
 _CLOSED = "this memory is closed: ask it before close(), or inside the with block that opens it."
+
+
+@contextlib.contextmanager
+def switching_often() -> Generator[None]:
+    """Let Python's threads take turns after .5 ms, not 5, so that long work delays no event loop beside it.
+
+    The interval is the whole process's; it is set back when the last of these blocks ends.
+    """
+    with _switching:
+        _switched.append(sys.getswitchinterval())
+        sys.setswitchinterval(min(_SWITCH_S, _switched[0]))
+    try:
+        yield
+    finally:
+        with _switching:
+            before = _switched.pop()
+            if not _switched:
+                sys.setswitchinterval(before)
 
 
 class Mirror:
@@ -99,8 +123,17 @@ class Mirror:
         for mirror in namespaces:
             if mirror.few_calls or not defer:
                 mirror.follow_calls()
-        if any(mirror.behind for mirror in namespaces) and time.monotonic() >= self._rested:
-            self._wake()
+        if any(mirror.behind for mirror in namespaces):
+            if time.monotonic() >= self._rested:
+                self._wake()
+            else:
+                self._next_poll = min(self._next_poll, self._rested)  # asked then, it wakes
+
+    def follow_now(self) -> None:
+        """Take in what `refresh` left to the thread; where the store does not answer, it stays left to it."""
+        for mirror in list(self._namespaces.values()):
+            with contextlib.suppress(StoreUnavailableError):
+                mirror.follow_calls(anew=False)
 
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
@@ -139,6 +172,7 @@ class Mirror:
             self._follower = self._follower or ThreadPoolExecutor(1, thread_name_prefix="hepm-mirror")
             self._following = self._follower.submit(self._follow)
 
+    @switching_often()
     def _follow(self) -> None:
         began = time.monotonic()
         resting = began < self._rested

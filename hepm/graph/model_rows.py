@@ -9,12 +9,14 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, groupby
 from typing import Final, TypeAlias
 
 from hepm.cypher.model import Table
-from hepm.graph.delta import INVERSE_STEPS_UNIT, Run
+from hepm.graph.delta import Run
 from hepm.graph.lesson_rows import LessonTables
 from hepm.graph.store import StateRow, Store
+from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
 
 Row: TypeAlias = tuple[object, ...]
@@ -126,17 +128,19 @@ class ModelRows:
     def _edges(self) -> Iterator[Row]:
         for namespace in self._namespaces:
             rows: list[tuple[str, str, int, int, int, int]] = self._store.edges(namespace=namespace)  # type: ignore[assignment]
-            totals: defaultdict[str, float] = defaultdict(float)
-            for source, _, support, inverse_steps, _, _ in rows:
-                totals[source] += support + inverse_steps / INVERSE_STEPS_UNIT
-            for source, target, support, inverse_steps, failures, unlabelled in rows:
+            # They come by source.
+            weights = chain.from_iterable(
+                edge_weights([row[2:4] for row in of_one]) for _, of_one in groupby(rows, key=lambda row: row[0])
+            )
+            for (source, target, support, inverse_steps, failures, unlabelled), weight in zip(
+                rows, weights, strict=True
+            ):
                 a, b = self._tool(namespace, source), self._tool(namespace, target)
-                total = totals[source]
                 labelled = support + failures
                 told = self._told.get((a, b), ())
                 yield (
                     a, b, support, failures, unlabelled, inverse_steps,
-                    (support + inverse_steps / INVERSE_STEPS_UNIT) / total if total else 0.0,
+                    weight,
                     failures / labelled if labelled else 0.0,
                     len(told),
                     [summary for _, _, summary in heapq.nsmallest(TOLD_SUMMARIES, told)] if told else (),

@@ -9,14 +9,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from hepm.errors import InputError, StoreUnavailableError
+from hepm.errors import StoreUnavailableError
 from hepm.graph.calls import CallReader, Calls
-from hepm.graph.delta import INVERSE_STEPS_UNIT, Edge
+from hepm.graph.delta import Edge
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import Change, EdgeRow, StateBatch, Store
+from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
 from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class NamespaceMirror:
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
 
-        `c` weighs efficiency against frequency: w' = N + c * sum(1/n) (H-EPM 4.2), normalised over the successors.
+        `c` weighs efficiency against frequency (see `hepm.graph.weights`).
 
         Raises:
             InputError: `c` is negative or no number.
@@ -369,10 +369,8 @@ def _by_source(edges: Sequence[tuple[object, ...]]) -> dict[ToolName, Rows]:
 
 
 def _weigh(rows: Sequence[tuple[ToolName, ToolName, int, int, int, int]], c: float) -> tuple[NextTool, ...]:
-    if not 0 <= c < inf:
-        raise InputError(f"c is {c:g}: it must be 0, which leaves efficiency out, or more.")
-    raw = [(row[2] + c * row[3] / INVERSE_STEPS_UNIT, row) for row in rows if row[2]]
-    total = sum(weight for weight, _ in raw)
-    found = [NextTool(row[1], weight / total, row[2], row[4]) for weight, row in raw]
+    taken = [row for row in rows if row[2]]
+    weights = edge_weights([(row[2], row[3]) for row in taken], c=c)
+    found = [NextTool(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]
     found.sort(key=lambda following: (-following.weight, following.tool))
     return tuple(found)

@@ -51,7 +51,7 @@ class Known(NamedTuple):
 
 
 class EdgeRow(NamedTuple):
-    """One edge as stored; `inverse_steps` in units of 2^-32 (see `hepm.graph.delta`)."""
+    """One edge as stored; `inverse_steps` in units of 2^-32 (see `hepm.graph.weights`)."""
 
     source: ToolName
     target: ToolName

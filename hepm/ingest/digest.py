@@ -9,7 +9,7 @@ from json import JSONEncoder
 from typing import Any, Final, cast
 
 from hepm.ingest.records import RecordError, finite
-from hepm.types import DISTRUSTED, Outcome, Tool, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, Trajectory, Turn
 
 MAX_DEPTH: Final = 100
 """Arguments nested deeper than this are refused: whoever writes them later recurses, too."""
@@ -71,8 +71,8 @@ def content_digest(trajectory: Trajectory) -> str:
     t = trajectory
     if t.id.startswith(_HASHED):
         return _hex(_encode([t.id, t.environment, t.task]).encode())
-    # Trust is ours and may change, as labels do.
-    tags = t.tags if t.trusted else {key: value for key, value in t.tags.items() if key != DISTRUSTED}
+    # These tags are ours, not the run's.
+    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OWN_STATES)}
     try:
         content = _content(t.turns, t.environment, t.task, model=t.model, tags=tags)
     except ValueError:
@@ -97,7 +97,7 @@ def check_calls(turns: Sequence[Turn], written: str) -> None:
 def _finite_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     """Turns whose arguments hold no infinite number: "1e999" is JSON, and infinite as a float."""
     return tuple(
-        Turn(turn.role, turn.text, tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls))
+        replace(turn, calls=tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls))
         for turn in turns
     )
 

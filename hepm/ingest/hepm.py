@@ -122,6 +122,8 @@ def _turn_record(turn: Turn) -> Object:
         record["text"] = turn.text
     if turn.calls:
         record["calls"] = [_call_record(call) for call in turn.calls]
+    if turn.reward is not None:
+        record["reward"] = turn.reward
     return record
 
 
@@ -171,6 +173,7 @@ def _turn(record: Object) -> Turn:
         known,
         _plain(record, "text"),
         tuple([_call(as_object(c, "a call")) for c in list_at(record, "calls")]) if calls else (),
+        number_at(record, "reward"),
     )
 
 

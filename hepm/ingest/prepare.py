@@ -25,7 +25,7 @@ from hepm.ingest.sources import regular_files
 from hepm.ingest.transitions import transitions
 from hepm.ingest.trust import set_label_aside
 from hepm.ingest.workers import prepare_in_workers, workers_for
-from hepm.types import JSON, Outcome, Tool, ToolName, Trajectory
+from hepm.types import JSON, OWN_STATES, Outcome, Tool, ToolName, Trajectory
 
 Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
@@ -51,12 +51,15 @@ class IngestOptions:
             label, which goes into a tag: nothing is suggested or distilled from it. Where it was stored with a label
             before, what it taught is taken back; stored again as trusted, it counts. `hepm.ingest.trust.TrustByTags`
             tells by tags, and files are then still read by several processes.
+        own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
+            stands in where an agent wrote none. A run keeps to how it was first stored; a tag says so.
     """
 
     redactor: Redactor | None = field(default_factory=Redactor)
     assume_success: bool = False
     processes: int | None = None
     trusted: Callable[[Trajectory], bool] | None = None
+    own_states: bool = False
 
 
 def source_of(
@@ -138,6 +141,8 @@ class _Preparer:
                 trajectory = replace(trajectory, tools=self._tools(trajectory.tools, self._options.redactor))
         if not trusted:
             trajectory = set_label_aside(trajectory)
+        if self._options.own_states:
+            trajectory = replace(trajectory, tags={**trajectory.tags, OWN_STATES: ""})
         # Descriptions of tools are kept once a namespace, not with each run.
         record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
         run = Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)

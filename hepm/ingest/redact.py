@@ -164,6 +164,7 @@ class Redactor:
                     turn.role,
                     cleaned.get(turn.text, turn.text),
                     tuple([self._call(call, looked) for call in turn.calls]),
+                    turn.reward,
                 )
                 for turn in t.turns
             ]

@@ -34,7 +34,7 @@ def shorten(
         if len(text) > limit or calls is not turn.calls:
             if turns is None:
                 turns = list(trajectory.turns)
-            turns[position] = Turn(turn.role, _cut(text, limit), calls)
+            turns[position] = Turn(turn.role, _cut(text, limit), calls, turn.reward)
     if turns is None:
         return trajectory
     t = trajectory

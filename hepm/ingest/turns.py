@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,14 +42,14 @@ class TurnBuilder:
     __slots__ = ("_answered", "_by_id", "_latest", "_turns")
 
     def __init__(self) -> None:
-        self._turns: list[tuple[Role, str, list[OpenCall] | None]] = []
+        self._turns: list[tuple[Role, str, list[OpenCall] | None, float | None]] = []
         self._by_id: dict[str, OpenCall] = {}
         self._latest: list[OpenCall] = []
         self._answered = 0
 
-    def add(self, role: Role, text: str, calls: list[OpenCall] | None = None) -> None:
+    def add(self, role: Role, text: str, calls: list[OpenCall] | None = None, *, reward: float | None = None) -> None:
         """Append a turn."""
-        self._turns.append((role, text, calls))
+        self._turns.append((role, text, calls, reward))
         if not calls:
             return
         self._latest = calls
@@ -77,8 +78,9 @@ class TurnBuilder:
                     role,
                     text,
                     tuple([ToolCall(c.name, c.arguments, c.result, c.error) for c in calls]) if calls else (),
+                    reward,
                 )
-                for role, text, calls in self._turns
+                for role, text, calls, reward in self._turns
             ]
         )
 
@@ -155,9 +157,15 @@ def _add_message(builder: TurnBuilder, message: Object) -> None:
         )
     if known == "assistant":
         used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
-        builder.add(known, text, [*(_chat_calls(message) or ()), *used] or None)
+        builder.add(known, text, [*(_chat_calls(message) or ()), *used] or None, reward=_reward(message))
     elif text or not blocks:
         builder.add(known, text, None)
+
+
+def _reward(message: Object) -> float | None:
+    """What the environment gave for an assistant message; anything but a finite number is somebody else's key."""
+    reward = message.get("reward")
+    return reward if isinstance(reward, int | float) and abs(reward) <= sys.float_info.max else None
 
 
 def _why_no_role(message: Object) -> str:

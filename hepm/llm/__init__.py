@@ -16,15 +16,10 @@ Importing this loads neither the openai package nor pydantic.
 
 from __future__ import annotations
 
-from hepm.llm.budget import Budget
-from hepm.llm.client import Client, Estimate
+from hepm.llm.client import Answered, Client, Estimate, Failed, Result, Unasked
 from hepm.llm.endpoint import Endpoint
-from hepm.llm.ledger import Ledger, MemoryLedger, PaidAnswer
-from hepm.llm.meter import Meter
-from hepm.llm.question import Message, Question
-from hepm.llm.results import Answered, Failed, Result, Unasked
-from hepm.llm.tools import OfferedTool, ToolsCalled
-from hepm.llm.usage import Prices, Usage
+from hepm.llm.question import Ledger, MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
+from hepm.llm.usage import Budget, Meter, Prices, Usage
 
 __all__ = [
     "Answered",

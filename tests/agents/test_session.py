@@ -158,12 +158,45 @@ def test_a_run_told_call_by_call_is_the_run_that_its_messages_would_tell(memory:
 def test_messages_and_calls_told_one_by_one_are_not_mixed(memory: Memory) -> None:
     session = memory.session(namespace=NS)
     session.hint(asked())
+    session.record("get_order")
     with pytest.raises(InputError, match="append to them"):
-        session.record("get_order")
+        session.finish(success=True)
     other = memory.session(namespace=NS)
     other.say("user", WISH)
+    assert other.hint(asked()) == ""
     with pytest.raises(InputError, match="without messages"):
-        other.hint(asked())
+        other.finish(success=True)
+    assert memory.totals(namespace=NS).trajectories == 0
+
+
+def test_a_memory_that_fails_costs_the_agent_its_hints_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask() -> str:
+        async with memory.session(id="later", namespace=NS) as other:
+            return other.hint(asked("get_order"))
+
+    memory = Memory.open(tmp_path / "store.hepm")
+    session = memory.session(id="early", namespace=NS)
+    memory.close()
+    assert [session.hint(asked("get_order")) for _ in range(3)] == ["", "", ""]
+    assert session.hint([{"role": "nobody"}]) == ""
+    assert caplog.text.count("'early' goes on without hints: this memory is closed") == 1
+    with pytest.raises(StoreError):
+        asyncio.run(ask())
+    assert caplog.text.count("'later' goes on without hints") == 1
+
+
+def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_rests(memory: Memory) -> None:
+    for number in range(60):
+        memory.ingest(messages=asked("get_order", "refund"), id=f"r{number}", success=True, namespace=NS)
+    memory.suggest("get_order", namespace=NS)
+    memory._mirror._rested = float("inf")
+    for _ in range(4):
+        with memory.session(namespace=NS, distil=False) as session:
+            session.hint(asked("escalate"))
+            session.finish(success=True, messages=asked("escalate", "apologize"))
+    assert memory.suggest("escalate", state=WISH, namespace=NS)[0].tool == "apologize"
 
 
 def test_half_a_character_from_a_model_loses_no_run(memory: Memory) -> None:
@@ -424,13 +457,14 @@ def test_results_stay_with_their_calls_where_parallel_ones_have_none(memory: Mem
 
 
 @pytest.mark.parametrize(("name", "argument", "result"), [("", 1, "x"), ("a", {1, 2}, "x"), ("a", 1, {("t", 1): 1})])
-def test_a_call_that_cannot_be_stored_is_refused_and_spoils_nothing(
-    memory: Memory, name: str, argument: object, result: object
+def test_a_call_that_cannot_be_recorded_is_raised_by_finish_and_not_in_the_loop(
+    memory: Memory, name: str, argument: object, result: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with memory.session(namespace=NS) as session:
-        session.say("user", "hello")
-        with pytest.raises(InputError, match="cannot be recorded"):
-            session.record(name, {"x": argument}, result)
-        session.record("a", {}, "fine")
+    session = memory.session(namespace=NS)
+    session.say("user", "hello")
+    session.record(name, {"x": argument}, result)
+    assert "cannot be recorded" in caplog.text
+    session.record("a", {}, "fine")
+    with pytest.raises(InputError, match="cannot be recorded"):
         session.finish(success=True)
-    assert memory.totals(namespace=NS).successes == 1
+    assert memory.totals(namespace=NS).trajectories == 0

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.cypher.browser.favourites import favourites, rules, scripts, style
+from hepm.cypher.favourites import favourites, rules, scripts, style
 from hepm.cypher.model import BESIDE, NODES, RELATIONSHIPS
 from hepm.cypher.questions import questions
 from hepm.experience.lessons import Experience, Principle

@@ -193,10 +193,10 @@ def test_the_start_alone_is_labelled(painted: Painted):
 
 
 def test_all_types_are_written_out_in_both_statements():
-    from hepm.cypher.browser.painting import CLEAR, PAINT, painting
+    from hepm.cypher.statements import statement
 
-    for name in (CLEAR, PAINT):
-        assert all(f"{type}|" in painting(name) or f"{type}]" in painting(name) for type in TYPES)
+    for text in (statement("paint", "browser"), statement("clear_paint", "browser")):
+        assert all(f"{type}|" in text or f"{type}]" in text for type in TYPES)
 
 
 def test_the_command_tells_how_many_and_what_to_do_next(painted: Painted):

@@ -167,8 +167,8 @@ def test_no_heading_and_no_number_of_the_stats_is_cut(store: Path, log: Path, co
     namespace = "a-namespace-with-a-name-that-fills-most-of-the-line-of-a-terminal-by-itself"
     quick("ingest", log, "--store", store, "--namespace", namespace)
     out = quick("stats", "--store", store, env={"COLUMNS": columns} if columns else {}).out
-    for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", " 24 ", " 12 "):
-        assert word in out
+    for word in ("namespace", "runs", "success", "failure", "unlabelled", "tools", "edges", "states", "24", "12"):
+        assert word in out.split()
     assert "…" not in out
     assert max(map(len, out.splitlines())) <= 80
 

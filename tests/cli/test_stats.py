@@ -31,11 +31,14 @@ def test_names_of_namespaces_stand_whole_at_80_columns(tmp_path: Path) -> None:
         assert any(line.startswith(f"{name} ") for line in lines), lines
 
 
-def test_a_name_too_long_for_its_column_breaks_between_its_words(tmp_path: Path) -> None:
-    lines = stats(tmp_path, "conversations_of_department/retail-multi-turn")
-    pieces = [line.split()[0] for line in lines[-3:]]
-    assert "".join(pieces) == "conversations_of_department/retail-multi-turn"
-    assert all(piece.endswith(("_", "/", "-", "turn")) for piece in pieces), pieces
+def test_a_name_too_long_for_its_column_stands_whole_in_a_record_of_its_own(tmp_path: Path) -> None:
+    name = "conversations_of_department/retail-multi-turn"
+    lines = stats(tmp_path, name, "shop")
+    assert [line.split() for line in lines if line.startswith("namespace")] == [
+        ["namespace", name],
+        ["namespace", "shop"],
+    ]
+    assert [line.split() for line in lines if line.startswith("runs")] == [["runs", "24"], ["runs", "24"]]
     assert max(map(len, lines)) <= 80
 
 

@@ -5,6 +5,7 @@ And what was learned there: lessons of every kind, evolved, merged, retired, sho
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -56,6 +57,41 @@ def shop() -> list[Trajectory]:
     runs[4] = replace(runs[4], turns=(*runs[4].turns[:2], failed, *runs[4].turns[2:]))
     runs[0] = replace(runs[0], tools=(Tool("never_called", "Nobody calls this."), Tool("get_order", "Looks it up.")))
     return runs
+
+
+def random_shop(chance: random.Random) -> list[Trajectory]:
+    """Twelve runs over the shop's tools that loop, repeat, call in parallel, and end as chance has it."""
+    tools = sorted({tool for way in WAYS.values() for turn in way for tool in turn.split("+")})[: chance.randint(3, 7)]
+
+    def turn() -> str:
+        return "+".join(chance.sample(tools, 2 if chance.random() < 0.2 else 1))
+
+    runs = [
+        trajectory(
+            f"r{number}",
+            *(turn() for _ in range(chance.randint(0, 8))),
+            success=chance.choice([True, True, False, None]),
+            task=chance.choice(["a", "b", ""]),
+            user=chance.choice(["ann", "bob", ""]),
+            environment=chance.choice(["shop", "air", ""]),
+            ended_at=chance.choice([None, _ended(9, 3), _ended(10, 4), _ended(11, 5)]),
+            goal=chance.choice(["Please help.", "Ünï€𝄞 'quoted'\n\tand more", "Look it up."]),
+        )
+        for number in range(1, 13)
+    ]
+    idle = (Tool("never_called", "Nobody calls this."),)
+    return [
+        replace(
+            run,
+            model=chance.choice(["one", "other", ""]),
+            tools=idle if chance.random() < 0.3 else (),
+            turns=tuple(
+                replace(turn, calls=tuple(replace(call, error=chance.random() < 0.2) for call in turn.calls))
+                for turn in run.turns
+            ),
+        )
+        for run in runs
+    ]
 
 
 def _experience(lesson: str, zone: Zone, stage: Stage, *runs: str, tools: tuple[str, ...], place: str = "shop"):

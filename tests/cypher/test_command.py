@@ -1,20 +1,28 @@
-"""`hepm cypher` as a process."""
+"""`hepm cypher`."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
+import pty
+import re
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from hepm import Memory
+from hepm.cli.commands import app
+from hepm.errors import HepmError
 from tests.cypher.engines import fresh
 from tests.cypher.remembered import shop
+from tests.faults.command import HEPM
 from tests.neo4j_server import Neo4jServer
 
 
@@ -26,29 +34,45 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def hepm(*arguments: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HEPM_", "NEO4J_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "hepm", "cypher", *arguments],
-        env={**kept, "COLUMNS": "200", **variables},
-        input=given, capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("HEPM_STORE", raising=False)
 
 
-def asked(store: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def hepm(*arguments: str, given: str = "") -> Answer:
+    done = CliRunner().invoke(app, ["cypher", *arguments], input=given)
+    if done.exception is not None and not isinstance(done.exception, (HepmError, SystemExit)):
+        raise done.exception
+    told = f"{done.exception}" if isinstance(done.exception, HepmError) else ""
+    return Answer(done.exit_code, done.stdout, done.stderr + told)
+
+
+def asked(store: Path, *arguments: str, given: str = "") -> Answer:
     return hepm(*arguments, "--store", str(store), "--namespace", "shop", given=given)
 
 
 def test_a_question_of_the_library_prints_a_table_json_or_csv(store: Path):
     question = ("strongest_next_tools", "--param", "tool=get_order", "-p", "limit=2")
     table = asked(store, *question)
-    assert table.returncode == 0, table.stderr
-    assert "return_items" in table.stdout
-    found = json.loads(asked(store, *question, "--json").stdout)
+    assert table.code == 0, table.err
+    assert "return_items" in table.out
+    found = json.loads(asked(store, *question, "--json").out)
     assert found["columns"] == ["tool", "weight", "support", "failures", "failure_share"]
     assert [row["tool"] for row in found["rows"]] == ["return_items", "get_order"]
     assert found["truncated"] is False
-    rows = list(csv.DictReader(io.StringIO(asked(store, *question, "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(asked(store, *question, "--csv").out)))
     assert [row["support"] for row in rows] == ["4", "1"]
 
 
@@ -56,24 +80,22 @@ def test_cypher_is_taken_as_an_argument_and_from_standard_input(store: Path):
     text = "MATCH (t:Tool {namespace: $namespace, name: $name}) RETURN t.calls AS calls"
     name = ("-p", "name=find_user", "--json")
     for done in (asked(store, text, *name), asked(store, "-", *name, given=text)):
-        assert json.loads(done.stdout)["rows"] == [{"calls": 9}], done.stderr
+        assert json.loads(done.out)["rows"] == [{"calls": 9}], done.err
 
 
 def test_a_path_is_printed_as_the_names_on_it(store: Path):
     done = asked(store, "shortest_routes", "-p", "from=find_user", "-p", "to=return_items")
-    assert "find_user → return_items" in done.stdout or "find_user → get_order → return_items" in done.stdout
+    assert "find_user → return_items" in done.out or "find_user → get_order → return_items" in done.out
 
 
 def test_the_list_names_every_question_and_show_prints_one(store: Path):
     listed = hepm("--list")
-    assert "strongest_next_tools  Which tools worked best after this one?" in listed.stdout
-    told = json.loads(hepm("--list", "--json").stdout)
+    assert "strongest_next_tools  Which tools worked best after this one?" in listed.out
+    told = json.loads(hepm("--list", "--json").out)
     assert {"name", "asks", "parameters", "returns", "note", "picture"} == set(told[0])
-    shown = hepm("--show", "retries").stdout
+    shown = hepm("--show", "retries").out
     assert shown.startswith("// Which tools are called again right away")
-    assert (
-        json.loads(asked(store, "-", "--json", "-p", "limit=5", given=shown).stdout)["rows"][0]["tool"] == "get_order"
-    )
+    assert json.loads(asked(store, "-", "--json", "-p", "limit=5", given=shown).out)["rows"][0]["tool"] == "get_order"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +104,8 @@ def test_the_list_names_every_question_and_show_prints_one(store: Path):
         (["strongest_next_tools"], "needs tool: give it with --param tool=…", 1),
         (["strongest_next_tools", "-p", "tol=x"], "has no parameter 'tol': it has namespace, tool, limit = 10", 1),
         (["strongest_next_tool"], "did you mean strongest_next_tools?", 1),
-        (["MATCH (t:Tool) SET t.calls = 0"], "SET writes", 1),
-        (["MATCH (t:Tool) RETURN round(t.calls)"], "the function round() is outside of the Cypher", 1),
+        (["MATCH (t:Tool) SET t.calls = 0"], "read-only", 1),
+        (["MATCH (t:Tool) RETURN toInteger(t.calls)"], "Its Cypher is a dialect (docs/cypher.md)", 1),
         (["RETURN $x AS x"], "--param x=…", 1),
         (["environments", "-p", "limit"], "is not of the form k=v", 2),
         (["environments", "--write"], "only a store in Neo4j can be changed", 2),
@@ -94,62 +116,88 @@ def test_the_list_names_every_question_and_show_prints_one(store: Path):
 )
 def test_a_misuse_gets_a_sentence(store: Path, arguments: list[str], said: str, status: int):
     done = hepm(*arguments, "--store", str(store), *([] if "--namespace" in arguments else ["--namespace", "shop"]))
-    assert said in " ".join(done.stderr.replace("│", "").split())
-    assert done.returncode == status
-    assert "Traceback" not in done.stderr
+    assert said in " ".join(done.err.replace("│", "").split())
+    assert done.code == status
+    assert "Traceback" not in done.err
 
 
 def test_a_store_that_is_not_there_is_the_users_mistake(tmp_path: Path):
     done = hepm("environments", "--store", str(tmp_path / "none.hepm"))
-    assert done.returncode == 2
-    assert "there is no memory at" in done.stderr
+    assert done.code == 2
+    assert "there is no memory at" in done.err
 
 
 def test_cut_rows_are_told_on_stderr(store: Path):
     done = asked(store, "UNWIND range(1, 9) AS n RETURN n", "--limit", "3", "--csv")
-    assert done.stdout.split() == ["n", "1", "2", "3"]
-    assert "the first 3 rows, and there are more" in done.stderr
+    assert done.out.split() == ["n", "1", "2", "3"]
+    assert "the first 3 rows, and there are more" in done.err
 
 
 def test_a_value_is_json_where_it_can_be_and_text_where_the_question_asks_for_text(store: Path):
     done = asked(
         store, "RETURN $a AS a, $b AS b, $c AS c", "-p", "a=[1, 2]", "-p", "b=two words", "-p", 'c="3"', "--json"
     )
-    assert json.loads(done.stdout)["rows"] == [{"a": [1, 2], "b": "two words", "c": "3"}]
-    assert json.loads(asked(store, "task_overview", "-p", "task=14", "--json").stdout)["rows"] == []
+    assert json.loads(done.out)["rows"] == [{"a": [1, 2], "b": "two words", "c": "3"}]
+    assert json.loads(asked(store, "task_overview", "-p", "task=14", "--json").out)["rows"] == []
 
 
-def test_the_same_question_on_a_server_and_what_may_be_changed_there(store: Path, neo4j_server: Neo4jServer):
+def test_a_row_too_wide_for_the_terminal_is_printed_as_a_record(store: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = asked(store, "run_in_order", "-p", "trajectory=r3").out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "tools", "return_items", "success", "reward", "steps", "environment", "task", "model", "said",
+    ]  # fmt: skip
+    assert max(map(len, lines)) <= 80
+    records = re.split(r"\n\s*\n", asked(store, "task_overview", "-p", "task=a").out)
+    assert [record.split()[:2] for record in records] == [["trajectory", f"r{number}"] for number in (1, 2, 3)]
+
+
+STEERING = "RETURN 'red \x1b[31m\x9b2J' AS a, 'two\nlines' AS b"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="opens a terminal")
+@pytest.mark.parametrize("form", ["--csv", "--json", "table"])
+def test_what_steers_a_terminal_is_escaped_there_and_stays_exact_in_a_pipe(store: Path, form: str):
+    options = [] if form == "table" else [form]
+    command = [HEPM, "cypher", STEERING, "--store", str(store), "-n", "shop", *options]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=theirs, stdin=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # a terminal that is hung up
+            while part := os.read(ours, 65536):
+                shown += part
+    os.close(ours)
+    assert process.returncode == 0
+    assert not {"\x1b", "\x9b"} & set(
+        re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()) if form == "table" else shown.decode()
+    )
+    assert rb"x1b[31m" in shown or rb"u001b[31m" in shown
+    exact = asked(store, STEERING, *options).out
+    if form == "--csv":
+        assert [*csv.reader(io.StringIO(exact))][1] == ["red \x1b[31m\x9b2J", "two\nlines"]
+    if form == "--json":
+        assert json.loads(exact)["rows"] == json.loads(shown)["rows"]
+
+
+def test_the_same_question_on_a_server_and_what_may_be_changed_there(
+    store: Path, neo4j_server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
+):
     namespace = fresh("command")
-    login = {"NEO4J_USERNAME": neo4j_server.username, "NEO4J_PASSWORD": neo4j_server.password}
-    login |= {"NEO4J_DATABASE": neo4j_server.database}
+    for name in ("username", "password", "database"):
+        monkeypatch.setenv(f"NEO4J_{name.upper()}", getattr(neo4j_server, name))
+    monkeypatch.setenv("HEPM_STORE", neo4j_server.uri)
     with Memory.open(neo4j_server.uri, auth=(neo4j_server.username, neo4j_server.password)) as memory:
         memory.ingest(shop(), namespace=namespace)
     question = ("strongest_next_tools", "-p", "tool=get_order", "--json")
-    done = hepm(*question, "-n", namespace, "--store", neo4j_server.uri, **login)
-    assert done.returncode == 0, done.stderr
-    here = json.loads(asked(store, *question).stdout)["rows"]
-    there = json.loads(done.stdout)["rows"]
+    done = hepm(*question, "-n", namespace)
+    assert done.code == 0, done.err
+    here, there = asked(store, *question).json["rows"], done.json["rows"]
     assert [(row["tool"], row["support"]) for row in there] == [(row["tool"], row["support"]) for row in here]
     change = "CREATE (n:Analysis {name: $namespace}) RETURN n.name AS name"
-    refused = hepm(change, "-n", namespace, HEPM_STORE=neo4j_server.uri, **login)
-    assert refused.returncode == 1
-    assert "to change the graph, use --write" in refused.stderr
-    made = hepm(change, "-n", namespace, "--write", "--json", HEPM_STORE=neo4j_server.uri, **login)
-    assert json.loads(made.stdout)["rows"] == [{"name": namespace}]
-    hepm(
-        "MATCH (n {namespace: $namespace}) DETACH DELETE n",
-        "-n",
-        namespace,
-        "--write",
-        HEPM_STORE=neo4j_server.uri,
-        **login,
-    )
-    hepm(
-        "MATCH (n:Analysis {name: $namespace}) DELETE n",
-        "-n",
-        namespace,
-        "--write",
-        HEPM_STORE=neo4j_server.uri,
-        **login,
-    )
+    refused = hepm(change, "-n", namespace)
+    assert refused.code == 1
+    assert "to do that, use --write" in refused.err
+    assert hepm(change, "-n", namespace, "--write", "--json").json["rows"] == [{"name": namespace}]
+    for text in ("MATCH (n {namespace: $namespace}) DETACH DELETE n", "MATCH (n:Analysis {name: $namespace}) DELETE n"):
+        hepm(text, "-n", namespace, "--write")

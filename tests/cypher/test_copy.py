@@ -97,7 +97,7 @@ def test_the_copy_holds_the_model_as_the_page_describes_it(file: Path):
 
 
 def counted(file: Path) -> dict[str, int]:
-    return dict(ask(file, "MATCH (l:Lesson {namespace: 'shop'}) RETURN l.id, l.shown").rows)  # type: ignore[arg-type]
+    return dict(ask(file, "MATCH (l:Experience|Principle|Notes {namespace: 'shop'}) RETURN l.id, l.shown").rows)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_the_copy_holds_lessons_as_the_page_describes_them(file: Path, learned: 
             "generation": 0,
         },
     }  # fmt: skip
-    links = "MATCH (l:Lesson)-[f:FROM]->(t) RETURN l.id, t.id, f.reward, f.words ORDER BY t.id"
+    links = "MATCH (l:Experience|Principle|Notes)-[f:FROM]->(t) RETURN l.id, t.id, f.reward, f.words ORDER BY t.id"
     assert ask(file, links).rows == ((ADVICE.id, "r1", 1.0, True), (WISH.id, "r2", None, False))
     assert ask(file, "MATCH (l)-[:ABOUT]->(t) RETURN l.id, t.name").rows == ((ADVICE.id, "a"),)
     assert ask(file, "MATCH (p)-[:MENTIONS]->(c) RETURN p.id, c.name").rows == ((RULE.id, "a"),)
@@ -151,7 +151,7 @@ def test_what_happens_to_lessons_alone_is_seen_too(file: Path, learned: SQLiteSt
     learned.lessons.settle({"elsewhere": True}, namespace=NS)
     assert ask(file, score).rows == ((pytest.approx(2 / 3),),)
     learned.lessons.change(LessonChange(retire={RULE.id: "pruned"}), {}, namespace=NS)
-    assert ask(file, "MATCH (l:Lesson) WHERE NOT l.live RETURN l.retired").rows == (("pruned",),)
+    assert ask(file, "MATCH (l:Experience|Principle|Notes) WHERE NOT l.live RETURN l.retired").rows == (("pruned",),)
     learned.lessons.forget_user("ann", namespace=NS)
     assert ask(file, "MATCH (u:User) RETURN u.id").rows == ()
     with Memory.open(file) as memory:

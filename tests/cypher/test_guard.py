@@ -1,15 +1,18 @@
-"""What may be run on a server by somebody who only asks."""
+"""What may be run by somebody who only asks, on a server and in the embedded engine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import neo4j
 import pytest
 
 from hepm.cypher.guard import PROCEDURES, ask_server, change_server, check_text
+from hepm.cypher.projection import Projection, open_projection
 from hepm.errors import QueryError
-from tests.cypher.engines import fresh
+from tests.cypher.engines import fresh, table
 from tests.neo4j_server import Neo4jServer
 
 
@@ -38,6 +41,12 @@ def ask(driver: neo4j.Driver, neo4j_server: Neo4jServer) -> Any:
         "CREATE CONSTRAINT probe FOR (n:Probe) REQUIRE n.name IS UNIQUE",
         "ALTER CURRENT USER SET PASSWORD FROM 'a' TO 'bbbbbbbb'",
         "SHOW USERS",
+        "SHOW CURRENT USER",
+        "SHOW DATABASES",
+        "SHOW TRANSACTIONS",
+        "SHOW TRANSACTIONS YIELD currentQuery, parameters RETURN currentQuery",
+        "SHOW SETTINGS",
+        "SHOW SETTINGS YIELD name, value WHERE name STARTS WITH 'server' RETURN value",
         "TERMINATE TRANSACTIONS 'neo4j-transaction-1'",
         "CALL db.createLabel('Probe')",
         "CALL dbms.listConfig()",
@@ -129,3 +138,94 @@ def test_functions_of_plug_ins_are_known_by_their_dots_even_in_backticks():
             check_text(text)
     for name in PROCEDURES:
         check_text(f"CALL {name}()")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
+    tables = [(table("Tool"), [(0, "shop", "look", "", "{}", 3, 0), (1, "shop", "buy", "", "{}", 2, 1)])]
+    with open_projection([tmp_path_factory.mktemp("copies")], lambda: "guarded", lambda: tables) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("CREATE (n:Tool {pk: 9})", "CREATE is no query that reads"),
+        ("MATCH (t:Tool) SET t.calls = 0", "read-only"),
+        ("MATCH (t:Tool) DETACH DELETE t", "read-only"),
+        ("MATCH (t:Tool) CREATE (:Tool {pk: 9})", "read-only"),
+        ("MERGE (t:Tool {pk: 1}) RETURN t", "MERGE is no query that reads"),
+        ("COPY (MATCH (t:Tool) RETURN t.name) TO '{folder}/stolen.csv'", "COPY is no query that reads"),
+        ("EXPORT DATABASE '{folder}/stolen'", "EXPORT is no query that reads"),
+        ("LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD is no query that reads"),
+        ("MATCH (t:Tool) LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD reads files"),
+        ("MATCH (t:Tool) /* ' */ load /* ' */ from '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
+        ("RETURN 1 AS a UNION ALL LOAD FROM '/etc/passwd' RETURN 1 AS a", "LOAD reads files"),
+        ("INSTALL json", "INSTALL is no query"),
+        ("ATTACH 'x.db' AS x (dbtype sqlite)", "ATTACH is no query"),
+        ("BEGIN TRANSACTION", "BEGIN is no query"),
+        ("CALL timeout=0", "may CALL show_functions, show_tables, table_info alone"),
+        ("CALL home_directory='/tmp' RETURN 1", "alone"),
+        ("CALL project_graph('G', ['Tool'], ['NEXT'])", "alone"),
+        ("RETURN 1; RETURN 2", "one query at a time"),
+        ("EXPLAIN MATCH (t) RETURN t", "EXPLAIN comes from hepm"),
+        ("", "the text is empty"),
+        ("RETURN 'open", "a quotation mark that is not closed"),
+        ("RETURN $unknown", "--param unknown=…"),
+        ("MATCH (t:Tool)", "cannot answer that: Parser exception.*hepm neo4j start"),
+        ("MATCH (t:Thing) RETURN t", "Table Thing does not exist"),
+        ("MATCH (t:Tool) RETURN t.colour", "Cannot find property colour"),
+        ("RETURN toFloat(1)", "function TOFLOAT does not exist"),
+        ("MATCH (t:Tool) RETURN 1 AS a, 2 AS a", "a"),
+    ],
+)
+def test_the_embedded_engine_only_reads_the_graph_and_says_in_a_sentence_what_it_cannot(
+    text: str, said: str, copy: Projection, tmp_path: Path
+):
+    with pytest.raises(QueryError, match=said):
+        copy.ask(text.replace("{folder}", str(tmp_path)), {})
+    assert list(tmp_path.iterdir()) == []
+    assert copy.ask("MATCH (t:Tool) RETURN sum(t.calls) AS calls", {}).rows == ((5,),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MATCH (t:Tool) WHERE t.name = 'look' RETURN t.calls AS n /* COPY */ // LOAD;",
+        "WITH 'COPY; LOAD FROM' AS text RETURN 3 AS n;",
+        "MATCH (t:Tool) WHERE t.name = 'look' WITH {load: t.calls} AS `call` RETURN `call`.load AS n",
+        "CALL table_info('Tool') WHERE name = 'errors' RETURN `property id` - 3 AS n",
+    ],
+)
+def test_the_words_of_other_statements_may_stand_in_texts_and_names(text: str, copy: Projection):
+    assert copy.ask(text, {"namespace": "not used"}).rows == ((3,),)
+
+
+ODD = [
+    "'",
+    '"',
+    "`",
+    "\\",
+    "x' OR '1'='1",
+    "}) DETACH DELETE t //",
+    "$namespace",
+    "line\nend\r\n",
+    "\u2028",
+    "x" * 9_999,
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: ascii(value)[:20])
+def test_a_value_is_only_ever_a_value(value: str, copy: Projection, ask: Any):
+    for answer in (copy.ask, lambda text, values: ask(text, parameters=values)):
+        assert answer("RETURN $v AS v, size($v) > 0 AS there", {"v": value}).rows == ((value, True),)
+        assert answer("MATCH (t:Tool) WHERE t.name = $v RETURN t.name", {"v": value}).rows == ()
+
+
+def test_a_long_query_of_the_embedded_engine_is_ended_and_its_rows_are_cut(copy: Projection):
+    slow = "UNWIND range(1, 3000) AS a UNWIND range(1, 3000) AS b UNWIND range(1, 3000) AS c RETURN count(a + b + c)"
+    with pytest.raises(QueryError, match=r"did not end within 0\.3 s"):
+        copy.ask(slow, {}, timeout_s=0.3)
+    for rows, limit, cut in ((50, 7, True), (7, 7, False)):
+        found = copy.ask(f"UNWIND range(1, {rows}) AS n RETURN n", {}, limit=limit)
+        assert (len(found.rows), found.truncated) == (7, cut)

@@ -4,14 +4,15 @@ happened to both."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import neo4j
 import pytest
 
 from hepm.cypher.guard import ask_server
+from hepm.cypher.model import BESIDE, LESSON
+from hepm.cypher.projection import Projection
 from hepm.experience.lessons import Notes
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.lessons.store import LessonChange
@@ -30,10 +31,10 @@ RUNS = Shelf(*shop())
 VERSIONS = [Notes("eve", f"- wish {number}", number).row() for number in (1, 2, 3)]
 
 GRAPH = (
-    "MATCH (l:Lesson {namespace: $namespace}) RETURN labels(l), l.id, l.retired, l.runs, l.shown, l.uses, l.score",
-    "MATCH (l:Lesson {namespace: $namespace})-[r:FROM]->(t) RETURN l.id, r.reward, r.words, t.id",
-    "MATCH (l:Lesson {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
-    "MATCH (l:Lesson {namespace: $namespace})-[r:EVOLVED_FROM]->(m) RETURN l.id, r.operator, m.id",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace}) RETURN l.id, l.retired, l.runs, l.shown, l.score",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[r:FROM]->(t) RETURN l.id, r.reward, r.words, t.id",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[:ABOUT]->(t) RETURN l.id, t.name",
+    "MATCH (l:Experience|Principle|Notes {namespace: $namespace})-[r:EVOLVED_FROM]->(m) RETURN l.id, r.operator, m.id",
     "MATCH (u:User {namespace: $namespace}) RETURN u.id",
     "MATCH (u:User {namespace: $namespace})-[:PREFERS]->(n) RETURN u.id, n.version",
     "MATCH (n:Notes {namespace: $namespace})-[:REVISES]->(m) RETURN n.user, n.version, m.version",
@@ -43,6 +44,10 @@ GRAPH = (
     "MATCH (s:Showing {namespace: $namespace}) RETURN s.run, s.told",
     "MATCH (s:Showing {namespace: $namespace})-[r:SHOWED]->(l) RETURN s.run, r.success, l.id",
 )
+
+
+LABELS = "MATCH (l:Lesson {namespace: $namespace}) RETURN labels(l) AS labels, l AS lesson"
+"""What the server alone has: labels that say what a property says."""
 
 
 def change(**what: object) -> History:
@@ -86,35 +91,47 @@ HISTORIES: dict[str, list[History]] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def stores(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[tuple[SQLiteStore, Store]]:
+@pytest.fixture(scope="module")
+def stores(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SQLiteStore, Store]]:
     login = (neo4j_server.username, neo4j_server.password)
     with (
-        contextlib.closing(SQLiteStore(tmp_path / "memory.hepm")) as file,
+        contextlib.closing(SQLiteStore(tmp_path_factory.mktemp("lessons") / "memory.hepm")) as file,
         contextlib.closing(open_store(neo4j_server.uri, auth=login)) as server,
     ):
         yield file, server
 
 
-@pytest.mark.parametrize("history", HISTORIES)
-def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
-    history: str, stores: tuple[SQLiteStore, Store], driver: neo4j.Driver, neo4j_server: Neo4jServer
-):
+@pytest.fixture(scope="module")
+def lived(
+    stores: tuple[SQLiteStore, Store], driver: neo4j.Driver, neo4j_server: Neo4jServer
+) -> Iterator[tuple[Projection, Mapping[str, str]]]:
+    """The copy, after each history has happened to a namespace of both stores."""
     file, _ = stores
-    namespace = fresh("lessons")
     runs = RUNS.runs()
-    try:
+    namespaces = {history: fresh("lessons") for history in HISTORIES}
+    for history, namespace in namespaces.items():
         for store in stores:
             store.add(runs, {}, namespace=namespace, replay=RUNS.replay)
             for happens in (learn, *HISTORIES[history]):
                 happens(store, namespace)
-        with open_copy(file, file.path, lambda records: replay_with(None)(records)[0]) as copy:
-            for query in GRAPH:
-                asked = {"namespace": namespace}
-                kept = ask_server(driver, neo4j_server.database, query, asked).rows
-                assert unordered(copy.ask(query, asked).rows) == unordered(kept), query
-    finally:
-        clear_server(driver, neo4j_server.database, [namespace])
+    with open_copy(file, file.path, lambda records: replay_with(None)(records)[0]) as copy:
+        yield copy, namespaces
+    clear_server(driver, neo4j_server.database, [*namespaces.values()])
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
+    history: str, lived: tuple[Projection, Mapping[str, str]], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    copy, namespaces = lived
+    asked = {"namespace": namespaces[history]}
+    for query in GRAPH:
+        kept = ask_server(driver, neo4j_server.database, query, asked).rows
+        assert unordered(copy.ask(query, asked).rows) == unordered(kept), query
+    for labels, lesson in ask_server(driver, neo4j_server.database, LABELS, asked).rows:
+        [kind], properties = lesson["labels"], lesson["properties"]  # type: ignore[index,call-overload]
+        beside = {one.label for one in BESIDE if kind in one.of and properties.get(one.property) == one.value}
+        assert set(labels) == {LESSON, kind} | beside  # type: ignore[arg-type]
 
 
 def unordered(rows: object) -> list[str]:

@@ -1,10 +1,11 @@
-"""The library: its files, and the same answers from every engine and store."""
+"""The library: its files, and the same answers from both engines and from every store."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import random
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ import pytest
 
 from hepm import Memory
 from hepm.cypher.guard import ask_server
-from hepm.cypher.portable import translate
+from hepm.cypher.projection import Projection
 from hepm.cypher.questions import Question, parse, question, questions
 from hepm.cypher.result import Result
-from hepm.cypher.tokens import tokens_of
 from hepm.errors import QueryError
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.model_rows import ModelRows
 from hepm.graph.opening import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
-from tests.cypher.engines import as_set, clear_server, fresh, load_server
+from tests.cypher.engines import clear_server, comparable, fresh, load_server
 from tests.cypher.remembered import (
     BY_QUESTION,
     DO_NOT_RETURN,
@@ -35,109 +35,153 @@ from tests.cypher.remembered import (
     RETURN,
     VALUES,
     learn,
+    random_shop,
     shop,
 )  # fmt: skip
+from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 
-NAMES = sorted(questions())
 PAGE = Path(__file__).parents[2] / "docs" / "cypher.md"
+GRAPHS = 5
+AIRLINE = "tau-bench/historical_trajectories/gpt-4o-airline.json.xz"
 
 
-def values(q: Question, namespace: str) -> dict[str, Any]:
-    known = {**VALUES, **BY_QUESTION.get(q.name, {}), "namespace": namespace}
-    return q.values({p.name: known[p.name] for p in q.parameters if p.name in known})
+class Engines:
+    """The same memory in both engines: in an embedded copy, and on the server by plain statements."""
+
+    def __init__(self, store: SQLiteStore, driver: neo4j.Driver, database: str) -> None:
+        replay = replay_with(None)
+        self._store, self._driver, self._database = store, driver, database
+        self.copy: Projection = open_copy(store, store.path, lambda records: replay(records)[0])
+        load_server(driver, database, ModelRows(store, lambda records: replay(records)[0]).tables())
+
+    def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
+        return self.copy.ask(questions()[name].embedded, questions()[name].values(values))
+
+    def server(self, name: str, values: Mapping[str, Any]) -> Result:
+        return ask_server(self._driver, self._database, questions()[name].text, questions()[name].values(values))
+
+    def __enter__(self) -> Engines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.copy.close()
+        clear_server(self._driver, self._database, self._store.namespaces())
+        self._store.close()
 
 
-@dataclass
-class Answers:
-    """The shop, in an embedded store with its copy, on the server by plain statements, and in hepm's store there."""
+def values_of(q: Question, namespace: str, **known: Any) -> dict[str, Any]:
+    known = {**VALUES, **BY_QUESTION.get(q.name, {}), **known, "namespace": namespace}
+    return {p.name: known[p.name] for p in q.parameters if p.name in known}
 
-    copy: Any
-    driver: neo4j.Driver
-    database: str
-    by_rows: str
-    by_store: str
 
-    def ask(self, q: Question) -> dict[str, Result]:
-        text = q.text
-        return {
-            "copy": self.copy.ask(text, values(q, self.by_rows)),
-            "rows": ask_server(self.driver, self.database, text, values(q, self.by_rows)),
-            "store": ask_server(self.driver, self.database, text, values(q, self.by_store)),
-        }
+def in_order(result: Result, namespace: str = "") -> list[str]:
+    rows = [repr(tuple(comparable(value) for value in row)) for row in result.rows]
+    return [row.replace(namespace, "NAMESPACE") if namespace else row for row in rows]
 
 
 @pytest.fixture(scope="module")
-def answers(
+def in_a_shop(
     driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Answers]:
-    by_rows, by_store = fresh("shop"), fresh("shop-store")
-    file = tmp_path_factory.mktemp("shop") / "shop.hepm"
+) -> Iterator[tuple[Engines, str]]:
+    file, namespace = tmp_path_factory.mktemp("shop") / "shop.hepm", fresh("shop")
     with Memory.open(file) as memory:
-        memory.ingest(shop(), namespace=by_rows)
-        memory.ingest(shop(), namespace="another")
+        for name in (namespace, "another"):
+            memory.ingest(shop(), namespace=name)
+    store = SQLiteStore(file)
+    for name in (namespace, "another"):
+        learn(store, name)
+    with Engines(store, driver, neo4j_server.database) as engines:
+        yield engines, namespace
+
+
+@pytest.fixture
+def told(in_a_shop: tuple[Engines, str]) -> Any:
+    engines, namespace = in_a_shop
+    return lambda name: engines.embedded(name, values_of(question(name), namespace))
+
+
+def test_each_header_names_exactly_the_parameters_of_both_bodies():
+    for q in questions().values():
+        named = {p.name for p in q.parameters}
+        for text in (q.text, q.embedded):
+            body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+            assert set(re.findall(r"\$(\w+)", body)) == named, q.name
+            assert re.match(r"MATCH (p = )?(allShortestPaths\()?\(\w*:[\w|]+ \{namespace: \$namespace", body), q.name
+
+
+def test_each_question_gives_the_columns_of_its_header_and_the_same_rows_from_every_store(
+    in_a_shop: tuple[Engines, str], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    engines, namespace = in_a_shop
+    by_store = fresh("shop-store")
     login = (neo4j_server.username, neo4j_server.password)
     with Memory.open(neo4j_server.uri, auth=login) as memory:
         memory.ingest(shop(), namespace=by_store)
     with contextlib.closing(open_store(neo4j_server.uri, auth=login)) as server:
         learn(server, by_store)
+    try:
+        for q in questions().values():
+            found = engines.embedded(q.name, values_of(q, namespace))
+            assert found.columns == tuple(column for column, _ in q.returns), q.name
+            assert found.rows, f"{q.name}: a question without an answer tests nothing: give the shop what it asks for"
+            for there in (namespace, by_store):
+                kept = engines.server(q.name, values_of(q, there))
+                assert kept.columns == found.columns
+                assert in_order(kept, there) == in_order(found, namespace), q.name
+            assert engines.embedded(q.name, values_of(q, "nowhere")).rows == (), q.name
+    finally:
+        clear_server(driver, neo4j_server.database, [by_store])
+
+
+def test_both_engines_answer_alike_on_random_memories(driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path):
+    names = {fresh(f"random-{seed}"): random.Random(seed) for seed in range(GRAPHS)}
+    with Memory.open(tmp_path / "random.hepm") as memory:
+        for name, chance in names.items():
+            memory.ingest(random_shop(chance), namespace=name)
+    store = SQLiteStore(tmp_path / "random.hepm")
+    for name in names:
+        learn(store, name)
+    answered: set[str] = set()
+    with Engines(store, driver, neo4j_server.database) as engines:
+        for name, chance in names.items():
+            called = sorted(tool.name for tool in store.tools(namespace=name) if tool.calls)
+            for _ in range(2):
+                drawn = {key: chance.choice(called) for key in ("tool", "after")}
+                drawn["from"], drawn["to"] = chance.sample([*called, "<START>"], 2)
+                answered |= compared(engines, name, limit=10_000, trajectory=f"r{chance.randint(1, 12)}", **drawn)
+    assert set(questions()) - answered == set()
+
+
+def test_both_engines_answer_alike_on_recorded_runs(
+    driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path, recorded_runs: Path
+):
+    file, namespace = tmp_path / "airline.hepm", fresh("airline")
+    with Memory.open(file) as memory:
+        memory.ingest(recorded_runs / AIRLINE, namespace=namespace)
+    for kind in ("experience", "principle"):
+        assert quick(kind, "distill", "--store", file, "--namespace", namespace).code == 0
     store = SQLiteStore(file)
-    for namespace in (by_rows, "another"):
-        learn(store, namespace)
-    replay = replay_with(None)
-
-    def read(records: Any) -> Any:
-        return replay(records)[0]
-
-    load_server(driver, neo4j_server.database, ModelRows(store, read).tables())
-    with open_copy(store, file, read) as copy:
-        yield Answers(copy, driver, neo4j_server.database, by_rows, by_store)
-    store.close()
-    clear_server(driver, neo4j_server.database, [by_rows, by_store, "another"])
+    with Engines(store, driver, neo4j_server.database) as engines:
+        ways = {"tool": "get_reservation_details", "after": "get_user_details", "from": "get_user_details"}
+        [run] = engines.copy.ask("MATCH (t:Trajectory) WHERE t.success RETURN t.id AS id LIMIT 1", {}).rows[0]
+        answered = compared(engines, namespace, trajectory=run, to="update_reservation_flights", **ways)
+    assert len(answered) > 30
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_header_names_exactly_the_parameters_of_the_body(name: str):
-    q = questions()[name]
-    assert {p.name for p in q.parameters} == {t.text for t in tokens_of(q.text) if t.kind == "param"}
+def compared(engines: Engines, namespace: str, **values: Any) -> set[str]:
+    """Ask both engines everything; which questions had an answer."""
+    answered: set[str] = set()
+    for q in questions().values():
+        given = values_of(q, namespace, **values)
+        here, there = engines.embedded(q.name, given), engines.server(q.name, given)
+        assert in_order(here) == in_order(there), (q.name, given)
+        answered |= {q.name} if here.rows else set()
+    return answered
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_header_names_exactly_the_columns_that_come_back(name: str):
-    q = questions()[name]
-    assert translate(q.text, values(q, "n")).columns == tuple(column for column, _ in q.returns)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_match_of_a_question_begins_in_the_namespace_or_where_an_earlier_one_was(name: str):
-    tokens = tokens_of(questions()[name].text)
-    first = next(i for i, token in enumerate(tokens) if token.upper == "MATCH")
-    rest = [token.text for token in tokens[first : first + 40]]
-    assert "namespace" in rest[: rest.index("]") if "]" in rest else None], name
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_store_gives_the_same_answer_to_a_question(name: str, answers: Answers):
-    found = answers.ask(questions()[name])
-    expected = without_namespace(found["copy"], answers.by_rows)
-    assert expected, "a question without an answer tests nothing: give the shop what it asks for"
-    assert without_namespace(found["rows"], answers.by_rows) == expected
-    assert without_namespace(found["store"], answers.by_store) == expected
-    assert found["copy"].columns == found["rows"].columns == found["store"].columns
-
-
-def without_namespace(result: Result, namespace: str) -> list[str]:
-    return [row.replace(namespace, "NAMESPACE") for row in as_set(result.rows)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_question_sees_nothing_of_another_namespace(name: str, answers: Answers):
-    q = questions()[name]
-    assert answers.copy.ask(q.text, values(q, "nowhere")).rows == ()
-
-
-def test_the_strongest_next_tools_are_those_counted_by_hand(answers: Answers):
-    rows = answers.ask(question("strongest_next_tools"))["copy"].rows
+def test_the_strongest_next_tools_are_those_counted_by_hand(told: Any):
+    rows = told("strongest_next_tools").rows
     # get_order was left by r1, r2 and r4 for return_items after 3, 3 and 2 steps, by r3 (6 steps) for it too, for
     # get_product, and for itself: (4 + 1/3 + 1/3 + 1/2 + 1/6) and twice (1 + 1/6).
     total = (4 + 4 / 3) + 2 * (1 + 1 / 6)
@@ -146,31 +190,36 @@ def test_the_strongest_next_tools_are_those_counted_by_hand(answers: Answers):
     assert [row[2] for row in rows] == [4, 1, 1]
 
 
-def test_loops_retries_and_tools_without_success_are_found(answers: Answers):
-    assert [row[:2] for row in answers.ask(question("loops"))["copy"].rows] == [("get_order", "get_product")]
-    assert [row[0] for row in answers.ask(question("retries"))["copy"].rows] == ["get_order"]
-    found = answers.ask(question("never_followed_by_success"))["copy"].rows
-    assert {row[0] for row in found} == {"cancel_order", "give_up"}
+def test_loops_retries_and_tools_without_success_are_found(told: Any):
+    assert [row[:2] for row in told("loops").rows] == [("get_order", "get_product")]
+    assert [row[0] for row in told("retries").rows] == ["get_order"]
+    assert {row[0] for row in told("never_followed_by_success").rows} == {"cancel_order", "give_up"}
 
 
-def test_months_and_models_are_put_side_by_side(answers: Answers):
-    months = answers.ask(question("months_side_by_side"))["copy"].dicts()
+def test_no_edge_is_gone_twice_on_the_way_to_what_comes_two_steps_ahead(told: Any):
+    # get_order leads to itself: twice around is no way of two steps.
+    rows = told("two_steps_ahead").dicts()
+    assert [(row["tool"], row["ways"]) for row in rows] == [("get_order", 1), ("return_items", 1), ("get_product", 1)]
+
+
+def test_months_and_models_are_put_side_by_side(told: Any):
+    months = told("months_side_by_side").dicts()
     assert [(m["month"], m["runs"], m["failures"]) for m in months] == [
         ("2026-09", 2, 0),
         ("2026-10", 3, 1),
         ("2026-11", 2, 1),
     ]
-    models = answers.ask(question("models_side_by_side"))["copy"].dicts()
+    models = told("models_side_by_side").dicts()
     assert [(m["model"], m["runs"], m["successes"]) for m in models] == [("one", 6, 3), ("other", 3, 2)]
 
 
-def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(answers: Answers):
+def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(told: Any):
     # Five of the eight runs with an outcome succeeded. RETURN was shown in four that ended, and three succeeded.
-    [helped] = answers.ask(question("lessons_that_helped"))["copy"].dicts()
+    [helped] = told("lessons_that_helped").dicts()
     assert (helped["lesson"], helped["uses"], helped["successes"]) == (RETURN.id, 4, 3)
     assert helped["base_share"] == 5 / 8
     assert helped["lift"] == pytest.approx(4 / 6 - 5 / 8)
-    hurt = answers.ask(question("lessons_that_hurt"))["copy"].dicts()
+    hurt = told("lessons_that_hurt").dicts()
     assert [(h["lesson"], h["score"]) for h in hurt] == [
         (GIVE_UP.id, 1 / 4),
         (DO_NOT_RETURN.id, pytest.approx(1 / 3)),
@@ -178,29 +227,73 @@ def test_a_lesson_helped_or_hurt_by_the_share_of_successes_among_all_runs(answer
     ]
 
 
-def test_the_family_of_a_lesson_reaches_to_what_it_came_from_and_what_came_from_it(answers: Answers):
-    found = answers.ask(question("family_of_lesson"))["copy"].dicts()
-    ways = [[node["properties"]["id"] for node in row["way"]["nodes"]] for row in found]
+def test_the_family_of_a_lesson_reaches_to_what_it_came_from_and_what_came_from_it(told: Any):
+    ways = [[node["properties"]["id"] for node in row["way"]["nodes"]] for row in told("family_of_lesson").dicts()]
     assert sorted(ways) == sorted([[LOOK_TWICE.id, LOOK.id], [LOOK_WELL.id, LOOK_TWICE.id]])
 
 
-def test_principles_contradict_where_one_says_what_the_other_denies_and_both_are_live(answers: Answers):
+def test_principles_contradict_where_one_says_what_the_other_denies_and_both_are_live(told: Any):
     # GO_ON too says what a principle denies: but that one was pruned.
-    rows = answers.ask(question("contradictions"))["copy"].dicts()
-    found = [(row["after"], row["tool"], row["says"], row["denies"]) for row in rows]
+    found = [(row["after"], row["tool"], row["says"], row["denies"]) for row in told("contradictions").dicts()]
     assert found == [("get_order", "return_items", RETURN.text, DO_NOT_RETURN.text)]
 
 
-def test_lessons_that_nobody_used_are_told_with_how_often_they_were_shown(answers: Answers):
-    rows = answers.ask(question("unsettled_lessons"))["copy"].dicts()
-    assert (rows[0]["lesson"], rows[0]["shown"]) == (GO_ON.id, 1)
+def test_lessons_that_nobody_used_are_told_with_how_often_they_were_shown(told: Any):
+    rows = told("unsettled_lessons").dicts()
+    assert (rows[0]["lesson"], rows[0]["shown"], rows[0]["what"]) == (GO_ON.id, 1, "guiding principle")
     assert {row["shown"] for row in rows[1:]} == {0}
 
 
-def test_a_tool_that_only_a_retired_lesson_is_about_lacks_one(answers: Answers):
+def test_a_tool_that_only_a_retired_lesson_is_about_lacks_one(told: Any):
     # give_up was called in three runs that failed, cancel_order in two; GIVE_UP is about that.
-    rows = answers.ask(question("tools_without_lesson"))["copy"].dicts()
-    assert [(row["tool"], row["failures"]) for row in rows] == [("give_up", 3)]
+    assert [(row["tool"], row["failures"]) for row in told("tools_without_lesson").dicts()] == [("give_up", 3)]
+
+
+STEPS = "MATCH (a:Tool {namespace: $namespace})"
+RUNS = "MATCH (t:Trajectory {namespace: $namespace})"
+NOTES = "MATCH (n:Notes {namespace: $namespace})"
+DIFFERENT = [
+    (f"{STEPS}-[:NEXT]->(b)-[:NEXT]->(c) RETURN count(*) AS n", 22, 21),
+    (f"{STEPS}-[:NEXT*2]->(c) RETURN count(*) AS n", 22, 21),
+    ("RETURN [1, 2, 3][1..2] AS l", [1, 2], [2]),
+    ("RETURN substring('hello', 1, 2) AS t", "he", "el"),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN t.id + t.day AS t", "r8", None),
+    ("MATCH (t:Tool {namespace: 'none'}) RETURN sum(t.calls) AS n", None, 0),
+    ("RETURN 'abc' CONTAINS '' AS b", False, True),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN t.day IN [] AS b", None, False),
+    ("RETURN any(x IN [null] WHERE x = 1) AS b", False, None),
+    (f"{RUNS} WHERE t.id = 'r8' RETURN CASE t.success WHEN null THEN 1 ELSE 2 END AS n", 1, 2),
+    (f"{RUNS} OPTIONAL MATCH (t)-[:TOOK]->(b) WHERE t.success IS NULL RETURN count(b) AS n", 0, 2),
+    (f"{RUNS} WHERE EXISTS {{ MATCH (t)-[:TOOK]->(b) WHERE coalesce(t.success, true) }} RETURN count(*) AS n", 5, 6),
+    (f"{NOTES} WHERE EXISTS {{ MATCH (n)-[:MENTIONS]->(c) }} RETURN count(*) AS n", 3, 0),
+    (f"{STEPS} RETURN labels(a) AS l LIMIT 1", "Tool", ["Tool"]),
+]
+ALIKE = [
+    (f"{STEPS}-[one:NEXT]->(b)-[two:NEXT]->(c) WHERE one <> two RETURN count(*) AS n", 21),
+    ("RETURN [1, 2, 3][-1] AS n", 3),
+    (f"{RUNS} WHERE t.day IS NULL RETURN count(*) AS n", 2),
+    ("MATCH (t:Tool {namespace: 'none'}) RETURN coalesce(sum(t.calls), 0) AS n", 0),
+    (f"{RUNS} WHERE t.success IS NULL OPTIONAL MATCH (t)-[:TOOK]->(b) RETURN count(b) AS n", 2),
+    (f"{NOTES} MATCH (n)-[:MENTIONS]->(c) RETURN count(*) AS n", 0),
+]
+
+
+def test_the_page_tells_rightly_where_the_engines_differ_and_what_means_the_same(
+    in_a_shop: tuple[Engines, str], driver: neo4j.Driver, neo4j_server: Neo4jServer
+):
+    engines, namespace = in_a_shop
+    for text, here, there in [*DIFFERENT, *((text, both, both) for text, both in ALIKE)]:
+        given = {"namespace": namespace}
+        assert engines.copy.ask(text, given).rows == ((here,),), text
+        assert ask_server(driver, neo4j_server.database, text, given).rows == ((there,),), text
+    trail = f"{STEPS}-[:NEXT* TRAIL 2..2]->(c) RETURN count(*) AS n"
+    assert engines.copy.ask(trail, {"namespace": namespace}).rows == ((21,),)
+
+
+def test_the_page_on_pictures_shows_questions_as_the_library_has_them():
+    bodies = {q.text[q.text.index("MATCH") :].strip() for q in questions().values()}
+    shown = re.findall(r"```cypher\n(.*?)\n```", PAGE.with_name("browser.md").read_text("utf-8"), re.DOTALL)
+    assert [text for text in shown if text not in bodies and ":!NEXT]" not in text] == []
 
 
 def test_the_page_names_every_question_as_it_asks():

@@ -98,7 +98,7 @@ def test_the_command_prints_a_table(log: Path) -> None:
 
 
 def test_five_methods_are_measured_unless_all_are_asked_for(log: Path) -> None:
-    usual = ["first-order", "second-order+similarity", "procedural", "adaptive", "hybrid"]
+    usual = ["first-order", "second-order+similarity", "adaptive", "episodic", "hybrid"]
     assert list(json.loads(invoke(log, "--json")[1])["macro"]) == usual
     every = list(json.loads(invoke(log, "--json", "--all")[1])["macro"])
     assert every == [method.name for method in all_methods()]

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hepm import Memory
 from hepm.experience.experiences import Experiences, FoundExperience
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.prompt.choosing import ModelChooser, tool_name
+from hepm.experience.prompt.recollection import PromptOptions
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_library
@@ -146,3 +148,43 @@ def test_without_candidates_nothing_is_asked(
 ) -> None:
     assert experiences.search("zzz qqq", namespace=NS, choose=ModelChooser(client)) == []
     assert loopback.requests == []
+
+
+PICK = completion('{"reasoning": "", "lines": [2]}')
+
+
+def recalled(told: str) -> str:
+    return told.partition("Of what this user prefers, now:")[2].partition("</")[0]
+
+
+def test_a_prompt_can_ask_a_model_which_lines_of_the_notes_and_which_experiences_matter(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    tmp_path: Path,
+) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        memory.library.change(LessonChange(put=[one.row() for one in LESSONS], imported=True))
+        memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
+        options = PromptOptions(model=client, suggestions=0, principles=0)
+        loopback.script = lambda request: (
+            completion(None, tool_calls=calls(LESSONS[3])) if "tools" in request.body else PICK
+        )
+        told = memory.prompt(state=STATE, user="ann", options=options)
+        assert recalled(told.text).strip() == '- "Use metric units."'
+        assert [lesson for lesson in told.lessons if lesson.startswith("e")] == [LESSONS[3].id]
+        plain = memory.prompt(state=STATE, user="ann", options=replace(options, model=None))
+        assert recalled(plain.text).strip() == '- "Say whether a refund is free."'
+
+
+def test_a_prompt_falls_back_to_similarity_where_the_model_fails_and_the_log_says_so(
+    loopback: Loopback,  # noqa: F811
+    client: Client,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Memory.open(tmp_path / "runs.hepm") as memory:
+        memory.preferences.edit("ann", "Say whether a refund is free.\nUse metric units.")
+        loopback.script = lambda _: error(500)
+        told = memory.prompt(state=STATE, user="ann", options=PromptOptions(model=client))
+        assert "refund is free" in recalled(told.text)
+        assert "recalled by similarity" in caplog.text

@@ -179,10 +179,11 @@ def test_success_in_two_environments_is_proof_enough_and_in_two_runs_of_one_is_n
     assert step.reason == "2 of 2 runs with it succeeded, in bank and shop"
 
 
-def test_a_share_of_successes_on_the_threshold_is_not_above_it(bench: Bench) -> None:
+def test_an_experience_is_generalised_from_the_threshold_on(bench: Bench) -> None:
     bench.put(parent := experience("ask before you buy"))
     bench.show(parent, "w0", "w1", "l0", "l1")
-    assert bench.evolve(replace(GENERALISE, general_from=0.5)).plan == ()
+    assert bench.evolve(replace(GENERALISE, general_from=0.51), dry_run=True).plan == ()
+    assert [step.of for step in bench.evolve(replace(GENERALISE, general_from=0.5)).plan] == [(parent.id,)]
 
 
 def test_related_experiences_are_crossed_and_both_parents_stay(bench: Bench) -> None:

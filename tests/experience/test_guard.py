@@ -128,7 +128,7 @@ def test_runs_of_held_out_tasks_teach_no_child(
 def test_vectors_are_compared_as_a_search_compares_them(library: Library) -> None:
     said = ("broken kettle", "kettle of fish", "rome", "a flight home", "refund", "cancel a flight")
     library.change(LessonChange(put=[experience(goal, "lamp1").row() for goal in said]), namespace=NS)
-    population = Population.read(library, NS, EvolutionSettings())
+    population = Population(library, NS, EvolutionSettings())
     for text in ("refund a kettle", "fly to rome"):
         found = library.search(text, "experience", namespace=NS, limit=20)
         query_D = population.comparable(library.vectors([text]))[0]

@@ -19,9 +19,10 @@ from hepm.experience.lessons import Principle, PrincipleKind
 from hepm.experience.library import Library, Task
 from hepm.experience.matching.contradictions import Contradiction
 from hepm.experience.matching.judging import LiteralJudge, ModelJudge, Pair, Verdict
-from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles, examples_of
+from hepm.experience.principles import Examples, FoundPrinciple, Principles, examples_of
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.store import LessonChange
+from hepm.graph.score import FEWEST_USES
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember

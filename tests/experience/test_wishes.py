@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, cleaned, covers, lines_of, lost, telling, text_of
-from hepm.experience.notes.wishes import gather, wish_of, wishes_in
+from hepm.experience.notes.lines import (
+    LINE_CHARS,
+    NOTES_CHARS,
+    cleaned,
+    covers,
+    gather,
+    lines_of,
+    lost,
+    telling,
+    text_of,
+)
+from hepm.experience.notes.wishes import wishes_in
 
 
 def found(*said: str) -> list[str]:
-    return [wish.line for wish in wishes_in(said)]
+    return list(wishes_in(said))
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -83,6 +93,179 @@ def test_what_is_about_the_task_the_past_or_the_user_is_none(sentence: str) -> N
     assert found(sentence) == []
 
 
+PLAIN = """
+Always answer in three sentences or fewer.
+Never send an email without showing me the draft first.
+Please use metric units.
+From now on, put the order number at the top of every message.
+I prefer short answers.
+Keep your replies in three sentences.
+Don't page anyone at night.
+I hate long answers.
+No bullet points, please.
+Call me Sam, not Samuel.
+Whenever you book a flight, pick an aisle seat.
+Can you always include the tracking link?
+I'd like you to explain things step by step.
+Please be more formal with me.
+Ask me before you spend more than $50.
+Don't ask me for confirmation for small things.
+I want you to check the policy before you answer.
+Stop apologizing so much.
+In future, reply in French.
+By default, use the staging environment.
+Every time you change a file, run the tests.
+Do not ever share my phone number.
+I like it when you give examples.
+I can't stand jargon.
+Just give me the code, no explanations.
+Make your answers shorter.
+You should always double-check the date.
+Write everything in plain English.
+I don't want you to call my office.
+Use 24-hour time.
+Be concise.
+Give me the numbers in a table.
+Going forward, cc my assistant on all invites.
+Remember that I'm vegetarian.
+My preference is email over phone.
+Avoid meetings before 10 am.
+Don't schedule anything on Fridays.
+Please speak to me in Spanish.
+Start with the summary, then the details.
+I would rather have one long message than many short ones.
+Never deploy on a weekend.
+Could you keep it brief?
+Don't make changes without asking me.
+Please stop using exclamation marks.
+I really dislike it when you repeat my question.
+As a rule, book refundable rates only.
+If the price is over 200, check with me first.
+End each answer with a next step.
+I'm not a fan of long introductions.
+Skip the pleasantries.
+Please remember to use my work address.
+Only contact me by text.
+Let me know before you cancel anything.
+Your answers are too long.
+Don't be so wordy.
+Use Python type hints in all code you write for me.
+I always want the cheapest option.
+Show prices in euros.
+Please always confirm the total before paying.
+Please respond in bullet points.
+Never assume I want to upgrade.
+I'd prefer that you don't use slang.
+Please always include sources.
+Don't call me before 9 in the morning.
+You can call me Jo.
+Answer me in Italian from here on.
+I don't need an explanation every time.
+Please keep responses under 100 words.
+For code questions, show the code first.
+When I ask for a hotel, only show ones with breakfast.
+I need you to confirm every booking with me.
+Don't ever delete files without asking.
+Less small talk please.
+I like bullet points.
+Please address me formally.
+Always reply all.
+Please no more than two options at a time.
+I want all times in UTC.
+"""
+
+OTHER = """
+I want to cancel my order.
+Please cancel my reservation and refund me.
+Don't cancel my order yet.
+I never received the package.
+I always fly with this airline.
+Never mind, I found it.
+Can you give me the details of my last order?
+What is the longest flight you have?
+I prefer the blue one.
+I'd rather have a refund than an exchange.
+I want to change my flight to the morning.
+Use the credit card ending in 4321.
+Please send the money to my savings account.
+Could you tell me the price of the larger size?
+You never answered my question.
+He always asks for a discount.
+I hate that the parcel arrived broken.
+I don't like the color of the shirt.
+Is there a short flight to Denver?
+My answer is yes.
+Please add a note to the event.
+The last time I called nobody answered.
+I don't want the insurance.
+Please use the gift card for the difference.
+Give me a list of all flights on May 20.
+Call me back at 555-0134.
+Yes, please go ahead.
+I would like to book two tickets in economy.
+Why do you always charge a fee?
+Every time I try to log in, it fails.
+Whenever I open the app it crashes.
+Remember the order I placed last week?
+Don't worry about it.
+No, thanks.
+I need a hotel near the station.
+I like the first option best.
+Show me the cheapest flight on Friday.
+Stop the car engine.
+Make sure the refund goes to my PayPal account.
+Send a message to Bob saying that the meeting is short.
+Do not charge my card for this order.
+I'd prefer an earlier departure if possible.
+Please write a review of the hotel and post it.
+In the future this might be a problem.
+I want to buy a table with metal legs.
+Please check if my bag can be delivered by Monday.
+They never reply to emails.
+Create a file named notes.txt with three sentences.
+I avoid layovers when I can.
+Are there any emojis in my profile name?
+I was told to always keep the receipt.
+Keep the other items in the order.
+Can you explain the baggage policy?
+I love this product, but it is too short.
+Please set my cell phone to airplane mode only.
+I only have 200 dollars left.
+Don't you have anything cheaper?
+The instructions were in French.
+Please book it before the price goes up.
+What should I always carry when traveling?
+Please keep the reservation as is.
+I need a table for four at 7 pm.
+Do not include the receipt in the email to Tom.
+Could you make it a bit shorter, the trip I mean?
+I like this one better.
+Always had good experiences with you before.
+Can you confirm the booking?
+Show me flights in the morning.
+I want the shorter flight.
+Please be quick, my flight leaves soon.
+Tell Anna that I said hello.
+I never asked for that.
+When will you answer my question?
+Use my saved address.
+The table is too small for the room.
+Stop the subscription please.
+I usually pay by card.
+Do you speak Spanish?
+Write an email in French to Marie.
+Don't send it to the old address.
+"""
+
+
+def test_what_users_plainly_ask_for_is_found() -> None:
+    assert [line for line in PLAIN.strip().splitlines() if found(line) != [line]] == []
+
+
+def test_what_is_no_standing_request_is_not_taken_for_one() -> None:
+    assert [line for line in OTHER.strip().splitlines() if found(line)] == []
+
+
 def test_code_and_quotations_and_long_stories_hold_no_wishes() -> None:
     assert found("```\n# always answer in German\n```", "> keep it short", "keep it short " + "because " * 60) == []
 
@@ -106,7 +289,10 @@ def test_every_line_is_in_words_that_the_user_said(said: list[str]) -> None:
         (["Keep it short and no emojis.", "Be more detailed."], 2),
         (["Answer in German.", "No emojis please."], 2),
         (["Use bullet points.", "No bullet points please."], ["No bullet points please."]),
-        (["Keep it short.", "Please keep it short and put the price first."], 2),
+        (
+            ["Keep it short.", "Please keep it short and put the price first."],
+            ["Please keep it short and put the price first."],
+        ),
     ],
 )
 def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_nothing_else(
@@ -121,8 +307,8 @@ def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
     result = gather(before, wishes_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
     assert result.lines[: len(before)] == before
     assert len(text_of(result.lines)) <= NOTES_CHARS
-    more = gather(result.lines, (wish_of(f"always say {n} {'y' * 150}") for n in range(30)))
-    assert more.left_out
+    more = gather(result.lines, (f"always say {n} {'y' * 150}" for n in range(30)))
+    assert more.dropped
     assert len(text_of(more.lines)) <= NOTES_CHARS
     assert set(result.lines) <= set(more.lines)
 

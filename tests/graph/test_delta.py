@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import START
-from hepm.graph.delta import INVERSE_STEPS_UNIT, Delta, Step, sequence_of, state_key, steps_of
+from hepm.graph.delta import Delta, Step, sequence_of, state_key, steps_of
+from hepm.graph.weights import INVERSE_STEPS_UNIT
 from tests.runs import Shelf, trajectory
 
 names = st.sampled_from(["a", "b", "c", "a+b", "b+c"])

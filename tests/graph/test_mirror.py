@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,9 @@ import pytest
 from hepm import Memory
 from hepm.errors import InputError, StoreError
 from hepm.graph.calls import Calls
+from hepm.graph.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import load_statements
 from tests.runs import trajectory
 
 _READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
@@ -234,6 +239,32 @@ def test_a_closed_memory_says_that_it_is_closed(memory: Memory, tmp_path: Path, 
         assert next_tools(other, "look") == {"buy": 1}
     with pytest.raises(StoreError, match="this memory is closed"):
         next_tools(other, "look")
+
+
+def test_threads_take_turns_sooner_only_while_work_goes_on_in_the_background():
+    before = sys.getswitchinterval()
+    with ThreadPoolExecutor(4) as threads, switching_often():
+        for _ in range(8):
+            threads.submit(switching_often()(time.sleep), 0.001)
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
+
+
+def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_path: Path):
+    file = tmp_path / "memory.hepm"
+    with Memory.open(file) as memory:
+        memory.ingest([trajectory("r1", "find", "buy")])
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript("DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;")
+    with Memory.open(file) as memory:
+        assert memory.header.schema_version == 3
+        assert memory.examine() == []
+    with closing(sqlite3.connect(file)) as database:
+        for name in ("states_newer_than", "runs_after"):
+            values = {"namespace": "default", "newer_than": 1, "seq": 1}
+            plan = database.execute("EXPLAIN QUERY PLAN " + load_statements()[name], values).fetchall()
+            assert "rowid>?" in plan[0][-1]
+            assert not any("TEMP B-TREE" in step[-1] for step in plan)
 
 
 @pytest.mark.parametrize("c", [-1.0, float("nan"), float("inf")])

@@ -1,9 +1,6 @@
-import os
-import subprocess
-import sys
 import threading
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +9,8 @@ from hypothesis import strategies as st
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import ImplausibleVectorError
-from hepm.graph.nearest import Nearest, StateBlock, sketch
-from hepm.graph.nearest import block as blocks
-from hepm.graph.nearest.chunk import Pairs
+from hepm.graph import nearest
+from hepm.graph.nearest import Nearest, StateBlock
 
 Targets = list[list[int]]
 
@@ -37,7 +33,6 @@ def sparse(count: int, dimensions: int = 24, seed: int = 0) -> np.ndarray:
 def block_of(vectors: np.ndarray, targets: Targets, ids: list[int] | None = None) -> StateBlock:
     block = StateBlock()
     block.extend(vectors, targets, list(range(len(vectors))) if ids is None else ids)
-    block.make_sketch()
     return block
 
 
@@ -87,7 +82,13 @@ def test_states_added_in_any_pieces_give_the_same_answers(targets: Targets, cuts
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_CHUNK_ROWS", 8)
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 8)
+
+
+@pytest.fixture
+def shared_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many states that several threads share them."""
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 100)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -171,9 +172,8 @@ def test_memory_stays_within_a_third_more_than_the_vectors(piece: int):
         assert block.nbytes <= 1.3 * len(block) * 512 * 4
 
 
-@pytest.mark.parametrize("sketched_from", [20_000, 1000])
-def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.MonkeyPatch, sketched_from: int):
-    monkeypatch.setattr(blocks, "_SKETCHED_ROWS", sketched_from)
+def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(nearest, "_CHUNK_ROWS", 500)
     vectors = sparse(3000)
     targets = [[i % 5] for i in range(3000)]
     query = sparse(1, seed=9)[0]
@@ -194,82 +194,22 @@ def test_readers_beside_a_writer_see_whole_moments_only(monkeypatch: pytest.Monk
     for start in range(0, 3000, 25):
         part = slice(start, start + 25)
         block.extend(vectors[part], targets[part], list(range(start, start + 25)))
-        block.make_sketch()
     done.set()
     for reader in readers:
         reader.join()
     assert torn == []
 
 
-@pytest.fixture
-def small_sketches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_SKETCHED_ROWS", 500)
-    monkeypatch.setattr(blocks, "_CHUNK_ROWS", 300)
-
-
-@pytest.fixture
-def clustered() -> tuple[np.ndarray, Targets, np.ndarray]:
-    """Dense vectors as of a sentence model, their targets, and queries near them."""
-    rng = np.random.default_rng(3)
-    fading = np.arange(1, 97) ** -0.5
-    centres = unit(rng.normal(size=(60, 96)) * fading)
-    of_state = rng.integers(0, 60, 2000)
-    vectors = unit(centres[of_state] + 0.5 * unit(rng.normal(size=(2000, 96)) * fading))
-    queries = unit(centres[rng.integers(0, 60, 100)] + 0.5 * unit(rng.normal(size=(100, 96)) * fading))
-    return vectors, [[int(i) % 12, int(i) % 5] for i in of_state], queries
-
-
-@pytest.mark.usefixtures("small_sketches")
-@pytest.mark.parametrize("piece", [2000, 130])
-def test_of_many_dense_states_nearly_all_tools_get_their_best_and_none_a_wrong_cosine(clustered, piece: int):
-    vectors, targets, queries = clustered
-    block = StateBlock()
-    for start in range(0, 2000, piece):
-        ids = list(range(start, min(start + piece, 2000)))
-        block.extend(vectors[ids], targets[start : start + piece], ids)
-        block.make_sketch()
-    assert block._now.sketch is not None
-    hits: list[bool] = []
-    for query in queries:
-        expected = by_hand(vectors, targets, list(range(2000)), query)
-        found = block.best(query)
-        assert [one.target for one in found] == sorted(expected)
-        assert all(one.cosine == pytest.approx(float(vectors[one.state] @ query), abs=1e-5) for one in found)
-        assert all(one.target in targets[one.state] for one in found)
-        hits += [one.state == expected[one.target][1] for one in found]
-    assert np.mean(hits) >= 0.99
-    assert np.allclose(block.similarities(queries[0]), vectors @ queries[0], atol=1e-5)
-
-
-@pytest.mark.usefixtures("small_sketches")
-@pytest.mark.parametrize("piece", [2000, 130])
-@pytest.mark.parametrize("lexical", [True, False])
-def test_sketches_stay_within_the_same_memory(piece: int, lexical: bool):
-    block = StateBlock()
-    for start in range(0, 2000, piece):
-        ids = range(start, min(start + piece, 2000))
-        vectors = (
-            HashingEmbedder().embed([f"order {i} of {i % 97}" for i in ids]) if lexical else dense(len(ids), 384, start)
-        )
-        block.extend(vectors, [[i % 9] for i in ids], ids)
-        block.make_sketch()
-    assert block._now.sketch is not None
-    assert block.nbytes <= 1.3 * vectors[0].nbytes * 2000
-
-
-@pytest.mark.usefixtures("small_sketches")
-@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.usefixtures("shared_chunks")
 @pytest.mark.parametrize("piece", [1000, 70])
-def test_lexical_states_stay_exact_however_many(monkeypatch: pytest.MonkeyPatch, piece: int, kernel: bool):
-    monkeypatch.setattr(blocks, "has_kernel", lambda: kernel)
-    vectors = sparse(1000, 64)
+@pytest.mark.parametrize("made", [dense, sparse])
+def test_states_stay_exact_however_many(piece: int, made: Callable[..., np.ndarray]):
+    vectors = made(1000, 64)
     targets = [[i % 9, i % 4] for i in range(1000)]
     block = StateBlock()
     for start in range(0, 1000, piece):
         part = slice(start, start + piece)
         block.extend(vectors[part], targets[part], range(1000)[part])
-        block.make_sketch()
-    assert (block._now.sketch is not None) == kernel
     for query in (*sparse(30, 64, seed=4), dense(1, 64, seed=4)[0], vectors[500]):
         expected = by_hand(vectors, targets, list(range(1000)), query)
         assert {one.target: one.state for one in block.best(query)} == {t: s for t, (_, s) in expected.items()}
@@ -282,7 +222,7 @@ def best_by_hand(found: list[Nearest], most: int, among: set[int] | None) -> lis
     return [one for one in allowed if one.cosine >= last[0] - 1e-6]
 
 
-@pytest.mark.usefixtures("small_sketches")
+@pytest.mark.usefixtures("shared_chunks")
 @pytest.mark.parametrize("count", [60, 900])
 @given(
     most=st.integers(1, 12),
@@ -297,7 +237,7 @@ def test_the_best_few_tools_are_those_that_all_answers_hold(count: int, most: in
     assert [one.cosine for one in found] == pytest.approx([one.cosine for one in expected], abs=1e-6)
 
 
-@pytest.mark.usefixtures("small_sketches")
+@pytest.mark.usefixtures("shared_chunks")
 def test_tools_as_similar_as_the_last_of_the_best_are_named_too():
     vectors = np.concatenate([np.repeat(sparse(1, 64, seed=1), 3, axis=0), sparse(700, 64, seed=2)])
     targets = [[4], [2], [7], *([9] for _ in range(700))]
@@ -306,94 +246,9 @@ def test_tools_as_similar_as_the_last_of_the_best_are_named_too():
         assert [one.target for one in block.best(vectors[0], most=1)] == [2, 4, 7]
 
 
-@pytest.mark.usefixtures("small_sketches")
+@pytest.mark.usefixtures("shared_chunks")
 def test_among_tools_that_no_state_votes_for_there_is_no_best():
     for count in (60, 900):
         block = block_of(sparse(count, 64), [[i % 3] for i in range(count)])
         assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[3, 77]) == []
         assert block.best(sparse(1, 64, seed=1)[0], most=2, among=[]) == []
-
-
-@given(seed=st.integers(0, 1000), dimensions=st.integers(1, 80), count=st.integers(1, 40))
-def test_no_estimate_is_further_from_the_cosine_than_the_sketch_says(seed: int, dimensions: int, count: int):
-    rng = np.random.default_rng(seed)
-    vectors = unit(rng.normal(size=(count, dimensions)) * rng.random((count, dimensions)) ** 6 + 1e-9)
-    made = sketch.Sketch.empty(lambda: vectors, sparse=True, dimensions=dimensions, rows=count)
-    assert made is not None
-    for part in np.array_split(vectors, 3):
-        if len(part):
-            made = made.with_states(part, Pairs.made([[0]] * len(part)))
-    query = unit(rng.normal(size=dimensions))
-    assert np.abs(made.estimates(query) - vectors @ query).max() <= made.error + 1e-6
-    assert made.margin >= 2 * made.error
-
-
-@pytest.mark.usefixtures("small_sketches")
-def test_states_that_vote_for_nothing_may_be_sketched():
-    block = block_of(sparse(900, 64), [[] for _ in range(900)])
-    assert block.best(sparse(1, 64)[0]) == []
-    block.extend(sparse(1, 64), [[3]], [900])
-    assert [one.target for one in block.best(sparse(1, 64)[0])] == [3]
-
-
-@pytest.mark.usefixtures("small_sketches")
-def test_a_block_that_is_asked_often_makes_its_sketch_by_itself_and_answers_as_before():
-    vectors, targets = sparse(900, 64), [[i % 9] for i in range(900)]
-    block = StateBlock()
-    block.extend(vectors, targets, range(900))
-    queries = sparse(blocks._SEARCHES_BEFORE_SKETCH, 64, seed=1)
-    before = [block.best(query, most=2) for query in queries[:-1]]
-    assert block._now.sketch is None
-    block.best(queries[-1], most=2)
-    blocks._sketching_thread().submit(lambda: None).result()
-    assert block._now.sketch is not None
-    after = [block.best(query, most=2) for query in queries[:-1]]
-    assert [[one.target for one in found] for found in after] == [[one.target for one in found] for found in before]
-
-
-def test_many_states_are_searched_without_numba_too_and_few_searches_never_load_it():
-    script = """
-import sys
-if sys.argv[1] == "absent":
-    sys.modules["numba"] = None  # as if it were not installed
-import numpy as np
-from hepm.graph.nearest import StateBlock, block as blocks
-blocks._SKETCHED_ROWS = 50
-rng = np.random.default_rng(0)
-vectors = rng.normal(size=(60, 64)) * (rng.random((60, 64)) < 0.2)
-vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-block = StateBlock()
-block.extend(vectors, [[i % 5] for i in range(60)], range(60))
-for searches in (blocks._SEARCHES_BEFORE_SKETCH - 1, 1):
-    for _ in range(searches):
-        found = block.best(vectors[7], most=1)
-    if searches == 1:
-        blocks._sketching_thread().submit(lambda: None).result()
-        found = block.best(vectors[7], most=1)
-    print([one.state for one in found], sys.modules.get("numba") is not None)
-"""
-    for how, loaded in (("absent", "False"), ("present", "True")):
-        done = subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True)
-        assert done.stdout.split("\n")[:2] == ["[7] False", f"[7] {loaded}"], done.stderr
-        assert done.stderr == ""
-
-
-def test_a_kernel_that_finds_no_room_for_its_cache_is_gone_without_and_said(tmp_path: Path):
-    script = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as on a full disk: what is longer cannot be written
-import logging
-logging.basicConfig(format="%(levelname)s %(message)s")
-from hepm.graph.nearest import block as blocks
-import numpy as np
-blocks._SKETCHED_ROWS = 10
-block = blocks.StateBlock()
-block.extend(np.eye(20, dtype=np.float32), [[i] for i in range(20)], range(20))
-block.make_sketch()
-print([one.state for one in block.best(np.eye(20, dtype=np.float32)[7], most=1)], block._now.sketch)
-"""
-    room = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=room)
-    assert done.stdout == "[7] None\n"
-    assert done.stderr.startswith("WARNING large sets of states are searched without a compiled kernel: ")
-    assert done.stderr.count("\n") == 1

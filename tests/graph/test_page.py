@@ -502,10 +502,10 @@ def test_a_name_cannot_pose_as_another_by_turning_the_writing_direction(look: Ca
     assert "\\ud800" in listed
 
 
-def test_a_script_that_slipped_in_is_stopped_by_the_policy(browser: Any, tmp_path: Path):
+def test_a_script_that_slipped_in_is_stopped_by_the_policy(chromium: Any, tmp_path: Path):
     page = render_page(shop(), title="shop").replace("</body>", "<script>window.executed=1</script></body>")
     (tmp_path / "broken.html").write_text(page, encoding="utf-8")
-    opened = browser.new_page()
+    opened = chromium.new_page()
     opened.goto((tmp_path / "broken.html").as_uri())
     assert opened.evaluate("window.executed") is None
     opened.close()

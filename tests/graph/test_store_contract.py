@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hepm import START, Outcome, Tool, Trajectory
 from hepm.errors import InputError
-from hepm.graph.delta import INVERSE_STEPS_UNIT
 from hepm.graph.store import Selection, Store
+from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.ingest.trust import set_label_aside
 from hepm.types import Evidence
 from tests.runs import Shelf, trajectory

@@ -54,6 +54,13 @@ def test_success_comes_before_label_before_reward(tmp_path: Path, fields: dict[s
     assert read_one(write(tmp_path / "log.jsonl", record)).outcome == outcome
 
 
+def test_rewards_of_assistant_messages_are_kept_and_others_keys_of_that_name_ignored(tmp_path: Path):
+    rewards = [0.5, 1, None, "good", {"score": 1}, 10**400]
+    messages = [{"role": "assistant", "content": "hm", "reward": reward} for reward in rewards]
+    run = read_one(write(tmp_path / "log.jsonl", {"messages": [{"role": "user", "content": "hi"}, *messages]}))
+    assert [turn.reward for turn in run.turns] == [None, 0.5, 1.0, None, None, None, None]
+
+
 def test_a_label_that_is_no_verdict_becomes_a_tag(tmp_path: Path):
     run = read_one(write(tmp_path / "log.jsonl", {"messages": CHAT["messages"], "label": "refund"}))
     assert (run.outcome, run.tags) == (Outcome(), {"label": "refund"})

@@ -30,7 +30,13 @@ calls = st.builds(
     st.none() | st.booleans(),
     st.none() | numbers,
 )
-turns = st.builds(Turn, st.sampled_from(["system", "user", "assistant"]), texts, st.lists(calls, max_size=3).map(tuple))
+turns = st.builds(
+    Turn,
+    st.sampled_from(["system", "user", "assistant"]),
+    texts,
+    st.lists(calls, max_size=3).map(tuple),
+    st.none() | numbers,
+)
 trajectories = st.builds(
     Trajectory,
     id=texts.filter(bool),

@@ -54,7 +54,7 @@ def test_an_address_may_be_a_number():
 
 
 def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("hepm.llm.library.find_spec", lambda name: None)
+    monkeypatch.setattr("hepm.llm.question.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"openai and pydantic: pip install 'hepm\[llm\]'"):
         Client(Endpoint("m", "http://localhost:1/v1"))
 

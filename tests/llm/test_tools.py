@@ -60,7 +60,7 @@ def test_calls_that_cannot_be_read_are_an_error(server: Loopback, client: Client
     body = completion(None, tool_calls=[("wait", {})]).body
     body["choices"][0]["message"]["tool_calls"] = [{"function": None}]
     server.replies = [Reply(body)]
-    with pytest.raises(AnswerError, match="calls of tools"):
+    with pytest.raises(AnswerError, match="not in the OpenAI format"):
         client.ask(choice())
 
 

@@ -118,7 +118,7 @@ def test_a_prompt_quotes_and_cuts_what_no_tool_can_be_called(tmp_path: Path) -> 
 
 def test_there_is_a_weight_for_each_feature() -> None:
     assert WEIGHTS.shape == (len(NAMES),)
-    with pytest.raises(ValueError, match="12 weights are needed"):
+    with pytest.raises(ValueError, match="13 weights are needed"):
         Hybrid(weights=np.ones(3, dtype=np.float32))
 
 
@@ -178,11 +178,28 @@ def test_a_ridge_that_takes_in_what_came_since_equals_one_that_reads_all_anew(tm
         mirror.follow_calls()
         calls = mirror.derived(Reading).calls
     assert len(former.calls.next_N) > Inputs(former.calls).size  # else nothing is summed up
-    followed, anew = Reading(calls, former).ridge, Reading(calls).ridge
     assert calls.names == former.calls.names
+    followed, anew = Reading(calls, former), Reading(calls)
+    ask = calls.states_SD[calls.state_N[::50]]
+    same(followed.ridge, anew.ridge, calls)
+    for first in (True, False):
+        found = [[reading.nearest(state_D, first=first) for state_D in ask] for reading in (followed, anew)]
+        assert np.array_equal(*found)
+    # A window of calls that moves on: some are added, others taken away.
+    inputs, known = Inputs(calls), np.flatnonzero(calls.state_N >= 0)
+    moved: Ridge | None = None
+    for start in range(0, 300, 37):
+        rows = known[start : start + 700]
+        moved = Ridge(inputs, rows, calls.next_N[rows], len(calls.names), former=moved)
+    assert moved is not None
+    same(moved, Ridge(inputs, rows, calls.next_N[rows], len(calls.names)), calls)
+
+
+def same(one: Ridge, other: Ridge, calls: Calls) -> None:
+    """Both read calls alike."""
     for row in range(0, len(calls.next_N), 50):
         state_D, before = calls.states_SD[calls.state_N[row]], calls.before_NK[row].tolist()
-        mine, theirs = (ridge.scores(state_D, before, (), 0, np.arange(len(calls.names))) for ridge in (followed, anew))
+        mine, theirs = (ridge.scores(state_D, before, (), 0, np.arange(len(calls.names))) for ridge in (one, other))
         assert mine == pytest.approx(theirs, abs=1e-5)
 
 

@@ -115,6 +115,46 @@ def test_where_all_that_is_at_hand_failed_from_here_that_is_told_though_other_to
     assert found.prompt().startswith("Ways that failed from here: close (")
 
 
+def test_a_tool_at_hand_that_mostly_failed_here_is_warned_of_and_not_named_though_nothing_better_is(
+    tmp_path: Path,
+) -> None:
+    runs = calls("close", "broken", won=3, lost=12) + calls("refund", "broken", won=10)
+    found = ask(tmp_path, runs + calls("sing", "fun", won=10, last="hum"), "broken", tools=["close", "sing"])
+    assert list(found) == []
+    assert found.abstained == "what is known after get_order mostly failed in runs like this one"
+    assert found.prompt() == "Ways that failed from here: close (12 of 15 runs)"
+
+
+@pytest.mark.parametrize("after", [["look", "count"], ["count", "look"]])
+def test_after_parallel_calls_a_failed_way_is_warned_of_whichever_was_recorded_last(
+    tmp_path: Path, after: list[str]
+) -> None:
+    runs = [
+        trajectory(f"{tool} {n}", "look+count", tool, goal=request(n, "broken"), success=tool == "refund")
+        for tool in ("close", "refund")
+        for n in range(12)
+    ]
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(runs)
+        found = memory.suggest(after, state=request(99, "broken"))
+    assert [one.tool for one in found] == ["refund"]
+    assert found.warnings == (FailedWay("close", 12, 12),)
+
+
+def test_a_tool_whose_runs_are_all_forgotten_is_as_unknown_as_to_a_fresh_memory(tmp_path: Path) -> None:
+    kept, gone = calls("refund", "broken", won=6), calls("sing", "fun", won=6, last="hum")
+    with Memory.open(tmp_path / "live") as live, Memory.open(tmp_path / "fresh") as fresh:
+        live.ingest(kept + gone)
+        live.suggest("hum", state="fun")
+        for run in gone:
+            live.forget(trajectory=run.id)
+        fresh.ingest(kept)
+        found = live.suggest("hum", state="fun").abstained
+        assert found == fresh.suggest("hum", state="fun").abstained
+        assert found is not None
+        assert found.startswith("no run in the namespace 'default' called hum")
+
+
 def test_one_failed_run_that_called_many_tools_is_no_proof_that_all_ways_failed(tmp_path: Path) -> None:
     runs = [
         trajectory("lost", "get_order", "a", "get_order", "b", "get_order", "c", success=False),

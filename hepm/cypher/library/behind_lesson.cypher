@@ -2,6 +2,8 @@
 // Params:  $namespace string, $lesson string, $limit int = 100
 // Returns: way path
 // Picture: yes
-MATCH p = (:Lesson {namespace: $namespace, id: $lesson})-[:FROM|ABOUT|EVOLVED_FROM|REVISES|MENTIONS]->()
+MATCH p = (:Experience|Principle|Notes {namespace: $namespace, id: $lesson})-[:FROM|ABOUT|EVOLVED_FROM|REVISES|MENTIONS]->
+          (what:Trajectory|Tool|Experience|Principle|Notes|Concept)
 RETURN p AS way
+ORDER BY coalesce(what.id, what.name)
 LIMIT $limit

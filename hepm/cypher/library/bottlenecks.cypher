@@ -6,7 +6,7 @@ WITH DISTINCT t, b
 WITH b, count(*) AS runs, sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS successes,
      sum(CASE WHEN NOT t.success THEN 1 ELSE 0 END) AS failures
 RETURN b.name AS tool, runs, failures,
-       CASE WHEN successes + failures > 0 THEN toFloat(failures) / (successes + failures) END AS failure_share,
-       COUNT { (:Tool)-[:NEXT]->(b) } AS tools_before, COUNT { (b)-[:NEXT]->(:Tool) } AS tools_after
+       CASE WHEN successes + failures > 0 THEN 1.0 * failures / (successes + failures) END AS failure_share,
+       COUNT { MATCH (:Tool)-[:NEXT]->(b) } AS tools_before, COUNT { MATCH (b)-[:NEXT]->(:Tool) } AS tools_after
 ORDER BY runs DESC, tool
 LIMIT $limit

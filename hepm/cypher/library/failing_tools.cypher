@@ -4,6 +4,6 @@
 // Note:    Only errors that the records tell of. Tools with fewer than $calls calls are left out.
 MATCH (t:Tool {namespace: $namespace})
 WHERE t.calls >= $calls AND t.errors > 0
-RETURN t.name AS tool, t.calls AS calls, t.errors AS errors, toFloat(t.errors) / t.calls AS error_share
+RETURN t.name AS tool, t.calls AS calls, t.errors AS errors, 1.0 * t.errors / t.calls AS error_share
 ORDER BY error_share DESC, calls DESC, tool
 LIMIT $limit

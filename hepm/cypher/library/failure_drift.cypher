@@ -5,5 +5,5 @@ MATCH (t:Trajectory {namespace: $namespace})-[:TOOK]->(:Tool {namespace: $namesp
 WHERE t.day IS NOT NULL AND t.success IS NOT NULL
 WITH DISTINCT t
 WITH left(t.day, 7) AS month, count(*) AS runs, sum(CASE WHEN NOT t.success THEN 1 ELSE 0 END) AS failures
-RETURN month, runs, failures, toFloat(failures) / runs AS failure_share
+RETURN month, runs, failures, 1.0 * failures / runs AS failure_share
 ORDER BY month

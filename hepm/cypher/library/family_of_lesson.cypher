@@ -3,8 +3,7 @@
 // Returns: way path, generations int
 // Note:    An arrow leads from the younger to the older one, and names the operator.
 // Picture: yes
-MATCH p = (:Experience {namespace: $namespace, id: $lesson})-[:EVOLVED_FROM*1..8]->(:Experience)
+MATCH p = (young:Experience {namespace: $namespace})-[:EVOLVED_FROM*1..8]->(old:Experience)
+WHERE young.id = $lesson OR old.id = $lesson
 RETURN p AS way, length(p) AS generations
-UNION
-MATCH p = (:Experience {namespace: $namespace})-[:EVOLVED_FROM*1..8]->(old:Experience {namespace: $namespace, id: $lesson})
-RETURN p AS way, length(p) AS generations
+ORDER BY generations, young.id, old.id

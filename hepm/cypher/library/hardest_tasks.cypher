@@ -6,6 +6,6 @@ WHERE t.success IS NOT NULL AND t.task <> ''
 WITH t.environment AS environment, t.task AS task, count(*) AS runs,
      sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS successes
 WHERE runs >= $runs
-RETURN environment, task, runs, successes, toFloat(successes) / runs AS success_share
+RETURN environment, task, runs, successes, 1.0 * successes / runs AS success_share
 ORDER BY success_share, runs DESC, environment, task
 LIMIT $limit

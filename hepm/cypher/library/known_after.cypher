@@ -3,7 +3,7 @@
 // Returns: way path, seen int
 // Note:    The situations met most often come first.
 // Picture: yes
-MATCH p = (:Tool {namespace: $namespace, name: $tool})<-[:AFTER]-(s:State)-[:BEFORE]->(:Tool)
+MATCH p = (:Tool {namespace: $namespace, name: $tool})<-[:AFTER]-(s:State)-[:BEFORE]->(next:Tool)
 RETURN p AS way, s.count AS seen
-ORDER BY seen DESC, s.id
+ORDER BY seen DESC, s.id, next.name
 LIMIT $limit

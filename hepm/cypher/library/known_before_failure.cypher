@@ -4,5 +4,5 @@
 MATCH (:Tool {namespace: $namespace, name: $after})<-[:AFTER]-(s:State)-[:BEFORE]->(:Tool {namespace: $namespace, name: $tool})
 WHERE NOT s.success
 RETURN s.summary AS summary, s.count AS seen, s.trajectory AS trajectory, s.step AS step
-ORDER BY seen DESC, s.seen DESC, summary
+ORDER BY seen DESC, s.seen DESC, summary, s.id
 LIMIT $limit

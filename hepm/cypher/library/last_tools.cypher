@@ -3,7 +3,7 @@
 // Returns: tool string, runs int, successes int, failures int
 MATCH (t:Trajectory {namespace: $namespace})
 WHERE size(t.tools) > 0
-WITH last(t.tools) AS tool, t
+WITH t.tools[-1] AS tool, t
 RETURN tool, count(*) AS runs, sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS successes,
        sum(CASE WHEN NOT t.success THEN 1 ELSE 0 END) AS failures
 ORDER BY runs DESC, tool

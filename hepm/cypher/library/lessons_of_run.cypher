@@ -2,7 +2,9 @@
 // Params:  $namespace string, $trajectory string
 // Returns: lesson string, what string, text string, own_words boolean, live boolean, score float, uses int
 // Note:    Lessons in the run's own words go with it when it is forgotten; the others stay, and stand on their other runs.
-MATCH (:Trajectory {namespace: $namespace, id: $trajectory})<-[f:FROM]-(l:Lesson)
-RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle', 'notes') AS what,
+MATCH (:Trajectory {namespace: $namespace, id: $trajectory})<-[f:FROM]-(l:Experience|Principle|Notes)
+RETURN l.id AS lesson,
+       CASE WHEN l.zone IS NOT NULL THEN l.zone + ' experience'
+            WHEN l.kind IS NOT NULL THEN l.kind + ' principle' ELSE 'notes' END AS what,
        coalesce(l.lesson, l.text) AS text, f.words AS own_words, l.live AS live, l.score AS score, l.uses AS uses
 ORDER BY own_words DESC, what, lesson

@@ -5,11 +5,13 @@
 MATCH (t:Trajectory {namespace: $namespace})
 WITH sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS won, sum(CASE WHEN t.success IS NULL THEN 0 ELSE 1 END) AS ended
 WHERE ended > 0
-MATCH (l:Lesson {namespace: $namespace})
+MATCH (l:Experience|Principle|Notes {namespace: $namespace})
 WHERE l.live AND l.uses >= $uses AND l.uses > 0
-WITH l, toFloat(won) / ended AS base_share
+WITH l, 1.0 * won / ended AS base_share
 WHERE l.score < base_share
-RETURN l.id AS lesson, coalesce(l.zone + ' experience', l.kind + ' principle', 'notes') AS what,
+RETURN l.id AS lesson,
+       CASE WHEN l.zone IS NOT NULL THEN l.zone + ' experience'
+            WHEN l.kind IS NOT NULL THEN l.kind + ' principle' ELSE 'notes' END AS what,
        coalesce(l.lesson, l.text) AS text, l.uses AS uses, l.successes AS successes, l.score AS score, base_share,
        l.score - base_share AS lift
 ORDER BY lift, uses DESC, lesson

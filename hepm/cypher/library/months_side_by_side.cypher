@@ -7,6 +7,6 @@ WHERE t.day IS NOT NULL
 WITH left(t.day, 7) AS month, count(*) AS runs, sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS successes,
      sum(CASE WHEN NOT t.success THEN 1 ELSE 0 END) AS failures, avg(t.steps) AS mean_steps
 RETURN month, runs, successes, failures,
-       CASE WHEN successes + failures > 0 THEN toFloat(successes) / (successes + failures) END AS success_share,
+       CASE WHEN successes + failures > 0 THEN 1.0 * successes / (successes + failures) END AS success_share,
        mean_steps
 ORDER BY month

@@ -4,5 +4,5 @@
 MATCH (s:State {namespace: $namespace})
 WHERE s.summary IS NOT NULL
 RETURN s.summary AS summary, s.sources AS after, s.targets AS next, s.success AS success, s.count AS seen
-ORDER BY seen DESC, summary, success
+ORDER BY seen DESC, summary, success, s.id
 LIMIT $limit

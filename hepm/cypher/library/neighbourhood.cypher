@@ -3,7 +3,7 @@
 // Returns: way path, weight float
 // Note:    The strongest ways that lead on from it.
 // Picture: yes
-MATCH p = (:Tool {namespace: $namespace, name: $tool})-[r:NEXT]->(:Tool)
+MATCH p = (:Tool {namespace: $namespace, name: $tool})-[r:NEXT]->(next:Tool)
 RETURN p AS way, r.weight AS weight
-ORDER BY weight DESC
+ORDER BY weight DESC, next.name
 LIMIT $limit

@@ -2,6 +2,6 @@
 // Params:  $namespace string, $user string
 // Returns: version int, text string, current boolean, written_by string, runs list of strings, live boolean
 MATCH (n:Notes {namespace: $namespace, user: $user})
-RETURN n.version AS version, n.text AS text, EXISTS { (:User)-[:PREFERS]->(n) } AS current,
+RETURN n.version AS version, n.text AS text, EXISTS { MATCH (:User)-[:PREFERS]->(n) } AS current,
        n.written_by AS written_by, n.runs AS runs, n.live AS live
 ORDER BY version DESC

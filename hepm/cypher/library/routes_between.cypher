@@ -8,5 +8,5 @@ WITH [n IN nodes(p) | n.name] AS route, [r IN relationships(p) | r.support] AS s
 UNWIND supports AS support
 WITH route, min(support) AS weakest
 RETURN route, size(route) - 1 AS steps, weakest
-ORDER BY weakest DESC, steps
+ORDER BY weakest DESC, steps, reduce(names = '', name IN route | names + ' ' + name)
 LIMIT $limit

@@ -4,6 +4,6 @@
 // Note:    `lessons` counts experiences and principles, `notes` versions of what the user wants; `lessons_of_run` tells them.
 MATCH (t:Trajectory {namespace: $namespace, user: $user})
 RETURN t.id AS trajectory, t.environment AS environment, t.task AS task, t.success AS success, t.day AS day,
-       COUNT { (:Experience|Principle)-[:FROM]->(t) } AS lessons, COUNT { (:Notes)-[:FROM]->(t) } AS notes
+       COUNT { MATCH (:Experience|Principle)-[:FROM]->(t) } AS lessons, COUNT { MATCH (:Notes)-[:FROM]->(t) } AS notes
 ORDER BY t.seq DESC
 LIMIT $limit

@@ -6,4 +6,5 @@
 MATCH p = allShortestPaths((:Tool {namespace: $namespace, name: $from})-[:NEXT*..6]->
                            (:Tool {namespace: $namespace, name: $to}))
 RETURN p AS route, length(p) AS steps
+ORDER BY reduce(names = '', n IN nodes(p) | names + ' ' + n.name)
 LIMIT $limit

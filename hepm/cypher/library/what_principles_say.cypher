@@ -3,8 +3,8 @@
 // Returns: way path, runs int
 // Note:    From the principle to what it speaks of, and on to what it says of that.
 // Picture: yes
-MATCH p = (q:Principle {namespace: $namespace})-[:MENTIONS]->(:Concept)-[said:RELATES]->(:Concept)
+MATCH p = (q:Principle {namespace: $namespace})-[:MENTIONS]->(one:Concept)-[said:RELATES]->(other:Concept)
 WHERE q.live AND said.principle = q.id
 RETURN p AS way, size(q.runs) AS runs
-ORDER BY runs DESC, q.id
+ORDER BY runs DESC, q.id, one.name, said.predicate, other.name
 LIMIT $limit

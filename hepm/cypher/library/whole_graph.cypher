@@ -3,8 +3,8 @@
 // Returns: way path, support int
 // Note:    The best trodden ways first.
 // Picture: yes
-MATCH p = (:Tool {namespace: $namespace})-[r:NEXT]->(:Tool)
+MATCH p = (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)
 WHERE r.support >= $support
 RETURN p AS way, r.support AS support
-ORDER BY support DESC
+ORDER BY support DESC, a.name, b.name
 LIMIT $limit

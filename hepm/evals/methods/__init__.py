@@ -15,7 +15,7 @@ from hepm.evals.methods.weights import HEpmWeights, ToolNetLike
 
 __all__ = ["Hint", "Method", "Predictor", "Ranking", "all_methods", "baselines", "find_methods", "policies"]
 
-DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "procedural", "adaptive", "hybrid")
+DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
 """Measured where no method is named."""
 
 

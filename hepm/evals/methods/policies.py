@@ -29,7 +29,7 @@ def policies() -> list[Method]:
         PolicyMethod("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
         PolicyMethod("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
         PolicyMethod(
-            "adaptive", "episodic where a state is known, else weights", lambda floors: Adaptive(floors=floors)
+            "adaptive", "episodic where the agent summarised, else weights", lambda floors: Adaptive(floors=floors)
         ),
         PolicyMethod("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
         PolicyMethod(

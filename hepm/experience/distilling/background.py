@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
+from hepm.graph.mirror import switching_often
 
 if TYPE_CHECKING:
     from hepm.experience.experiences import Experiences
@@ -63,6 +64,7 @@ class BackgroundDistiller:
             for namespace, runs in waiting.items():
                 self._distil(runs, namespace)
 
+    @switching_often()
     def _distil(self, runs: list[str], namespace: str) -> None:
         try:
             for kind in self._lessons():

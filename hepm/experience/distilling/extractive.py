@@ -13,14 +13,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
+from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.distilling.contrast import lesson_of, place, rule_of
-from hepm.experience.distilling.credit import CreditMethod
 from hepm.experience.distilling.partings import Tools
 from hepm.experience.distilling.situation import ENVIRONMENT_CHARS, situation_text
-from hepm.experience.distilling.stages import zone_of
-from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
+from hepm.experience.distilling.study import Study, study
 from hepm.experience.distilling.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.transitions import situation_of
 from hepm.types import ToolCall, ToolName, Trajectory

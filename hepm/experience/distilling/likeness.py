@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -106,7 +107,7 @@ def _nearest(block_BD: FloatArray, leaders_LD: FloatArray) -> Iterator[tuple[flo
 
 def _wordings(texts: Mapping[str, str]) -> dict[str, str]:
     """The words of each text that tell what is asked for, lower-cased."""
-    words = {name: list(_words(text)) for name, text in texts.items()}
+    words = {name: _words(text) for name, text in texts.items()}
     inside = Counter(capital for found in words.values() for _, capital in found if capital is not None)
     named = inside[True] <= _CAPITALS * max(inside.total(), 1)
     return {
@@ -115,12 +116,15 @@ def _wordings(texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _words(text: str) -> Iterator[tuple[str, bool | None]]:
+@lru_cache(maxsize=4_096)  # with each run that comes, those of its memory are looked at again
+def _words(text: str) -> tuple[tuple[str, bool | None], ...]:
     """Words without a digit, each with whether it begins with a capital letter; None at the beginning of a sentence."""
+    words: list[tuple[str, bool | None]] = []
     begins = True
     for found in _WORD.findall(text):
         word = found.strip(".'’+-")
         if len(word) > 1 and not _DIGIT.search(word):
             # "I'm" and the like are no names.
-            yield word, None if begins or "'" in word or "’" in word else word[0].isupper()
+            words.append((word, None if begins or "'" in word or "’" in word else word[0].isupper()))
         begins = found[-1] in ".!?\n" or (begins and not word)
+    return tuple(words)

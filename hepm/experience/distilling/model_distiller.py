@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.distilling.contrast import lesson_of
-from hepm.experience.distilling.credit import CreditMethod
 from hepm.experience.distilling.pipeline import Distilled
 from hepm.experience.distilling.situation import situation_text
-from hepm.experience.distilling.stages import zone_of
-from hepm.experience.distilling.study import BY_REWARD_TO_GO, Study, study
+from hepm.experience.distilling.study import Study, study
 from hepm.experience.distilling.transcript import plain
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, Task
 from hepm.experience.prompt.quoting import quoted_run
+from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.transitions import situation_of
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result

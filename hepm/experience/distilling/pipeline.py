@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from hepm.experience.distilling.credit import CreditMethod
+from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.distilling.extractive import distill, distill_principles
-from hepm.experience.distilling.stages import reward_of
-from hepm.experience.distilling.study import BY_REWARD_TO_GO
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
+from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
 from hepm.graph.lessons.store import Changed, LessonChange
 

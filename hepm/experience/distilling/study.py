@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
 from hepm.experience.distilling.comparable import named_in, same_task
 from hepm.experience.distilling.contrast import Contrast, contrast_of, place
-from hepm.experience.distilling.credit import CreditMethod, credit, key_turns, method_for
 from hepm.experience.distilling.partings import Tools
-from hepm.experience.distilling.stages import ended_well, reward_of, stage_of
 from hepm.experience.distilling.transcript import Move, listed, moves_of
 from hepm.experience.lessons import Conditions, Stage
+from hepm.experience.zones import ended_well, reward_of, stage_of
 from hepm.types import ToolName, Trajectory
 
 _TOOLS: Final = 12
-
-BY_REWARD_TO_GO: Final[Mapping[str, CreditMethod]] = {}
-"""How turns are credited where no environment is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,11 @@ def study(
             if how is not None and how != well[at] and (alike or same_task(theirs, named[at]))
         ]
         contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]), alike=alike)
-        method = method_for(run.environment, methods)
-        keys = _key_moves(moves[at], reward, _parted_at(contrast, moves[at]), method)
+        credits = credit(
+            [turn.reward for turn in run.turns if turn.role == "assistant"], methods.get(run.environment, "r2g")
+        )
+        of_moves = [credits[move.turn - 1] for move in moves[at]]
+        keys = [moves[at][index] for index in key_turns(of_moves, pivotal=_parted_at(contrast, moves[at]))]
         found.append(Study(run, reward, well[at], run.steps, moves[at], contrast, keys))
     return found
 
@@ -110,12 +110,6 @@ def _parted_at(contrast: Contrast | None, moves: Sequence[Move]) -> int | None:
     if contrast is None or not contrast.tells or not moves:
         return None
     return min(contrast.at, len(moves) - 1)
-
-
-def _key_moves(moves: Sequence[Move], reward: float, pivotal: int | None, method: CreditMethod) -> list[Move]:
-    # Records hold a reward for the end alone.
-    rewards = [*[0.0] * (len(moves) - 1), reward] if moves else []
-    return [moves[index] for index in key_turns(credit(rewards, method), pivotal=pivotal)]
 
 
 def _preconditions(move: Move | None) -> tuple[str, ...]:

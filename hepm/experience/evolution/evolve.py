@@ -13,14 +13,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
-from hepm.experience.evolution import model_operators
 from hepm.experience.evolution.guard import Guard, HeldOut, held_out_runs
 from hepm.experience.evolution.history import next_id
-from hepm.experience.evolution.model_operators import Reworded
-from hepm.experience.evolution.operators import Evidence, crossed, generalised, sharpened
+from hepm.experience.evolution.operators import NOTHING, Evidence, by_counting, objection, question, reworded
 from hepm.experience.evolution.plan import (
     OPERATORS,
     Became,
@@ -33,7 +31,7 @@ from hepm.experience.evolution.population import Member, Population
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
 from hepm.graph.lessons.store import LessonChange
-from hepm.llm import Answered, Client, Failed, Question, Result
+from hepm.llm import Answered, Client, Failed
 
 ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
@@ -67,22 +65,21 @@ def evolve(
     """
     if iterations < 1:
         raise InputError(f"iterations is {iterations}: it must be 1 or more.")
-    evolution = _Evolution(library, namespace, seed, settings or EvolutionSettings(), model, held_out)
-    evolution.run(iterations)
-    return evolution.report() if dry_run else evolution.store()
+    settings = settings or EvolutionSettings()
+    evolution = _Evolution(library, namespace, seed, settings, model, held_out)
+    for iteration in range(1, iterations + 1):
+        evolution.iterate(iteration, settings.temperature(iteration, iterations))
+    return evolution.report(dry_run=dry_run)
 
 
 class _Attempt(NamedTuple):
-    iteration: int
     operator: Operator
     parents: tuple[Member, ...]
     reason: str
 
 
-class _Made(NamedTuple):
-    child: Experience | None
-    became: Became = "nothing"
-    note: str = ""
+_Made: TypeAlias = tuple[Experience | None, Became, str]
+"""A child, or what became of the attempt and why."""
 
 
 class _Evolution:
@@ -97,173 +94,133 @@ class _Evolution:
         model: Client | None,
         held_out: HeldOut | None,
     ) -> None:
-        self._library = library
-        self._namespace = namespace
-        self._seed = seed
-        self._settings = settings
-        self._model = model
-        self._population = Population.read(library, namespace, settings)
+        self._library, self._namespace, self._seed = library, namespace, seed
+        self._settings, self._model = settings, model
+        self._population = Population(library, namespace, settings)
         self._held_out = frozenset(held_out_runs(held_out, self._population.places, seed=seed))
-        self._guard = Guard.of(library, self._held_out, self._population, namespace=namespace, seed=seed)
-        self._tried: set[tuple[Operator, tuple[str, ...]]] = set()
+        self._guard = Guard(library, self._held_out, self._population, namespace=namespace, seed=seed)
+        self._tried: set[tuple[Operator, frozenset[str]]] = set()
         self._plan: list[EvolutionStep] = []
         self._children: dict[str, Experience] = {}
         self._retired: dict[str, str] = {}
 
-    def run(self, iterations: int) -> None:
-        """All iterations, in memory."""
-        for iteration in range(1, iterations + 1):
-            temperature = self._settings.temperature(iteration, iterations)
-            attempts = list(self._draw(iteration, temperature))
-            made = self._by_counting(attempts) if self._model is None else self._by_asking(attempts, temperature)
-            self._settle(attempts, made)
-            if iteration % self._settings.prune_every == 0:
-                self._prune(iteration)
+    def iterate(self, iteration: int, temperature: float) -> None:
+        """One iteration, in memory."""
+        attempts = list(self._draw(iteration, temperature))
+        made = self._by_counting(attempts) if self._model is None else self._by_asking(attempts, temperature)
+        self._take_in(iteration, attempts, made)
+        if iteration % self._settings.prune_every == 0:
+            for id, one in sorted(self._population.members.items()):
+                if id not in self._children and (why := self._population.why_prune(one)):
+                    self._retire(id, "pruned")
+                    self._plan.append(EvolutionStep(iteration, "pruning", (id,), why, "pruned"))
 
-    def report(self) -> EvolutionReport:
-        """What would change."""
+    def report(self, *, dry_run: bool) -> EvolutionReport:
+        """What would change; unless it is a dry run, change it."""
         rows = [one.row for one in self._library.store.lessons.list(namespace=self._namespace)]
-        changes = bool(self._children or self._retired)
-        id = next_id(rows, self._children, self._retired) if changes else ""
-        return EvolutionReport(id, tuple(self._plan), len(self._guard), dry_run=True)
-
-    def store(self) -> EvolutionReport:
-        """Change it."""
-        report = self.report()
-        refused: set[str] = set()
-        if report.id:
-            rows = [child.row(made_by=report.id) for child in self._children.values()]
-            change = LessonChange(put=rows, retire=self._retired, by=report.id)
-            refused.update(self._library.change(change, namespace=self._namespace).refused)
-        plan = tuple(
-            replace(step, became="refused", note="its run was forgotten meanwhile")
-            if step.child is not None and step.became == "kept" and step.child.id in refused
-            else step
-            for step in report.plan
-        )
-        return EvolutionReport(report.id, plan, report.queries)
+        id = next_id(rows, self._children, self._retired) if self._children or self._retired else ""
+        plan = self._plan
+        if id and not dry_run:
+            put = [child.row(made_by=id) for child in self._children.values()]
+            change = LessonChange(put=put, retire=self._retired, by=id)
+            refused = set(self._library.change(change, namespace=self._namespace).refused)
+            plan = [
+                replace(step, became="refused", note="its run was forgotten meanwhile")
+                if step.child is not None and step.became == "kept" and step.child.id in refused
+                else step
+                for step in plan
+            ]
+        return EvolutionReport(id, tuple(plan), len(self._guard), dry_run=dry_run)
 
     def _draw(self, iteration: int, temperature: float) -> Iterator[_Attempt]:
         """What is tried in an iteration: one change of an experience at most, and crossovers of the others."""
         taken: set[str] = set()
         for operator in OPERATORS:
+            probability = getattr(self._settings, operator) * temperature
             for id, one in sorted(self._population.members.items()):
-                if id in taken or not self._chosen(iteration, operator, id, temperature):
+                chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
+                if id in taken or chance >= probability or (attempt := self._attempt(operator, one, taken)) is None:
                     continue
-                attempt = self._attempt(iteration, operator, one, taken)
-                key = attempt and (operator, tuple(sorted(parent.id for parent in attempt.parents)))
-                if attempt is None or key is None or key in self._tried:
-                    continue
-                self._tried.add(key)
-                if operator != "crossover":
-                    taken.add(id)
-                yield attempt
+                key = operator, frozenset(parent.id for parent in attempt.parents)
+                if key not in self._tried:
+                    self._tried.add(key)
+                    taken.update([id] if operator != "crossover" else [])
+                    yield attempt
 
-    def _chosen(self, iteration: int, operator: Operator, id: str, temperature: float) -> bool:
-        chance = random.Random(f"{self._seed}\n{iteration}\n{operator}\n{id}").random()
-        return chance < self._settings.probability(operator) * temperature
-
-    def _attempt(self, iteration: int, operator: Operator, one: Member, taken: set[str]) -> _Attempt | None:
+    def _attempt(self, operator: Operator, one: Member, taken: set[str]) -> _Attempt | None:
         if operator == "crossover":
             found = self._population.partner(one, floor=self._library.floor, taken=taken)
-            return _Attempt(iteration, operator, (one, found[0]), found[1]) if found else None
+            return _Attempt(operator, (one, found[0]), found[1]) if found else None
         why = self._population.why_mutate(one) if operator == "mutation" else self._population.why_generalise(one)
-        return _Attempt(iteration, operator, (one,), why) if why else None
+        return _Attempt(operator, (one,), why) if why else None
 
     def _shown(self, attempt: _Attempt) -> Evidence:
         """Runs that the experience was shown in, but for held-out ones."""
         if attempt.operator != "mutation":
             return Evidence()
-        id = attempt.parents[0].id
-        won = self._population.runs_shown(id, success=True, without=self._held_out)
-        lost = self._population.runs_shown(id, success=False, without=self._held_out)
-        return Evidence(
-            self._library.runs(won, namespace=self._namespace), self._library.runs(lost, namespace=self._namespace)
+        id, library = attempt.parents[0].id, self._library
+        won, lost = (
+            library.runs(
+                self._population.runs_shown(id, success=success, without=self._held_out), namespace=self._namespace
+            )
+            for success in (True, False)
         )
+        return Evidence(won, lost)
 
     def _by_counting(self, attempts: Sequence[_Attempt]) -> list[_Made]:
         made: list[_Made] = []
         for attempt in attempts:
-            one = attempt.parents[0].experience
-            if attempt.operator == "mutation":
-                child, note = sharpened(one, self._shown(attempt)), "its runs do not tell where it helps"
-            elif attempt.operator == "generalisation":
-                child, note = generalised(one), "its words hold nothing particular"
-            else:
-                child, note = crossed(one, attempt.parents[1].experience), "one says what the other says"
-            made.append(_Made(child, note="" if child else note))
+            parents = [parent.experience for parent in attempt.parents]
+            child = by_counting(attempt.operator, parents, self._shown(attempt))
+            made.append((child, "nothing", "" if child else NOTHING[attempt.operator]))
         return made
 
     def _by_asking(self, attempts: Sequence[_Attempt], temperature: float) -> list[_Made]:
         assert self._model is not None
-        asked: list[Question[Reworded]] = []
-
-        def questions() -> Iterator[Question[Reworded]]:
-            for attempt in attempts:
-                asked.append(
-                    model_operators.question(
-                        attempt.operator, attempt.parents, self._shown(attempt), temperature=temperature
-                    )
-                )
-                yield asked[-1]
-
-        answers = self._model.ask_all(questions(), at_once=self._settings.at_once)
+        asked = [question(one.operator, one.parents, self._shown(one), temperature=temperature) for one in attempts]
+        answers = self._model.ask_all(asked, at_once=self._settings.at_once)
         results = {result.question: result for result in answers}
-        name = self._model.endpoint.model
-        return [_told(attempt, results[one], name) for attempt, one in zip(attempts, asked, strict=True)]
+        made: list[_Made] = []
+        for attempt, one in zip(attempts, asked, strict=True):
+            result = results[one]
+            if isinstance(result, Answered):
+                parents = [parent.experience for parent in attempt.parents]
+                child = reworded(attempt.operator, parents, result.value, self._model.endpoint.model)
+                why = objection(attempt.operator, parents, child)
+                made.append((None, "failed", why) if why else (child, "nothing", ""))
+            else:
+                failed = isinstance(result, Failed)
+                made.append((None, "failed", str(result.error)) if failed else (None, "unasked", result.reason))
+        return made
 
-    def _settle(self, attempts: Sequence[_Attempt], made: Sequence[_Made]) -> None:
-        """Take in the children that may come, in the order they were drawn."""
-        texts = list(dict.fromkeys(one.child.text for one in made if one.child is not None))
+    def _take_in(self, iteration: int, attempts: Sequence[_Attempt], made: Sequence[_Made]) -> None:
+        """Keep the children that may come, in the order they were drawn."""
+        texts = list(dict.fromkeys(child.text for child, _, _ in made if child is not None))
         vectors_ND = self._population.comparable(self._library.vectors(texts)) if texts else ()
         vectors = dict(zip(texts, vectors_ND, strict=True))
-        for attempt, one in zip(attempts, made, strict=True):
-            became, note = one.became, one.note
-            if one.child is not None:
-                child = Member(one.child.id, one.child, vector=vectors[one.child.text])
-                became, note = self._judged(attempt, child)
-                if became == "kept":
-                    self._keep(attempt, child)
+        for attempt, (child, became, note) in zip(attempts, made, strict=True):
             ids = tuple(parent.id for parent in attempt.parents)
-            self._plan.append(
-                EvolutionStep(attempt.iteration, attempt.operator, ids, attempt.reason, became, one.child, note)
-            )
+            step = EvolutionStep(iteration, attempt.operator, ids, attempt.reason, became, note=note)
+            if child is not None:
+                member = Member(child.id, child, vector=vectors[child.text])
+                replaced = "" if attempt.operator == "crossover" else ids[0]
+                step = replace(step, child=child, became="kept", note="")
+                if child.id in self._population.known:
+                    step = replace(step, became="nothing", note=f"{child.id} says the same")
+                elif objection := self._guard.objection(member, instead_of=replaced):
+                    step = replace(step, became="rejected", note=objection)
+                else:
+                    self._keep(member, replaced)
+            self._plan.append(step)
 
-    def _judged(self, attempt: _Attempt, child: Member) -> tuple[Became, str]:
-        if child.id in self._population.known:
-            return "nothing", f"{child.id} says the same"
-        instead_of = None if attempt.operator == "crossover" else attempt.parents[0].id
-        objection = self._guard.objection(child, instead_of=instead_of)
-        return ("rejected", objection) if objection else ("kept", "")
-
-    def _keep(self, attempt: _Attempt, child: Member) -> None:
+    def _keep(self, child: Member, replaced: str) -> None:
         self._children[child.id] = child.experience
         self._population.add(child)
         self._guard.add(child)
-        if attempt.operator != "crossover":
-            self._retire(attempt.parents[0].id, "superseded")
-
-    def _prune(self, iteration: int) -> None:
-        for id, one in sorted(self._population.members.items()):
-            why = "" if id in self._children else self._population.why_prune(one)
-            if why:
-                self._retire(id, "pruned")
-                self._plan.append(EvolutionStep(iteration, "pruning", (id,), why, "pruned"))
+        if replaced:
+            self._retire(replaced, "superseded")
 
     def _retire(self, id: str, why: str) -> None:
         self._retired[id] = why
-        self._population.remove(id)
+        del self._population.members[id]
         self._guard.remove(id)
-
-
-def _told(attempt: _Attempt, result: Result[Reworded], model: str) -> _Made:
-    """What a model's answer makes of an attempt."""
-    if isinstance(result, Failed):
-        return _Made(None, "failed", str(result.error))
-    if not isinstance(result, Answered):
-        return _Made(None, "unasked", result.reason)
-    parents = [parent.experience for parent in attempt.parents]
-    child = model_operators.reworded(attempt.operator, parents, result.value, model)
-    if objection := model_operators.objection(attempt.operator, parents, child):
-        return _Made(None, "failed", objection)
-    return _Made(child)

@@ -35,7 +35,7 @@ class EvolutionSettings:
         hottest, coldest: Meta-temperature of the first and of the last iteration; linear between. It is the model's
             temperature, and scales the probabilities: so the first iteration has those of the paper, and later ones
             change less and less.
-        general_from: Experiences that succeed more often than this are generalised.
+        general_from: Experiences that succeed at least so often are generalised.
         proven: Runs with a known outcome that make such a share worth believing; ours. Success in two environments
             does too, as the paper has it.
         related: Cosines above this are too alike to cross: the two say the same; ours. From below, the floor of
@@ -70,10 +70,6 @@ class EvolutionSettings:
             raise InputError(f"temperatures fall from {self.hottest} to {self.coldest}: give 2 >= hottest >= coldest.")
         if min(self.proven, self.prune_every, self.at_once) < 1:
             raise InputError("proven, prune_every and at_once are 1 or more.")
-
-    def probability(self, operator: Operator) -> float:
-        """Of an operator, per experience at temperature 1."""
-        return {"mutation": self.mutation, "generalisation": self.generalisation, "crossover": self.crossover}[operator]
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Of an iteration, from 1."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -39,9 +38,13 @@ class Member(NamedTuple):
         """Share of successes among the runs whose outcome is known; 0 while none is."""
         return self.uses.successes / self.uses.uses if self.uses.uses else 0.0
 
+    @property
+    def places(self) -> frozenset[str]:
+        """Environments that it applies in; none for all."""
+        return frozenset(self.experience.conditions.environments)
 
-@dataclass(frozen=True, slots=True)
-class RunPlace:
+
+class RunPlace(NamedTuple):
     """Where a stored run belongs."""
 
     environment: str
@@ -49,47 +52,35 @@ class RunPlace:
 
 
 class Population:
-    """Experiences of one namespace as they were read, with what an evolution makes of them."""
+    """Experiences of one namespace as they were read, with what an evolution makes of them.
 
-    def __init__(
-        self,
-        stored: Iterable[StoredLesson],
-        showings: Iterable[Showing],
-        places: Mapping[str, RunPlace],
-        settings: EvolutionSettings,
-    ) -> None:
-        lessons = [one for one in stored if one.row.kind == "experience"]
-        self.known = {one.row.id for one in lessons}
-        """Ids of all experiences, retired ones too, and of children."""
+    Attributes:
+        known: Ids of all experiences, retired ones too, and of children.
+        members: Living experiences by id.
+        places: Where each stored run belongs.
+    """
+
+    def __init__(self, library: Library, namespace: str, settings: EvolutionSettings) -> None:
+        store = library.store
+        lessons = [one for one in store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
         embedded = {one.row.id: one.vector for one in lessons if one.vector is not None}
         raw_ND = np.stack(list(embedded.values())).astype(np.float16) if embedded else None
         self._weights_D = None if raw_ND is None else rarity(raw_ND)
         vectors = {} if raw_ND is None else dict(zip(embedded, self.comparable(raw_ND.astype(np.float32)), strict=True))
-        self.members = {
-            one.row.id: Member(one.row.id, Experience.of(one.row), one.uses, vectors.get(one.row.id))
-            for one in lessons
-            if one.row.live
+        every = {
+            one.row.id: Member(one.row.id, Experience.of(one.row), one.uses, vectors.get(one.row.id)) for one in lessons
         }
-        self.places = places
+        self.known = set(every)
+        self.members = {one.row.id: every[one.row.id] for one in lessons if one.row.live}
+        self.places = {
+            run: RunPlace(place, task or run) for place, task, run in store.runs_by_task(namespace=namespace)
+        }
         self._settings = settings
-        self._shown: dict[str, list[Showing]] = defaultdict(list)
-        of_run: dict[str, list[StoredLesson]] = defaultdict(list)
-        by_id = {one.row.id: one for one in lessons}
-        for showing in showings:
+        self._shown: defaultdict[str, list[Showing]] = defaultdict(list)
+        for showing in store.lessons.showings(namespace=namespace):
             self._shown[showing.lesson].append(showing)
-            if showing.lesson in by_id:
-                of_run[showing.run].append(by_id[showing.lesson])
-        self._missed = _Opportunities(by_id, of_run)
-
-    @classmethod
-    def read(cls, library: Library, namespace: str, settings: EvolutionSettings) -> Population:
-        """As the store has it now."""
-        lessons = library.store.lessons
-        places = {
-            run: RunPlace(environment, task or run)
-            for environment, task, run in library.store.runs_by_task(namespace=namespace)
-        }
-        return cls(lessons.list(namespace=namespace), lessons.showings(namespace=namespace), places, settings)
+        self._seq = {one.row.id: one.seq for one in lessons}
+        self._newest = self._newest_shown(lessons, every)
 
     def comparable(self, vectors_ND: FloatArray) -> FloatArray:
         """Vectors as a search among the experiences that were read compares them."""
@@ -100,10 +91,6 @@ class Population:
         self.known.add(member.id)
         self.members[member.id] = member
 
-    def remove(self, id: str) -> None:
-        """Let an experience go."""
-        del self.members[id]
-
     def runs_shown(self, id: str, *, success: bool, without: Collection[str] = ()) -> list[str]:
         """Stored runs that an experience was shown in and that ended so, by id, a bounded number."""
         found = sorted(s.run for s in self._shown[id] if s.success is success and s.run in self.places)
@@ -111,20 +98,25 @@ class Population:
 
     def why_mutate(self, one: Member) -> str:
         """Why an experience is due: it was shown, and a run with it failed; "" where it is not."""
-        uses = one.uses
-        return f"{uses.successes} of {uses.uses} runs with it succeeded" if uses.successes < uses.uses else ""
+        return _record(one.uses) if one.uses.successes < one.uses.uses else ""
 
     def why_generalise(self, one: Member) -> str:
-        """Why an experience is due: it succeeds often, and in several environments or many runs."""
-        if one.success <= self._settings.general_from or not one.experience.conditions.environments:
+        """Why an experience is due: it succeeds often, and in several environments or many runs; "" where it is not."""
+        if not one.uses.uses or one.success < self._settings.general_from or not one.places:
             return ""
-        places = sorted(
-            {self.places[run].environment for run in self.runs_shown(one.id, success=True)}.difference({""})
-        )
+        places = {self.places[run].environment for run in self.runs_shown(one.id, success=True)} - {""}
         if one.uses.uses < self._settings.proven and len(places) < 2:
             return ""
-        where = f", in {listed(places)}" if places else ""
-        return f"{one.uses.successes} of {one.uses.uses} runs with it succeeded{where}"
+        return _record(one.uses) + (f", in {listed(sorted(places))}" if places else "")
+
+    def why_prune(self, one: Member) -> str:
+        """Why an experience is no longer worth its place; "" where it is."""
+        settings, uses = self._settings, one.uses
+        if uses.uses >= settings.proven and one.success < settings.prune_success:
+            return _record(uses)
+        if uses.shown < settings.prune_shown and (missed := self._opportunities(one)) >= settings.prune_after:
+            return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
+        return ""
 
     def partner(self, one: Member, *, floor: float, taken: Collection[str]) -> tuple[Member, str] | None:
         """The experience nearest to one that it may be crossed with, and why; None where there is none.
@@ -134,56 +126,41 @@ class Population:
         """
         if one.vector is None:
             return None
-        able = [
-            other
-            for other in self.members.values()
-            if other.id not in taken and other.vector is not None and _complement(one, other)
-        ]
-        if not able:
-            return None
-        cosines_N = np.stack([other.vector for other in able if other.vector is not None]) @ one.vector
-        fitting = [
-            (-float(cosine), other.id, other)
-            for cosine, other in zip(cosines_N.tolist(), able, strict=True)
-            if floor <= cosine <= self._settings.related
-        ]
+        cosines = {
+            id: float(one.vector @ other.vector)
+            for id, other in self.members.items()
+            if id not in taken and other.vector is not None and _complement(one, other)
+        }
+        fitting = [(-cosine, id) for id, cosine in cosines.items() if floor <= cosine <= self._settings.related]
         if not fitting:
             return None
-        cosine, _, other = min(fitting, key=lambda found: found[:2])
-        tools = sorted(set(one.experience.tools) & set(other.experience.tools))
-        about = f", both about {listed(tools)}" if tools else ""
-        return other, f"alike by {-cosine:.2f}{about}"
+        cosine, id = min(fitting)
+        tools = sorted(set(one.experience.tools) & set(self.members[id].experience.tools))
+        return self.members[id], f"alike by {-cosine:.2f}" + (f", both about {listed(tools)}" if tools else "")
 
-    def why_prune(self, one: Member) -> str:
-        """Why an experience is no longer worth its place; "" where it is."""
-        settings, uses = self._settings, one.uses
-        if uses.uses >= settings.proven and one.success < settings.prune_success:
-            return f"{uses.successes} of {uses.uses} runs with it succeeded"
-        if uses.shown < settings.prune_shown and (missed := self._missed.of(one)) >= settings.prune_after:
-            return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
-        return ""
+    def _newest_shown(
+        self, lessons: list[StoredLesson], every: Mapping[str, Member]
+    ) -> dict[frozenset[frozenset[str]], list[int]]:
+        """Of the runs that were shown lessons of the same environments: the place in order of the newest of these."""
+        of_run: defaultdict[str, list[str]] = defaultdict(list)
+        for one in lessons:
+            for showing in self._shown.get(one.row.id, ()):
+                of_run[showing.run].append(one.row.id)
+        newest: defaultdict[frozenset[frozenset[str]], list[int]] = defaultdict(list)
+        for ids in of_run.values():
+            newest[frozenset(every[id].places for id in ids)].append(max(self._seq[id] for id in ids))
+        return {places: sorted(seqs) for places, seqs in newest.items()}
 
+    def _opportunities(self, one: Member) -> int:
+        """In how many runs an experience could have been shown, as far as that is certain.
 
-class _Opportunities:
-    """In how many runs each experience could have been shown, as far as that is certain.
-
-    A run that was shown an experience took place when that was there, and so were all that arrived before it. What
-    counts for an experience are runs of its environments that were shown it, or one that arrived later. Clocks are not
-    asked: a run may have been recorded long before it was told. So nothing counts against what has just arrived.
-    """
-
-    def __init__(self, lessons: Mapping[str, StoredLesson], shown: Mapping[str, list[StoredLesson]]) -> None:
-        self._seq = {id: one.seq for id, one in lessons.items()}
-        newest: dict[frozenset[frozenset[str]], list[int]] = defaultdict(list)
-        for of_run in shown.values():
-            newest[frozenset(_environments(one) for one in of_run)].append(max(one.seq for one in of_run))
-        self._newest = {places: sorted(seqs) for places, seqs in newest.items()}
-
-    def of(self, one: Member) -> int:
-        seq = self._seq.get(one.id)
+        A run that was shown an experience took place when that was there, and so were all that arrived before it. What
+        counts are runs of its environments that were shown it, or one that arrived later. Clocks are not asked: a run
+        may have been recorded long before it was stored. So nothing counts against what has just arrived.
+        """
+        seq, own = self._seq.get(one.id), one.places
         if seq is None:
             return 0
-        own = frozenset(one.experience.conditions.environments)
         return sum(
             len(seqs) - bisect_left(seqs, seq)
             for places, seqs in self._newest.items()
@@ -191,19 +168,17 @@ class _Opportunities:
         )
 
 
-def _environments(stored: StoredLesson) -> frozenset[str]:
-    return frozenset(Experience.of(stored.row).conditions.environments)
+def _record(uses: Uses) -> str:
+    return f"{uses.successes} of {uses.uses} runs with it succeeded"
 
 
 def _complement(one: Member, other: Member) -> bool:
     mine, its = one.experience, other.experience
-    places, others = set(mine.conditions.environments), set(its.conditions.environments)
-    kin = {parent.id for parent in (*mine.parents, *its.parents)} & {one.id, other.id}
     return (
         one.id != other.id
-        and not kin
+        and {one.id, other.id}.isdisjoint(parent.id for parent in (*mine.parents, *its.parents))
         and (mine.zone, mine.stage) == (its.zone, its.stage)
         and mine.lesson != its.lesson
-        and (not places or not others or not places.isdisjoint(others))
+        and (not one.places or not other.places or not one.places.isdisjoint(other.places))
         and (not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools))
     )

@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Final
-
-from hepm.experience.notes.topics import topics_of
+from typing import Final, NamedTuple
 
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
 LINE_CHARS: Final = 300
 
-COVERED: Final = 0.7
-"""Share of a line's words that another one must hold to say the same."""
+_COVERED: Final = 0.7  # share of a line's words that another one must hold to say the same
 
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–+]|\d{1,2}[.)])\s+")
 _WORD: Final = re.compile(r"[\w'’]+")
@@ -39,7 +36,55 @@ _EMPTY: Final = frozenset(
     )
 )
 """Words that tell no wish from another."""
-_SMALL: Final = "again all anymore bit ever forward going just kindly little only really still too"
+SMALL: Final = frozenset(
+    {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
+)
+LANGUAGE: Final = (
+    r"(?:english|german|french|spanish|italian|portuguese|dutch|polish|russian|ukrainian|turkish|arabic|hebrew|hindi|"
+    r"chinese|mandarin|japanese|korean|swedish|norwegian|danish|finnish|greek|czech|hungarian|romanian|vietnamese|thai)"
+)
+_SHORT: Final = (
+    r"\b(?:(?:don't|do not) be (?:so |too )?(?:wordy|verbose|long)|(?:too|so|less) (?:long|wordy|verbose)|"
+    r"short(?:er)?|brief(?:er|ly)?|concise(?:ly)?|succinct|terse|to the point|"
+    r"(?:in|at most|no more than) (?:\w+ ){1,2}(?:sentences?|words?|lines?|paragraphs?))\b"
+)
+_TOPICS: Final = tuple(
+    (topic, value, re.compile(pattern))
+    for topic, value, pattern in (
+        ("length", "long", r"\b(?:longer|more (?:detailed|thorough|verbose|elaborate)|too (?:short|brief|terse))\b"),
+        ("length", "short", _SHORT),
+        ("language", "", rf"\b(?:in|to|speak) {LANGUAGE}\b"),
+        ("tone", "informal", r"\b(?:informal(?:ly)?|casual|less formal)\b"),
+        ("tone", "formal", r"\bformal(?:ly)?\b"),
+        ("units", "metric", r"\b(?:metric|celsius|kilomet(?:er|re)s)\b"),
+        ("units", "imperial", r"\b(?:imperial|fahrenheit|miles)\b"),
+        ("name", "", r"\bcall me \w+"),
+        ("steps", "yes", r"\bstep[- ]by[- ]step\b|\bone (?:step|thing) at a time\b"),
+        *(
+            (thing, "yes", rf"\b{thing}s?\b")
+            for thing in ("emoji", "bullet(?: point)?", "heading", "table", "markdown")
+        ),
+    )
+)
+"""Topics of which a user wants one thing: topic, value ("" for the words themselves), pattern."""
+
+
+class Draft(NamedTuple):
+    """What notes become.
+
+    Attributes:
+        lines: All of them.
+        replaced: Old lines that went since the user wants otherwise now, or since a line refines them.
+        restored: Old lines that a model's rewrite had lost.
+        dropped: Proposed lines without evidence, or without room.
+        refused: Why a model's rewrite is not taken at all; "" where it is.
+    """
+
+    lines: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    refused: str = ""
 
 
 def lines_of(text: str) -> list[str]:
@@ -79,28 +124,64 @@ def covers(line: str, old: str) -> bool:
         return True
     if not _alike(line, old):
         return False
-    topics = wanted(old)
-    if topics and topics.items() <= wanted(line).items() and not beside_topics(old):
+    topics = topics_of(old)
+    if topics and not topics.pop("") and topics.items() <= topics_of(line).items():
         return True
     words, own = telling(old), telling(line)
     shared = len(words & own)
-    return bool(words) and shared >= COVERED * len(words) and (len(words) > 2 or 2 * shared >= len(own))
+    return bool(words) and shared >= _COVERED * len(words) and (len(words) > 2 or 2 * shared >= len(own))
 
 
-def wanted(line: str) -> dict[str, str]:
-    """What a line wants, by topic (see `hepm.experience.notes.topics`)."""
-    return {topic: value for topic, value, _ in topics_of(line)}
+def topics_of(line: str) -> dict[str, str]:
+    """What a line asks for on topics of which a user wants one thing, by topic; under "" what else it says."""
+    rest = line.casefold().replace("’", "'")
+    found: dict[str, str] = {}
+    for topic, value, pattern in _TOPICS:
+        if topic not in found and (match := pattern.search(rest)):
+            rest = rest.replace(match[0], " ")
+            found[topic] = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
+    return found | {"": " ".join(telling(rest) - SMALL)} if found else found
 
 
-def beside_topics(line: str) -> frozenset[str]:
-    """The words that tell something else than what a line wants on its topics."""
-    told = " ".join((_SMALL, *(words for _, _, words in topics_of(line))))
-    return telling(line) - telling(told)
+def topic_alone(line: str) -> tuple[str, str] | None:
+    """The topic and value of a line that says one thing on one topic, without a condition; None for any other line."""
+    topics = topics_of(line)
+    return None if len(topics) != 2 or topics.pop("") or conditional(line) else topics.popitem()
+
+
+def related(line: str, old: str) -> bool:
+    """Whether two lines are about the same thing."""
+    return bool(telling(line) & telling(old) or topics_of(line).keys() & topics_of(old).keys() - {""})
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Old lines that no new one says, nor two new ones that share their words."""
     return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
+
+
+def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
+    """The lines with the wishes: none twice; a wish replaces lines that it covers, and the one that it contradicts.
+
+    Two contradict where each says one thing on the same topic, without a condition and nothing else.
+    """
+    now, replaced, left_out = list(lines), list[str](), list[str]()
+    for wish in wishes:
+        topic = topic_alone(wish)
+        topics = [topic_alone(line) for line in now]
+        if any(covers(line, wish) for line in now) or (topic and topic in topics):
+            continue
+        old = [
+            line
+            for line, other in zip(now, topics, strict=True)
+            if covers(wish, line) or (topic and other and other[0] == topic[0])
+        ]
+        after = [*(line for line in now if line not in old), wish]
+        if len(text_of(after)) > NOTES_CHARS:
+            left_out.append(wish)
+        else:
+            replaced += old
+            now = after
+    return Draft(tuple(now), tuple(replaced), dropped=tuple(left_out))
 
 
 def conditional(line: str) -> bool:

@@ -9,8 +9,7 @@ from typing import Final, Literal, TypeAlias
 from hepm.errors import StoreError
 from hepm.experience.lessons import Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes.lines import lines_of, text_of
-from hepm.experience.notes.reflection import Draft
+from hepm.experience.notes.lines import Draft, lines_of, text_of
 from hepm.graph.lessons.store import LessonChange
 
 _TRIES: Final = 32

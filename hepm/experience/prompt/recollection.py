@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Final, NamedTuple, Self
 
-from hepm.experience.experiences import RETRIEVED, Chooser, Experiences, FoundExperience
+from hepm.errors import LlmError
+from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.matching.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.prompt.choosing import ModelChooser
 from hepm.experience.prompt.render import Recollection, Redact
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
+from hepm.llm import Client
 from hepm.types import START, StateSummary, Suggestions, ToolName
+
+_log = logging.getLogger("hepm")
 
 FURTHER: Final = 2
 """Tools that a policy is asked for beyond those to be told: some may come in the place of one that lessons warn of."""
@@ -33,7 +39,8 @@ class PromptOptions:
         suggestions, experiences, principles, recalled: At most so many of each; 0 for none.
         notes: Whether the user's notes are told whole.
         policy: How the next tools are ranked.
-        choose: Asks an agent which experiences apply; similarity decides where None.
+        model: Asked which experiences apply and which lines of the notes matter now; similarity decides where None, or
+            where the model cannot be asked.
         redact: Takes secrets out of what is told; None for no change. What is stored was redacted when it came.
     """
 
@@ -43,7 +50,7 @@ class PromptOptions:
     recalled: int = 2
     notes: bool = True
     policy: str = "hybrid"
-    choose: Chooser | None = None
+    model: Client | None = None
     redact: Redact | None = _without_secrets
 
 
@@ -78,6 +85,14 @@ class Moment(NamedTuple):
         spoken = sum(one.role == "assistant" for one in turns)
         last = tuple(tool for tool in live.last if tool != START)
         return cls(live.state(), last, tuple(live.history), turn or spoken + 1)
+
+
+def _recalled(preferences: Preferences, user: str, context: str, namespace: str, options: PromptOptions) -> list[str]:
+    try:
+        return preferences.recall(user, context, namespace=namespace, k=options.recalled, model=options.model)
+    except LlmError as error:
+        _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
+        return preferences.recall(user, context, namespace=namespace, k=options.recalled)
 
 
 def recollect(
@@ -116,12 +131,12 @@ def recollect(
             turn=now.turn,
             horizon=horizon,
             k=options.experiences,
-            choose=options.choose,
+            choose=None if options.model is None else ModelChooser(options.model),
         )
     notes = preferences.notes(user, namespace=namespace) if user else None
     recalled: list[str] = []
     if notes is not None and options.recalled:
-        recalled = preferences.recall(user, now.state.text, namespace=namespace, k=options.recalled)
+        recalled = _recalled(preferences, user, now.state.text, namespace, options)
     rules = rules[: options.principles]
     here = principles.place(now.after, namespace=namespace, environment=environment)
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from hepm.graph.score import score
 from hepm.graph.stored_vectors import FloatArray
 from hepm.types import ToolName
 
@@ -63,8 +64,8 @@ class Uses(NamedTuple):
 
     @property
     def score(self) -> float:
-        """(successes + 1) / (uses + 2), in (0, 1); one half while nothing is known (EvolveR, equation 2)."""
-        return (self.successes + 1) / (self.uses + 2)
+        """s(p), in (0, 1) (see `hepm.graph.score`)."""
+        return score(self.successes, self.uses)
 
     def plus(self, other: Uses) -> Uses:
         """Both together."""

@@ -16,7 +16,7 @@ from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart

@@ -83,17 +83,21 @@ WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
 ORDER BY environment, task, id;
 
 -- name: runs_beside
-SELECT environment, task, id FROM trajectory
-WHERE namespace = :namespace AND task = '' AND id IN (SELECT value FROM json_each(:runs))
-  AND (success IS NOT NULL OR reward IS NOT NULL)
+-- CROSS JOIN keeps SQLite from reading all runs of the namespace.
+WITH asked AS (
+    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:runs) j
+    CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = j.value
+)
+SELECT t.environment, t.task, t.id FROM asked a
+CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = a.id
+WHERE a.task = '' AND (t.success IS NOT NULL OR t.reward IS NOT NULL)
 UNION ALL
 SELECT environment, task, id FROM (
-    SELECT environment, task, id, row_number() OVER (PARTITION BY environment, task, success ORDER BY seq DESC) AS age
-    FROM trajectory
-    WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
-      AND (environment, task) IN (SELECT environment, task FROM trajectory
-                                  WHERE namespace = :namespace AND task <> ''
-                                    AND id IN (SELECT value FROM json_each(:runs)))
+    SELECT t.environment, t.task, t.id,
+           row_number() OVER (PARTITION BY t.environment, t.task, t.success ORDER BY t.seq DESC) AS age
+    FROM (SELECT DISTINCT environment, task FROM asked WHERE task <> '') a
+    CROSS JOIN trajectory t ON t.namespace = :namespace AND t.environment = a.environment AND t.task = a.task
+    WHERE t.success IS NOT NULL OR t.reward IS NOT NULL
 ) WHERE age <= :latest
 ORDER BY 1, 2, 3;
 

@@ -32,15 +32,23 @@ NAMES: Final = (
     "ridge",
     "named_by_user",
     "named_by_agent",
+    "contrast",
 )
 """In the order of the columns."""
 
 MOST_CALLS: Final = 4096
 """The latest calls after the last tool that are counted."""
 
-MOST_VOTES: Final = 1024
-"""The latest of them whose states are compared: 2 MB of vectors of 512 dimensions, .2 to 1 ms."""
+MOST_COMPARED: Final = 2048
+"""The latest calls after the last tool, of successful and failed runs, whose states are compared."""
 
+FAILED_LIKENESS: Final = 0.2
+"""What the likeness of a failed run counts in `contrast`, against that of a successful one. Most calls of a failed run
+are innocent."""
+
+_ALIKE_FROM: Final = 0.5
+_ALIKE_FULLY: Final = 0.8
+"""Cosines of the most similar state from which the contrast begins to count, and counts fully."""
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
 _TINY: Final = 1e-9
@@ -49,17 +57,24 @@ _RUN_FLOOR: Final = 0.01
 
 
 def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
-    """One row a candidate, one column a feature: shape (C, 12).
+    """One row a candidate, one column a feature: shape (C, 13).
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     calls = reading.calls
-    after = reading.after(now.before[0])[-MOST_CALLS:]
-    following = calls.next_N[after]
+    after = reading.after(now.before[0], parallel=now.parallel)
+    won = after[reading.success_N[after]][-MOST_CALLS:]
+    following = calls.next_N[won]
     p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
     first = now.before[0] == reading.start
-    alike = np.bincount(following[calls.flags_N[after] & _MOMENT == now.flags], minlength=reading.tools)
+    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == now.flags], minlength=reading.tools)
+    two = np.bincount(following[calls.before_NK[won, 1] == now.before[1]], minlength=reading.tools)
     times_C = np.array([now.called[tool] for tool in tools.tolist()], dtype=np.float32)
+    compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
+    cosines: FloatArray | None = None
+    if now.state_D is not None and len(compared):
+        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+        cosines = np.einsum("nd,d->n", calls.states_SD.take(calls.state_N[compared], axis=0), now.state_D)
     columns = (
         reading.log_often_T[tools],
         np.log(p1[tools] + _TINY),
@@ -67,9 +82,10 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
         *_own_run(now, tools, times_C),
         np.log(_remaining(reading, now, tools, times_C) + _RUN_FLOOR),
         reading.nearest(now.state_D, first=first)[tools],
-        np.log(_vote(reading, now, after, following, p1)[tools] + _VOTE_FLOOR),
+        np.log(_vote(reading, compared, cosines, p1)[tools] + _VOTE_FLOOR),
         p1[tools] if first else _read(reading, now, p1, tools),
         *_named(reading, now, tools),
+        _contrast(reading, compared, cosines, _witten_bell(two, p1), tools),
     )
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -83,16 +99,31 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
     return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
 
 
-def _vote(reading: Reading, now: Now, after: Tools, following: NDArray[np.int32], p1: FloatArray) -> FloatArray:
-    """Share of each tool in the softmax over cosines with the states after the last tool, shape (T,)."""
-    states, following = reading.calls.state_N[after[-MOST_VOTES:]], following[-MOST_VOTES:]
-    known = states >= 0
-    if now.state_D is None or not known.any():
+def _vote(reading: Reading, compared: Tools, cosines: FloatArray | None, p1: FloatArray) -> FloatArray:
+    """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (T,)."""
+    won = reading.success_N[compared]
+    if cosines is None or not won.any():
         return p1
-    # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-    cosines = np.einsum("nd,d->n", reading.calls.states_SD.take(states[known], axis=0), now.state_D)
-    votes = np.exp((cosines - cosines.max()) / TEMPERATURE)
-    return np.bincount(following[known], votes / votes.sum(), minlength=reading.tools).astype(np.float32)
+    votes = np.exp((cosines[won] - cosines[won].max()) / TEMPERATURE)
+    following = reading.calls.next_N[compared[won]]
+    return np.bincount(following, votes / votes.sum(), minlength=reading.tools).astype(np.float32)
+
+
+def _contrast(
+    reading: Reading, compared: Tools, cosines: FloatArray | None, p2: FloatArray, tools: Tools
+) -> FloatArray:
+    """How like this are the successful runs that went on with each tool, less a fifth for the failed ones; shape (C,).
+
+    A case-based reading: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
+    of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
+    """
+    if cosines is None:
+        return np.zeros(len(tools), dtype=np.float32)
+    best_2T = np.zeros((2, reading.tools), dtype=np.float32)
+    np.maximum.at(best_2T, (reading.success_N[compared].astype(np.intp), reading.calls.next_N[compared]), cosines)
+    failed_C, succeeded_C = best_2T[:, tools]
+    alike = np.clip((succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM), 0.0, 1.0)
+    return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)
 
 
 def _read(reading: Reading, now: Now, p1: FloatArray, tools: Tools) -> FloatArray:

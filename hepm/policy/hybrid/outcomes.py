@@ -175,9 +175,13 @@ class Outcomes:
         return lost, won
 
     def like_runs(self, state_D: FloatArray | None, last: Sequence[int]) -> LikeRuns:
-        """The runs that called something after one of these tools. O(calls after them * D)."""
+        """The runs that called something after one of these tools. O(calls after them * D).
+
+        After parallel ones it is what they called in the next turn; a single one may have been the first of its turn.
+        """
         calls = self._calls
-        rows = np.concatenate([_NONE, *(calls.by_last.get(tool, _NONE)[-MOST_ALIKE:] for tool in last)])
+        after = calls.by_turn if len(last) > 1 else calls.by_last
+        rows = np.unique(np.concatenate([_NONE, *(after.get(tool, _NONE)[-MOST_ALIKE:] for tool in last)]))
         won = rows[calls.success_R[calls.run_N[rows]]]
         support = len(np.unique(calls.run_N[won].astype(np.int64) * self._tools + calls.next_N[won]))
         cosines: FloatArray = np.ones(len(rows), dtype=np.float32)

@@ -62,8 +62,7 @@ class Hybrid:
             query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
         moments = [read_query(query, reading, last) for last in sorted(set(query.after))]
-        unknown = not any(tool in reading.number for tool in query.after)
-        if unknown and self._floors.support:
+        if self._floors.support and not any(map(reading.knows, query.after)):
             return nothing_known(mirror, query, self._floors)
         tools, at_hand = self._candidates(reading, moments, query)
         ended = OutcomesHere(reading.outcomes, moments, tools, at_hand)
@@ -91,22 +90,34 @@ class Hybrid:
             best = f"best {reading.calls.names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
-        order = ended.order(np.lexsort((reading.place_T[tools], -chances.round(6))))[: query.k].tolist()
+        order = ended.order(np.lexsort((reading.place_T[tools], -chances.round(6)))).tolist()
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * weights
         further, warned = self._floors.further, {way.tool for way in warnings}
-        found = (
-            self._suggestion(mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at])
-            for at in order
-            if at == order[0]
-            or not further
-            or (chances[at] >= further and not ended.worse_C[at] and reading.calls.names[int(tools[at])] not in warned)
+        if further:
+            first = order[0]
+            order = [
+                at
+                for at in order
+                if reading.calls.names[int(tools[at])] not in warned
+                and (at == first or (chances[at] >= further and not ended.worse_C[at]))
+            ]
+            if not order:
+                return Suggestions(
+                    abstained=f"what is known {place_of(query)} mostly failed in runs like this one", warnings=warnings
+                )
+        likely = tuple(
+            suggestion
+            for at in order[: query.k]
+            if (
+                suggestion := self._suggestion(
+                    mirror, query, reading, int(tools[at]), float(chances[at]), rows[at], spoke[at]
+                )
+            ).support
+            >= self._floors.support
         )
-        likely = tuple(suggestion for suggestion in found if suggestion.support >= self._floors.support)
-        if not likely:
-            return nothing_known(mirror, query, self._floors)
-        return Suggestions(likely, warnings=warnings)
+        return Suggestions(likely, warnings=warnings) if likely else nothing_known(mirror, query, self._floors)
 
     def _candidates(self, reading: Reading, moments: Sequence[Now], query: Query) -> tuple[Tools, Tools]:
         """The tools to rank, which successful runs called, and all that memory knows of those at hand."""

@@ -14,7 +14,7 @@ from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.hybrid.words import NameWords
-from hepm.types import START
+from hepm.types import START, ToolName
 
 MOST_RUNS: Final = 1000
 """The latest runs that a whole run is compared with."""
@@ -29,6 +29,7 @@ FAILED_SHARE: Final = 0.25
 """What a failed run counts, against a successful one, where it is asked which tools runs with like requests call."""
 
 _CLEAR: Final = 10.0
+_MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
 
 
 class Reading:
@@ -66,8 +67,12 @@ class Reading:
             self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
         self.success_N = calls.success_R[calls.run_N]
-        self.successes_T = (calls.calls_RT[calls.success_R] > 0).sum(axis=0)
-        self.failures_T = (calls.calls_RT[~calls.success_R] > 0).sum(axis=0)
+        known = 0 if former is None else len(former.calls.success_R)
+        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
+        self.successes_T, self.failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
+        if former is not None:
+            self.successes_T[: former.tools] += former.successes_T
+            self.failures_T[: former.tools] += former.failures_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.
@@ -78,11 +83,19 @@ class Reading:
         rows = np.flatnonzero(later_N & known_N & self.success_N)
         before = None if former is None else former.ridge
         self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=before)
-        self._later, self._first = (_latest(calls, chosen & self.success_N) for chosen in (later_N, ~later_N))
-        self._said = _comparable(calls.said_RD[-MOST_RUNS:])
+        said, later, first = (None,) * 3 if former is None else (former._said, former._later, former._first)
+        self._later = _latest_states(calls, later_N & known_N & self.success_N, later)
+        self._first = _latest_states(calls, ~later_N & known_N & self.success_N, first)
+        runs = np.arange(len(calls.said_RD))[-MOST_RUNS:]
+        self._said = _Latest(calls.said_RD, runs, runs, said)
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
         self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
+
+    def knows(self, tool: ToolName) -> bool:
+        """Whether a run went through a tool; numbers of forgotten ones are not given back."""
+        at = self.number.get(tool)
+        return at is not None and (at == self.start or bool(self.successes_T[at] + self.failures_T[at]))
 
     def latest_successes(self, tool: int, most: int) -> tuple[str, ...]:
         """Ids of successful runs that called a tool, the latest first."""
@@ -94,14 +107,15 @@ class Reading:
         """At most so many candidates: those that followed one of `last`, then the most called ones."""
         following = np.zeros(self.tools)
         for tool in last:
-            following += np.bincount(self.calls.next_N[self.after(tool)], minlength=self.tools)
+            rows = self.after(tool)
+            following += np.bincount(self.calls.next_N[rows[self.success_N[rows]]], minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 
-    def after(self, tool: int) -> NDArray[np.intp]:
-        """Rows of the calls that successful runs made right after a tool, ascending."""
-        rows = self.calls.by_last.get(tool)
-        return np.zeros(0, dtype=np.intp) if rows is None else rows[self.success_N[rows]]
+    def after(self, tool: int, *, parallel: bool = False) -> NDArray[np.intp]:
+        """Rows of the calls made right after a tool, or after parallel calls that held it, ascending."""
+        rows = (self.calls.by_turn if parallel else self.calls.by_last).get(tool)
+        return np.zeros(0, dtype=np.intp) if rows is None else rows
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
@@ -110,9 +124,9 @@ class Reading:
         how they want it.
         """
         best = np.zeros(self.tools, dtype=np.float32)
-        states, next_S = self._first if first else self._later
-        if state_D is not None and len(next_S):
-            np.maximum.at(best, next_S, states.similarities(state_D))
+        latest = self._first if first else self._later
+        if state_D is not None and len(latest.keys_N):
+            np.maximum.at(best, self.calls.next_N[latest.keys_N], latest.similarities(state_D))
         return best
 
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
@@ -132,16 +146,45 @@ class Reading:
         return oftener_CR @ (weights_R / weights_R.sum())
 
 
-def _latest(calls: Calls, chosen_N: NDArray[np.bool_]) -> tuple[StateBlock, NDArray[np.int32]]:
-    rows = np.flatnonzero(chosen_N & (calls.state_N >= 0))[-MOST_STATES:]
-    return _comparable(calls.states_SD[calls.state_N[rows]]), calls.next_N[rows]
+class _Latest:
+    """The latest vectors of a growing table, as they are compared fastest: coordinate by coordinate if lexical.
+
+    Args:
+        keys_N: Ascending numbers that tell later entries from earlier ones.
+        rows_N: Where the vector of each lies.
+        former: Of an earlier snapshot: only what came since is copied, and readers of the former see no change.
+    """
+
+    def __init__(
+        self, vectors_SD: FloatArray, keys_N: NDArray[np.intp], rows_N: NDArray[np.intp], former: _Latest | None
+    ) -> None:
+        self.keys_N = keys_N
+        self._dimensions = vectors_SD.shape[1]
+        added = rows_N
+        if former is not None and former._holds(keys_N, self._dimensions):
+            self._block, added = former._block, rows_N[keys_N > former.keys_N[-1]]
+        else:
+            self._block = StateBlock()
+        self._block.extend(vectors_SD[added], [()] * len(added), range(len(added)))
+        self._stop = len(self._block)
+
+    def _holds(self, keys_N: NDArray[np.intp], dimensions: int) -> bool:
+        """Whether little enough is gone, and nothing else has changed, for the block to be gone on with."""
+        gone, kept = np.searchsorted(self.keys_N, keys_N[:1]), keys_N <= self.keys_N.max(initial=-1)
+        return (
+            self._dimensions == dimensions
+            and len(self._block) == self._stop <= _MOST_ROOM * len(keys_N)
+            and np.array_equal(self.keys_N[gone.sum() :], keys_N[kept])
+        )
+
+    def similarities(self, query_D: FloatArray) -> FloatArray:
+        """Cosine with each, shape (N,)."""
+        return self._block.similarities(query_D)[self._stop - len(self.keys_N) : self._stop]
 
 
-def _comparable(vectors_ND: FloatArray) -> StateBlock:
-    """Vectors as they are compared fastest: of lexical ones the coordinates that a query has are read."""
-    block = StateBlock()
-    block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)))
-    return block
+def _latest_states(calls: Calls, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
+    rows = np.flatnonzero(chosen_N)[-MOST_STATES:]
+    return _Latest(calls.states_SD, rows, calls.state_N[rows].astype(np.intp), former)
 
 
 def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:

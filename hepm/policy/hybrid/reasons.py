@@ -20,6 +20,7 @@ _SAID: Final = {
     "ridge": "what is known now usually goes with calling it",
     "named_by_user": "what was said names it",
     "named_by_agent": "the agent's own words name it",
+    "contrast": "runs that knew almost the same went on with it {place} and succeeded",
     "odds": "runs that knew something similar succeeded with it more than with others",
 }
 _COLUMNS: Final = (*NAMES, "odds")
@@ -35,7 +36,7 @@ def _sayable(query: Query, here: int) -> set[str]:
         return set()
     names = set(_SAID)
     if not here:
-        names -= {"in_this_moment", "vote"}
+        names -= {"in_this_moment", "vote", "contrast"}
     return names if query.said_vector is not None else names - {"remaining"}
 
 

@@ -2,7 +2,8 @@
 
 Ridge regression on one-hot classes: W = (XᵀX + λI)⁻¹ XᵀY. With fewer calls than inputs it is solved in its dual form,
 W = Xᵀ(XXᵀ + λI)⁻¹Y, which gives the same W. The system is solved when memory has changed, not when a suggestion is
-asked for, and never on the way of a write.
+asked for, and never on the way of a write. A few calls more or less change W and the inverse by the Woodbury identity
+(recursive least squares), in O(calls * inputs²).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _SEEN: Final = 0.3
 _FLAGS: Final = 0.5
 _CHUNK: Final = 2048
 _BLOCK: Final = 32
+_MOST_UPDATED: Final = 256  # calls at once; more are faster summed up anew
 _ONE_THREAD: Final = 2**18  # OpenBLAS uses one thread for a product of no more multiplications
 
 
@@ -88,14 +90,20 @@ class Inputs:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """XᵀX and XᵀY of the calls in some rows, which later calls are added to."""
+@dataclass(slots=True)
+class _Solution:
+    """W of the calls in some rows, and what it takes to add calls and to take some away.
 
-    gram_XX: NDArray[np.float64]
-    cross_XC: NDArray[np.float64]
+    Attributes:
+        system_XX: XᵀX, or (XᵀX + λI)⁻¹ once calls were added or taken away.
+        updated: How many were, since the system was solved.
+    """
+
+    weights_XC: NDArray[np.float64]
+    system_XX: NDArray[np.float64]
     rows_N: NDArray[np.intp]
     classes_N: NDArray[np.int32]
+    updated: int = 0
 
 
 class Ridge:
@@ -106,7 +114,7 @@ class Ridge:
         classes_N: The class of each of these rows, from 0.
         count: How many classes there are.
         former: What was solved for an earlier snapshot of the same memory, with the same relevance and the same numbers
-            of classes: only what came since is summed up then.
+            of classes: only what came since is worked out then, and that one can be continued no more.
     """
 
     def __init__(
@@ -119,14 +127,19 @@ class Ridge:
         former: Ridge | None = None,
     ) -> None:
         self._inputs = inputs
-        self._sums: _Sums | None = None
+        self._solution: _Solution | None = None
         rows, classes_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:]
         if len(rows) <= inputs.size:
             self._weights_XC = _solve_dual(inputs, rows, classes_N, count).astype(np.float32)
             return
-        before = None if former is None or former._inputs.size != inputs.size else former._sums
-        self._sums = sums = _summed(inputs, rows, classes_N, count, before)
-        self._weights_XC = solved(sums.gram_XX, sums.cross_XC).astype(np.float32)
+        before = None
+        if former is not None and former._inputs.size == inputs.size:
+            # Changed in place, so that it must not be continued twice.
+            before, former._solution = former._solution, None
+        if before is None or not _update(before, inputs, rows, classes_N, count):
+            before = _solve(inputs, rows, classes_N, count)
+        self._solution = before
+        self._weights_XC = before.weights_XC.astype(np.float32)
 
     def scores(
         self,
@@ -147,41 +160,47 @@ def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.in
     return x_NX.T @ solved((x_NX @ x_NX.T).astype(np.float64), _one_hot(classes_N, count)).astype(np.float32)
 
 
-def _summed(
-    inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int, former: _Sums | None
-) -> _Sums:
-    gram = np.zeros((inputs.size, inputs.size), dtype=np.float64)
-    cross = np.zeros((inputs.size, count), dtype=np.float64)
-    new = np.ones(len(rows), dtype=np.bool_)
-    if former is not None:
-        kept = former.rows_N >= rows[0]
-        new = rows > former.rows_N[-1]
-        # Rows are only ever added; else all are summed up again.
-        if np.array_equal(former.rows_N[kept], rows[~new]):
-            gram += former.gram_XX
-            cross[:, : former.cross_XC.shape[1]] = former.cross_XC
-            _add(inputs, former.rows_N[~kept], former.classes_N[~kept], gram, cross, sign=-1)
-        else:
-            new[:] = True
-    _add(inputs, rows[new], classes_N[new], gram, cross, sign=1)
-    return _Sums(gram, cross, rows, classes_N)
-
-
-def _add(
-    inputs: Inputs,
-    rows: NDArray[np.intp],
-    classes_N: NDArray[np.int32],
-    gram: NDArray[np.float64],
-    cross: NDArray[np.float64],
-    *,
-    sign: int,
-) -> None:
+def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:
+    system = np.zeros((inputs.size, inputs.size))
+    cross = np.zeros((inputs.size, count))
     for start in range(0, len(rows), _CHUNK):
         x_NX = inputs.rows(rows[start : start + _CHUNK])
         classes = classes_N[start : start + _CHUNK]
-        gram += sign * (x_NX.T @ x_NX)
+        system += x_NX.T @ x_NX
         for one in np.unique(classes):
-            cross[:, one] += sign * x_NX[classes == one].sum(axis=0)
+            cross[:, one] += x_NX[classes == one].sum(axis=0)
+    return _Solution(solved(system, cross), system, rows, classes_N)
+
+
+def _update(
+    solution: _Solution, inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int
+) -> bool:
+    """Take away the rows that are gone and add the new ones; False where that is no less than to solve it again."""
+    gone, new = solution.rows_N < rows[0], rows > solution.rows_N[-1]
+    changed = np.concatenate([solution.rows_N[gone], rows[new]])
+    # Rows are only ever added. Rounding adds up: solved anew when all rows may have changed.
+    if not np.array_equal(solution.rows_N[~gone], rows[~new]) or len(changed) > _MOST_UPDATED:
+        return False
+    if solution.updated + len(changed) > len(rows):
+        return False
+    if not solution.updated and len(changed):
+        solution.system_XX = solved(solution.system_XX, np.eye(inputs.size))
+    inverse, weights = solution.system_XX, np.zeros((inputs.size, count))
+    weights[:, : solution.weights_XC.shape[1]] = solution.weights_XC
+    targets_NC = _one_hot(np.concatenate([solution.classes_N[gone], classes_N[new]]), count)
+    signs_N = np.repeat([-1.0, 1.0], [gone.sum(), new.sum()])
+    for start in range(0, len(changed), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        x_BX = inputs.rows(changed[part]).astype(np.float64)
+        # With P the inverse and S the signs: K = PXᵀ(S + XPXᵀ)⁻¹, W += K(Y - XW), P -= K(PXᵀ)ᵀ.
+        spread_XB = _product(inverse, x_BX.T)
+        between_BB = np.linalg.inv(np.diag(signs_N[part]) + _product(x_BX, spread_XB)).astype(np.float64, copy=False)
+        gain_XB = _product(spread_XB, between_BB)
+        weights += _product(gain_XB, targets_NC[part] - _product(x_BX, weights))
+        inverse -= _product(gain_XB, spread_XB.T)
+    solution.weights_XC, solution.rows_N, solution.classes_N = weights, rows, classes_N
+    solution.updated += len(changed)
+    return True
 
 
 def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -208,10 +227,8 @@ def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDA
 
 def _product(left_NB: NDArray[np.float64], right_BC: NDArray[np.float64]) -> NDArray[np.float64]:
     """A product of a few columns, in parts that one thread computes each."""
-    tile = _BLOCK
-    while tile > 1 and tile * right_BC.size > _ONE_THREAD:
-        tile //= 2
-    return (left_NB.reshape(-1, tile, _BLOCK) @ right_BC).reshape(len(left_NB), -1)
+    tile = max(1, _ONE_THREAD // right_BC.size)
+    return np.concatenate([left_NB[at : at + tile] @ right_BC for at in range(0, len(left_NB), tile)])
 
 
 def _one_hot(classes_N: NDArray[np.int32], count: int) -> NDArray[np.float64]:

@@ -28,6 +28,7 @@ class Now:
         state_D: Vector of what it knows; None where it did not say.
         said_D: Vector of what the user said; None likewise.
         summary: What it knows, in words.
+        parallel: Whether its last calls were several of one turn, which is over.
     """
 
     before: tuple[int, ...]
@@ -37,6 +38,7 @@ class Now:
     state_D: FloatArray | None
     said_D: FloatArray | None
     summary: StateSummary
+    parallel: bool
 
 
 def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
@@ -60,4 +62,5 @@ def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
         state_D=query.vector,
         said_D=query.said_vector,
         summary=summary,
+        parallel=len(set(query.after)) > 1,
     )

@@ -24,7 +24,10 @@ _FITTED: Final = {
     "named_by_agent": 1.3638,
 }
 
-WEIGHTS: Final[FloatArray] = np.array([_FITTED[name] for name in NAMES], dtype=np.float32)
+CONTRAST: Final = 8.0
+"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
+
+WEIGHTS: Final[FloatArray] = np.array([{**_FITTED, "contrast": CONTRAST}[name] for name in NAMES], dtype=np.float32)
 
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Where no state is told there is nothing to compare: the shares of what successful runs did after the last tool."""

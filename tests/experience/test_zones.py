@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.distilling.stages import ended_well, reward_of, stage_of, zone_of
 from hepm.experience.lessons import STAGES, ZONES
+from hepm.experience.zones import ended_well, reward_of, stage_of, zone_of
 from hepm.types import Outcome
 
 

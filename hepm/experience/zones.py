@@ -1,4 +1,4 @@
-"""Which zone of the library a lesson belongs to, and which stage of a run a turn is in (PRIME 3.1, appendix D)."""
+"""Which zone a lesson belongs to, by reward, and which stage of a run a turn is in (PRIME 3.1, appendix D)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,55 @@
+"""How much each turn of a run contributed to its reward, and which turns are key (PRIME 3.2, appendix D).
+
+Reward-to-go is G_t = r_t + γ G_{t+1}, as in UserRL (arXiv:2509.19736), on which PRIME builds. The credits that figures
+6 and 8 print beside their rewards follow from no such weighting; the key turns printed there do, and tests pin them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+CreditMethod: TypeAlias = Literal["r2g", "equalised"]
+
+CREDIT_METHODS: Final[tuple[CreditMethod, ...]] = ("r2g", "equalised")
+BY_REWARD_TO_GO: Final[Mapping[str, CreditMethod]] = {}
+"""Methods by environment; reward-to-go where an environment is not named."""
+GAMMA: Final = 0.8
+"""γ, discount of a reward per turn (PRIME, table 2)."""
+KEY_TURNS: Final = 3
+"""K, how many turns are highlighted (PRIME, table 2)."""
+
+
+def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gamma: float = GAMMA) -> tuple[float, ...]:
+    """The credit of each turn from the rewards of all.
+
+    *r2g*: G_t = r_t + γ G_{t+1}. *equalised*: 1 for every turn. Where no turn but the last has a reward, turns are
+    equal too: discounting the reward of the end alone would credit the last turns most, and the paper wants "early
+    pivotal decisions" (appendix D).
+
+    Args:
+        rewards: Of each turn, in order; None where the record does not say, which adds nothing.
+        gamma: In (0, 1].
+    Raises:
+        ValueError: gamma is out of range.
+    """
+    if not 0 < gamma <= 1:
+        raise ValueError(f"gamma is {gamma:g}; it must be above 0 and at most 1")
+    if method == "equalised" or not any(rewards[:-1]):
+        return (1.0,) * len(rewards)
+    ahead = 0.0
+    found: list[float] = []
+    for reward in reversed(rewards):
+        ahead = (reward or 0.0) + gamma * ahead
+        found.append(ahead)
+    return tuple(reversed(found))
+
+
+def key_turns(credits: Sequence[float], *, k: int = KEY_TURNS, pivotal: int | None = None) -> tuple[int, ...]:
+    """Positions of the k turns with most credit, most first; of equal ones the earlier first.
+
+    Args:
+        pivotal: The turn known to have decided, where runs of the same task diverged: it comes first.
+    """
+    ranked = sorted(range(len(credits)), key=lambda turn: (turn != pivotal, -credits[turn], turn))
+    return tuple(ranked[:k])

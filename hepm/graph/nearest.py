@@ -1,0 +1,237 @@
+"""Which tool followed the most similar remembered state: exact search in numpy.
+
+Vectors come in two kinds. *Lexical* ones have some 60 of 512 coordinates that are not zero: they are stored coordinate
+by coordinate, so that a query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by
+state. An index (usearch, HNSW) and a compiled search over compressed vectors (numba) were tried and left out; see
+benchmarks/LOG.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.errors import ImplausibleVectorError
+from hepm.graph.stored_vectors import FloatArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+NumberArray: TypeAlias = NDArray[np.uint32]
+
+# 512 coordinates of a chunk are 32 MB: runs of memory long enough to be read at full speed, and the most that is copied
+# when states are added.
+_CHUNK_ROWS = 16_384
+_GROWTH: Final = 8  # an eighth more room than needed: memory stays within 1.3 times the vectors
+# From some 50,000 states on, two threads share the chunks: handing them over costs 50 µs.
+_SHARED_CHUNKS: Final = 4
+# Copying out the coordinates that are not zero costs more per number than multiplying all in place.
+_SPARSE_SHARE: Final = 0.4
+_ROUNDING: Final = 1e-6  # by which equal cosines may differ
+_NO_STATE: Final = np.iinfo(np.int64).max
+
+
+class Nearest(NamedTuple):
+    """The most similar remembered state that `target` followed.
+
+    Attributes:
+        target: Number of the tool.
+        cosine: In [-1, 1], up to rounding.
+        state: Id of the state; of equally similar ones the lowest.
+    """
+
+    target: int
+    cosine: float
+    state: int
+
+
+class StateBlock:
+    """Vectors of the states after one tool, and which tools followed each.
+
+    Any number of threads may read, without a lock and while one writes: a reader sees the block as it was when it
+    began. Writers wait for each other.
+    Memory is the vectors, an eighth of a chunk at most of room to grow, and about 20 bytes a state.
+    """
+
+    def __init__(self) -> None:
+        self._chunks: tuple[_Chunk, ...] = ()
+        self._writing = Lock()
+
+    def __len__(self) -> int:
+        return sum(chunk.rows for chunk in self._chunks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, room to grow included."""
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+    def extend(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
+        """Add states; O(1) per state, amortised.
+
+        Args:
+            vectors_ND: Of unit length, shape (N, D).
+            targets: Numbers of the tools that followed each state, from 0; several where they were called together.
+            ids: Of the states; need not be ordered.
+
+        Raises:
+            ImplausibleVectorError: the vectors have not the dimensions of those already here.
+            ValueError: not one target list and id per vector.
+        """
+        if not len(vectors_ND) == len(targets) == len(ids):
+            raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids")
+        if not len(vectors_ND):
+            return
+        with self._writing:
+            chunks = list(self._chunks)
+            _check_size(vectors_ND, chunks)
+            sparse = chunks[0].sparse if chunks else _is_sparse(vectors_ND[:256])
+            start = 0
+            while start < len(vectors_ND):
+                if not chunks or chunks[-1].rows >= _CHUNK_ROWS:
+                    chunks.append(_Chunk.empty(vectors_ND.shape[1], sparse=sparse))
+                stop = start + _CHUNK_ROWS - chunks[-1].rows
+                chunks[-1] = chunks[-1].with_rows(vectors_ND[start:stop], targets[start:stop], ids[start:stop])
+                start = stop
+            self._chunks = tuple(chunks)
+
+    def similarities(self, query_D: FloatArray) -> FloatArray:
+        """Cosine of the query, of unit length, with each state: shape (N,), in the order they were added."""
+        return np.concatenate([np.empty(0, dtype=np.float32), *_all_cosines(self._chunks, query_D)])
+
+    def best(
+        self, query_D: FloatArray, *, most: int | None = None, among: Collection[int] | None = None
+    ) -> list[Nearest]:
+        """Per tool that followed any state the most similar such state, by tool number; [] where nothing is remembered.
+
+        O(states · coordinates of the query that are not zero).
+
+        Args:
+            query_D: Of unit length, shape (D,).
+            most: So many of the most similar tools, and those that are as similar as the last of them; None for all.
+            among: Numbers of the tools that may be named; None for all.
+
+        Raises:
+            ImplausibleVectorError: the query has not the dimensions of the states.
+        """
+        chunks = self._chunks  # once: what is read must be of one moment
+        tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)
+        cosine_T, state_T = np.full(tools, -np.inf, dtype=np.float32), np.full(tools, _NO_STATE)
+        by_pair: list[tuple[_Chunk, FloatArray]] = []
+        for chunk, cosines_N in zip(chunks, _all_cosines(chunks, query_D), strict=True):
+            if chunk.targets_G.size:
+                cosines_P, targets_G = cosines_N[chunk.rows_P], chunk.targets_G
+                cosine_T[targets_G] = np.maximum(cosine_T[targets_G], np.maximum.reduceat(cosines_P, chunk.starts_G))
+                by_pair.append((chunk, cosines_P))
+        least_T = _least(cosine_T, most, among)
+        for chunk, cosines_P in by_pair:
+            hits = np.flatnonzero(cosines_P >= np.repeat(least_T[chunk.targets_G], chunk.sizes_G))
+            which = np.searchsorted(chunk.starts_G, hits, side="right") - 1
+            np.minimum.at(state_T, chunk.targets_G[which], chunk.ids_N[chunk.rows_P[hits]])
+        present = np.flatnonzero(state_T < _NO_STATE)
+        found = zip(present.tolist(), cosine_T[present].tolist(), state_T[present].tolist(), strict=True)
+        return list(map(Nearest._make, found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A part of the states. Never changed: `with_rows` shares the buffer and writes only where no reader looks.
+
+    Attributes:
+        vectors_CD: Room for C states, of which the first `rows` are there; coordinate by coordinate if `sparse`.
+        rows_P: Row of the state of each (state, target) pair, by target.
+        targets_G: The targets, ascending.
+        starts_G, sizes_G: Where the pairs of each target begin, and how many they are.
+    """
+
+    vectors_CD: FloatArray
+    sparse: bool
+    rows: int
+    ids_N: IntArray
+    rows_P: NumberArray
+    targets_G: NumberArray
+    starts_G: IntArray
+    sizes_G: IntArray
+
+    @classmethod
+    def empty(cls, dimensions: int, *, sparse: bool) -> _Chunk:
+        none, number = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
+        return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, none, number, number, none, none)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.vectors_CD, self.ids_N, self.rows_P, self.targets_G, self.starts_G, self.sizes_G)
+        return sum(array.nbytes for array in arrays)
+
+    def with_rows(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> _Chunk:
+        """The chunk with more states: in the same buffer while there is room, else in a larger one."""
+        rows = self.rows + len(vectors_ND)
+        vectors_CD = self.vectors_CD
+        if rows > len(vectors_CD):
+            room = rows if not self.rows else min(rows + rows // _GROWTH, _CHUNK_ROWS)
+            vectors_CD = np.empty((room, vectors_ND.shape[1]), dtype=np.float32, order="F" if self.sparse else "C")
+            vectors_CD[: self.rows] = self.vectors_CD[: self.rows]
+        vectors_CD[self.rows : rows] = vectors_ND
+        new = [(row, target) for row, several in enumerate(targets, self.rows) for target in set(several)]
+        new_2P = np.array(new, dtype=np.uint32).reshape(-1, 2).T
+        rows_P = np.concatenate([self.rows_P, new_2P[0]])
+        targets_P = np.concatenate([np.repeat(self.targets_G, self.sizes_G), new_2P[1]])
+        order_P = np.argsort(targets_P, kind="stable")
+        targets_G, starts_G, sizes_G = np.unique(targets_P[order_P], return_index=True, return_counts=True)
+        ids_N = np.concatenate([self.ids_N, np.asarray(ids, dtype=np.int64)])
+        return _Chunk(vectors_CD, self.sparse, rows, ids_N, rows_P[order_P], targets_G, starts_G, sizes_G)
+
+
+def _least(cosine_T: FloatArray, most: int | None, among: Collection[int] | None) -> FloatArray:
+    """What a state must reach to be its tool's best and its tool to be wanted, shape (T,)."""
+    least_T = cosine_T
+    if among is not None:
+        wanted = [tool for tool in among if tool < len(cosine_T)]
+        least_T = np.full_like(cosine_T, np.inf)
+        least_T[wanted] = cosine_T = cosine_T[wanted]
+    if most is not None and most < len(cosine_T):
+        least_T = np.maximum(least_T, np.partition(cosine_T, -most)[-most] - _ROUNDING)
+    return least_T
+
+
+def _all_cosines(chunks: Sequence[_Chunk], query_D: FloatArray) -> list[FloatArray]:
+    """The query's cosines with the states of each chunk, shape (N,) each."""
+    _check_size(query_D, chunks)
+    cosines = _cosines_with(query_D)
+    return list((_threads().map if len(chunks) >= _SHARED_CHUNKS else map)(cosines, chunks))
+
+
+def _cosines_with(query_D: FloatArray) -> Callable[[_Chunk], FloatArray]:
+    sparse = _is_sparse(query_D)
+    coordinates = np.flatnonzero(query_D)
+    query_S = query_D[coordinates]
+
+    def cosines(chunk: _Chunk) -> FloatArray:
+        if chunk.sparse and sparse:
+            # Not `@`: of many states OpenBLAS takes several threads, which wait for each other where others work.
+            return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
+        return chunk.vectors_CD[: chunk.rows] @ query_D
+
+    return cosines
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, thread_name_prefix="hepm-nearest")
+
+
+def _is_sparse(vectors: FloatArray) -> bool:
+    return bool(np.count_nonzero(vectors) <= _SPARSE_SHARE * vectors.size)
+
+
+def _check_size(vectors: FloatArray, chunks: Sequence[_Chunk]) -> None:
+    dimensions = chunks[0].vectors_CD.shape[1] if chunks else vectors.shape[-1]
+    if vectors.shape[-1] != dimensions:
+        raise ImplausibleVectorError(
+            f"a vector of {vectors.shape[-1]} dimensions came to states of {dimensions}: another embedder made it. "
+            "Open the store with its own embedder, or re-embed it."
+        )
