@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from hepm.errors import InputError, MissingExtraError
 from hepm.graph.page import render_page, write_page
 from hepm.types import START
-from tests.browser.chromium import chromium  # noqa: F401
 
 HOSTILE = {
     "quotes": "\"'`\\",
@@ -301,7 +300,7 @@ class Sheet:
 
 
 @pytest.fixture
-def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:  # noqa: F811
+def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:
     """Opens a graph's page; at the end none may have complained or asked for anything but itself."""
     opened: list[Sheet] = []
 

@@ -52,7 +52,7 @@ def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
 
 
-def test_every_index_that_a_statement_names_is_made_by_the_schema(neo4j_server: Neo4jServer) -> None:
+def test_every_index_that_a_statement_names_is_made_by_the_schema() -> None:
     named = {
         index.strip()
         for path in STORE
