@@ -22,7 +22,6 @@ from hepm.graph.login import Login
 from hepm.graph.neo4j.painting import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
-from tests.browser.chromium import chromium  # noqa: F401
 from tests.neo4j_server import Neo4jServer, emptied
 
 T = TypeVar("T")
@@ -192,7 +191,7 @@ def server(neo4j_server: Neo4jServer, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:  # noqa: F811
+def browser(chromium: Any, server: LocalServer) -> Iterator[Browser]:
     """Logged in, with the style and the favourites dropped onto it and the three that prepare it run."""
     opened = Browser(chromium.new_page(viewport={"width": 1400, "height": 900}))
     opened.log_in(server)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.chats import chat, chats, write
-from tests.faults.command import Answer, one_sentence, quick
+from tests.faults.command import Answer, hepm, one_sentence, quick
 from tests.loopback import Loopback, Reply, Request, Rules, completion, loopback
 
 __all__ = ["loopback"]
@@ -47,7 +47,7 @@ def found(store: Path, *arguments: str) -> Any:
 
 def asked(store: Path, loopback: Loopback, *arguments: str) -> Answer:
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "k", "HEPM_LLM_MODEL": "small"}
-    return quick(*arguments, "--store", store, env=env)
+    return hepm(*arguments, "--store", store, env=env)  # the end of a process closes the connections of its client
 
 
 def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_model_distils_within_its_budget_goes_on_and_is_paid_for_nothing_twice
 def test_a_wrong_key_is_one_sentence_and_the_key_is_not_in_it(store: Path, loopback: Loopback) -> None:
     loopback.rules = Rules(key="right")
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "very-secret", "HEPM_LLM_MODEL": "small"}
-    failed = quick("experience", "distill", "--store", store, env=env)
+    failed = hepm("experience", "distill", "--store", store, env=env)
     assert "very-secret" not in one_sentence(failed)
 
 

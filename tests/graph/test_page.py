@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from hepm.errors import InputError, MissingExtraError
 from hepm.graph.page import render_page, write_page
 from hepm.types import START
-from tests.browser.chromium import chromium  # noqa: F401
 
 HOSTILE = {
     "quotes": "\"'`\\",
@@ -301,7 +300,7 @@ class Sheet:
 
 
 @pytest.fixture
-def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:  # noqa: F811
+def look(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Sheet]]:
     """Opens a graph's page; at the end none may have complained or asked for anything but itself."""
     opened: list[Sheet] = []
 
@@ -502,10 +501,10 @@ def test_a_name_cannot_pose_as_another_by_turning_the_writing_direction(look: Ca
     assert "\\ud800" in listed
 
 
-def test_a_script_that_slipped_in_is_stopped_by_the_policy(browser: Any, tmp_path: Path):
+def test_a_script_that_slipped_in_is_stopped_by_the_policy(chromium: Any, tmp_path: Path):
     page = render_page(shop(), title="shop").replace("</body>", "<script>window.executed=1</script></body>")
     (tmp_path / "broken.html").write_text(page, encoding="utf-8")
-    opened = browser.new_page()
+    opened = chromium.new_page()
     opened.goto((tmp_path / "broken.html").as_uri())
     assert opened.evaluate("window.executed") is None
     opened.close()

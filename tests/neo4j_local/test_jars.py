@@ -19,6 +19,9 @@ from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import can_mount, small_disk, unwritable
 from tests.neo4j_local.conftest import LINE, Serve, damage
 
+# jgo leaves its connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
 
 @pytest.mark.parametrize("line", LINES.values(), ids=lambda line: line.name)
 def test_a_lock_file_names_coordinates_and_digests_and_nothing_else(line):

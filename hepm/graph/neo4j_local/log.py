@@ -35,6 +35,7 @@ def complaint(log: Path, *, since: int = 0) -> str | None:
     with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
         stream.seek(since if since <= size_of(log) else 0)
         lines = stream.read().decode("utf-8", "replace").splitlines()
+        lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's word on JAVA_TOOL_OPTIONS
         if lines and lines[0].startswith("Error occurred during initialization of VM"):
             return ": ".join(lines[:2])
         if told := [line for line in lines if _ERROR.search(line)]:
