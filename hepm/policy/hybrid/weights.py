@@ -10,18 +10,18 @@ from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES
 
 _FITTED: Final = {
-    "often": -0.4051,
-    "after_last": -0.0914,
-    "in_this_moment": 0.1491,
-    "seen": -1.6806,
-    "times": 1.9408,
-    "recency": 0.8494,
-    "remaining": 0.5906,
-    "nearest": 3.5142,
-    "vote": 0.1902,
-    "ridge": 2.7881,
-    "named_by_user": 1.4034,
-    "named_by_agent": 1.3638,
+    "often": -0.4010,
+    "after_last": -0.0603,
+    "in_this_moment": 0.1735,
+    "seen": -1.7493,
+    "times": 2.0450,
+    "recency": 0.7660,
+    "remaining": 0.5947,
+    "nearest": 2.7488,
+    "vote": 0.1724,
+    "ridge": 2.4858,
+    "named_by_user": 1.4235,
+    "named_by_agent": 1.7274,
 }
 
 CONTRAST: Final = 8.0
