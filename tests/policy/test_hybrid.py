@@ -228,3 +228,40 @@ def test_words_of_a_name_meet_their_other_forms() -> None:
     share = words.shares(stems("I cancelled my orders"))
     assert share.tolist() == pytest.approx([1.0, share[1], 0.0])
     assert 0 < share[1] < 1
+
+
+def contrast(memory: Memory, said: str) -> dict[str, float]:
+    """What similar runs add for each tool after `look`."""
+    reading = memory.mirror().derived(Reading)
+    (vector,) = memory.embedder.embed([f"U: {said}"])
+    query = Query(("look",), ("look",), StateSummary(said=(said,)), vector, vector)
+    rows = features(reading, read_query(query, reading, "look"), reading.candidates)
+    names = [reading.calls.names[tool] for tool in reading.candidates.tolist()]
+    return dict(zip(names, rows[:, NAMES.index("contrast")].tolist(), strict=True))
+
+
+def test_the_most_similar_success_counts_for_a_tool_and_the_most_similar_failure_against_it(tmp_path: Path) -> None:
+    runs = [trajectory(f"shoes {i}", "look", "buy", goal="red shoes for my sister") for i in range(6)]
+    runs += [trajectory("lamp", "look", "refund", goal="the lamp came with broken glass")]
+    with Memory.open(tmp_path / "a.hepm") as memory:
+        memory.ingest(runs)
+        before = contrast(memory, "my lamp came with broken glass")
+        memory.ingest([trajectory("bad", "look", "refund", goal="my lamp came with broken glass", success=False)])
+        after = contrast(memory, "my lamp came with broken glass")
+    assert before["refund"] > before["buy"]
+    assert after["refund"] < before["refund"]
+    assert after["buy"] == pytest.approx(before["buy"])
+
+
+def test_where_no_state_is_similar_no_contrast_speaks(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"shoes {i}", "look", "buy", goal="red shoes for my sister") for i in range(6))
+        assert set(contrast(memory, "zzz qqq").values()) == {0.0}
+
+
+def test_what_the_agent_planned_makes_no_situation_another_one() -> None:
+    state = StateSummary(said=("a refund please",), result="order 7 delivered", tools=("look",))
+    planning = StateSummary(
+        said=("a refund please",), result="order 7 delivered", tools=("look",), assistant="I will close the ticket."
+    )
+    assert planning.text == state.text

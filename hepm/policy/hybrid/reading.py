@@ -143,7 +143,7 @@ class Reading:
             logits_R = self._said.similarities(said_D) / TEMPERATURE
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
-        return oftener_CR @ (weights_R / weights_R.sum())
+        return np.einsum("cr,r->c", oftener_CR.astype(np.float32), weights_R / weights_R.sum())
 
 
 class _Latest:
