@@ -19,7 +19,7 @@ from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.opening import open_store
+from hepm.graph.open_store import open_store
 from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions

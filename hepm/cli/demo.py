@@ -13,7 +13,7 @@ import typer
 
 from hepm.cli.options import check_sources
 from hepm.cli.output import plain, print_table
-from hepm.wording import CUT, count_of, on_one_line
+from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,15 +47,15 @@ def demo(
     """
     from rich.console import Console
 
+    from hepm.atomic_file import check_output_path
     from hepm.evals.domains import domains_of
     from hepm.ingest import Rejection, read_runs
     from hepm.memory import Memory
-    from hepm.whole_file import check_place
 
     if bool(runs) == download:
         raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
     check_sources(runs or [])
-    check_place(page, "the page")
+    check_output_path(page, "the page")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
         sources = [_fetch(Path(folder), console)] if download else runs or []

@@ -10,7 +10,7 @@ import typer
 
 from hepm.cli.options import JsonOption, check_sources
 from hepm.cli.output import print_json
-from hepm.wording import count_of
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar

@@ -15,7 +15,7 @@ from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
 from hepm.evals.simulator import Case, FirstTool, Simulation
 from hepm.evals.verdict import judged
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 _TOOLS = 3
 

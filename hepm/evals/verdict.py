@@ -9,7 +9,7 @@ from typing import Final
 from hepm.evals.metrics import Interval
 from hepm.evals.report import Difference
 from hepm.evals.rescue import RescueAndHarm
-from hepm.wording import count_of
+from hepm.text import count_of
 
 FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5

@@ -20,8 +20,8 @@ from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
+from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, ToolName
-from hepm.wording import count_of
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""

@@ -23,8 +23,8 @@ from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Princi
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.transitions import situation_of
+from hepm.text import CUT
 from hepm.types import ToolCall, ToolName, Trajectory
-from hepm.wording import CUT
 
 _NAMED_ARGUMENTS: Final = 8
 _TRIPLES: Final = 6

@@ -24,7 +24,7 @@ from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.transitions import situation_of
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
-from hepm.wording import quoted
+from hepm.text import quoted
 
 FIELD_CHARS: Final = 600
 PRECONDITION_CHARS: Final = 120

@@ -9,8 +9,8 @@ from typing import Final
 
 from hepm.experience.distilling.partings import Tools
 from hepm.ingest.transitions import SUMMARY_TOOL, Situation
+from hepm.text import CUT, on_one_line
 from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
-from hepm.wording import CUT, on_one_line
 
 TOOL_CHARS: Final = 64
 
