@@ -35,10 +35,10 @@ from hepm.evals.splits import Split, by_family, by_run
 from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
+from hepm.policy.hybrid.encoded_query import encode_query
 from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.policy.hybrid.reading import Reading
-from hepm.policy.hybrid.situation import read_query
 from hepm.policy.hybrid.weights import CONTRAST
 
 L2 = 1e-3
@@ -131,17 +131,17 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
             ranked = [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
             found.plain.setdefault(method.name, []).extend(ranked)
         filled = FilledMemory(training)
-        reading = filled.mirror.derived(Reading)
-        candidates = [reading.calls.names[tool] for tool in reading.candidates]
+        fitted = filled.mirror.cached(FittedMemory)
+        candidates = [fitted.calls.names[tool] for tool in fitted.candidates]
         tested = set(split.test)
         here_partings = [parting for parting in partings if parting.moment.run in tested]
         moments = [*events, *(parting.moment for parting in here_partings)]
         for number, (event, query) in enumerate(zip(moments, queries_of(moments, filled.embedder), strict=True)):
-            now = read_query(query, reading, event.last)
-            here = OutcomesHere(reading.outcomes, [now], reading.candidates, reading.candidates)
-            all_features = features(reading, now, reading.candidates).astype(np.float64)
+            now = encode_query(query, fitted, event.last)
+            here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
+            all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]
-            by_outcome = reading.outcomes.trust * here.odds_MC[0].astype(np.float64)
+            by_outcome = fitted.outcomes.trust * here.odds_MC[0].astype(np.float64)
             by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
                 parting = here_partings[number - len(events)]

@@ -37,7 +37,7 @@ from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.matching.place import LEAST_RUNS
 from hepm.experience.matching.place import Place as Here
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
 from hepm.types import START, ToolName
 
 _NAME = re.compile(r"\w+")
@@ -208,7 +208,7 @@ def moments_of(place: Place, how: str) -> Iterator[Moment]:
         rankings = [method.fit(training).rank([event for event, _ in here]) for method in methods]
         for (event, parting), hybrid, counts in zip(here, *rankings, strict=True):
             stored = place.stored[event.run.id]
-            now = situation_of(stored.turns[: event.turn])
+            now = agent_state(stored.turns[: event.turn])
             last = now.last if now.history else ()
             query = situation_text(stored.environment, now.state())
             yield Moment(place.name, event, parting, memory, hybrid, counts, query, tuple(sorted(set(last))))

@@ -139,11 +139,11 @@ def _show_edges(memory: Memory) -> None:
 
 
 def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Console) -> None:
-    from hepm.ingest.transitions import situation_of
+    from hepm.ingest.transitions import agent_state
 
     console.print("\n[bold]2. Asked[/] in three situations of tasks it has not seen:")
     for event in held_out:
-        now = situation_of(event.turns)
+        now = agent_state(event.turns)
         state = now.state()
         found = memory.suggest(now.last, history=now.history, state=state)
         said = " ".join((state.said or ("nothing",))[-1].split())

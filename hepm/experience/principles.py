@@ -199,7 +199,7 @@ class Principles:
     def _known_at(
         self, after: Sequence[ToolName], namespace: str, environment: str
     ) -> list[tuple[StoredLesson, Principle]]:
-        places = self._library.lessons(namespace).derived(_by_place)
+        places = self._library.lessons(namespace).cached(_by_place)
         stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
         return [(one, Principle.of(one.row)) for one in stored.values() if _applies(one, environment)]
 

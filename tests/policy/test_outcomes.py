@@ -16,8 +16,8 @@ from hepm.evals.service_desk import refund_case
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
 from hepm.policy import Floors, Hybrid, Query
+from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import relevance
-from hepm.policy.hybrid.reading import Reading
 from tests.runs import trajectory
 
 WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
@@ -202,7 +202,7 @@ def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tm
     def trust(name: str, runs: Sequence[Trajectory]) -> float:
         with Memory.open(tmp_path / name) as memory:
             memory.ingest(runs)
-            return memory.mirror().derived(Reading).outcomes.trust
+            return memory.mirror().cached(FittedMemory).outcomes.trust
 
     told = calls("close", "broken", lost=15) + calls("close", "fun", won=15) + calls("refund", "broken", won=15)
     random = np.random.default_rng(0)

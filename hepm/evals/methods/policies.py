@@ -13,7 +13,7 @@ from hepm.evals.methods.protocol import Hint, Method, Ranking
 from hepm.evals.training import Training
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
-from hepm.ingest.transitions import Situation
+from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
@@ -163,7 +163,7 @@ def _states_of(events: Sequence[Event]) -> list[StateSummary]:
 
 def _all_states(run: Run) -> list[StateSummary]:
     """What is known before each message."""
-    now = Situation()
+    now = AgentState()
     states: list[StateSummary] = []
     for turn in as_remembered(run).turns:
         states.append(now.state())

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.reading import TEMPERATURE, Reading
-from hepm.policy.hybrid.situation import Now
+from hepm.policy.hybrid.encoded_query import EncodedQuery
+from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory
 from hepm.policy.hybrid.words import stems
 
 Tools: TypeAlias = NDArray[np.intp]
@@ -56,19 +56,19 @@ _VOTE_FLOOR: Final = 0.003
 _RUN_FLOOR: Final = 0.01
 
 
-def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
+def features(fitted: FittedMemory, now: EncodedQuery, tools: Tools) -> FloatArray:
     """One row a candidate, one column a feature: shape (C, 13).
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
-    calls = reading.calls
-    after = reading.after(now.before[0], parallel=now.parallel)
-    won = after[reading.success_N[after]][-MOST_CALLS:]
+    calls = fitted.calls
+    after = fitted.after(now.before[0], parallel=now.parallel)
+    won = after[fitted.success_N[after]][-MOST_CALLS:]
     following = calls.next_N[won]
-    p1 = _witten_bell(np.bincount(following, minlength=reading.tools), reading.often_T)
-    first = now.before[0] == reading.start
-    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == now.flags], minlength=reading.tools)
-    two = np.bincount(following[calls.before_NK[won, 1] == now.before[1]], minlength=reading.tools)
+    p1 = _witten_bell(np.bincount(following, minlength=fitted.tools), fitted.often_T)
+    first = now.before[0] == fitted.start
+    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == now.flags], minlength=fitted.tools)
+    two = np.bincount(following[calls.before_NK[won, 1] == now.before[1]], minlength=fitted.tools)
     times_C = np.array([now.called[tool] for tool in tools.tolist()], dtype=np.float32)
     compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
     cosines: FloatArray | None = None
@@ -76,16 +76,16 @@ def features(reading: Reading, now: Now, tools: Tools) -> FloatArray:
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
         cosines = np.einsum("nd,d->n", calls.states_SD.take(calls.state_N[compared], axis=0), now.state_D)
     columns = (
-        reading.log_often_T[tools],
+        fitted.log_often_T[tools],
         np.log(p1[tools] + _TINY),
         np.log(_witten_bell(alike, p1)[tools] + _TINY),
         *_own_run(now, tools, times_C),
-        np.log(_remaining(reading, now, tools, times_C) + _RUN_FLOOR),
-        reading.nearest(now.state_D, first=first)[tools],
-        np.log(_vote(reading, compared, cosines, p1)[tools] + _VOTE_FLOOR),
-        p1[tools] if first else _read(reading, now, p1, tools),
-        *_named(reading, now, tools),
-        _contrast(reading, compared, cosines, _witten_bell(two, p1), tools),
+        np.log(_remaining(fitted, now, tools, times_C) + _RUN_FLOOR),
+        fitted.nearest(now.state_D, first=first)[tools],
+        np.log(_vote(fitted, compared, cosines, p1)[tools] + _VOTE_FLOOR),
+        p1[tools] if first else _read(fitted, now, p1, tools),
+        *_named(fitted, now, tools),
+        _contrast(fitted, compared, cosines, _witten_bell(two, p1), tools),
     )
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -99,40 +99,40 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
     return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
 
 
-def _vote(reading: Reading, compared: Tools, cosines: FloatArray | None, p1: FloatArray) -> FloatArray:
+def _vote(fitted: FittedMemory, compared: Tools, cosines: FloatArray | None, p1: FloatArray) -> FloatArray:
     """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (T,)."""
-    won = reading.success_N[compared]
+    won = fitted.success_N[compared]
     if cosines is None or not won.any():
         return p1
     votes = np.exp((cosines[won] - cosines[won].max()) / TEMPERATURE)
-    following = reading.calls.next_N[compared[won]]
-    return np.bincount(following, votes / votes.sum(), minlength=reading.tools).astype(np.float32)
+    following = fitted.calls.next_N[compared[won]]
+    return np.bincount(following, votes / votes.sum(), minlength=fitted.tools).astype(np.float32)
 
 
 def _contrast(
-    reading: Reading, compared: Tools, cosines: FloatArray | None, p2: FloatArray, tools: Tools
+    fitted: FittedMemory, compared: Tools, cosines: FloatArray | None, p2: FloatArray, tools: Tools
 ) -> FloatArray:
     """How like this are the successful runs that went on with each tool, less a fifth for the failed ones; shape (C,).
 
-    A case-based reading: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
+    Case-based: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
     of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
     """
     if cosines is None:
         return np.zeros(len(tools), dtype=np.float32)
-    best_2T = np.zeros((2, reading.tools), dtype=np.float32)
-    np.maximum.at(best_2T, (reading.success_N[compared].astype(np.intp), reading.calls.next_N[compared]), cosines)
+    best_2T = np.zeros((2, fitted.tools), dtype=np.float32)
+    np.maximum.at(best_2T, (fitted.success_N[compared].astype(np.intp), fitted.calls.next_N[compared]), cosines)
     failed_C, succeeded_C = best_2T[:, tools]
     alike = np.clip((succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM), 0.0, 1.0)
     return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)
 
 
-def _read(reading: Reading, now: Now, p1: FloatArray, tools: Tools) -> FloatArray:
+def _read(fitted: FittedMemory, now: EncodedQuery, p1: FloatArray, tools: Tools) -> FloatArray:
     if now.state_D is None:
         return p1[tools]
-    return reading.ridge.scores(now.state_D, now.before, now.called, now.flags, tools)
+    return fitted.ridge.scores(now.state_D, now.before, now.called, now.flags, tools)
 
 
-def _own_run(now: Now, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _own_run(now: EncodedQuery, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Whether this run called the tool, log(1 + how often), and 1 / how many calls ago."""
     distance = np.array([now.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     return (
@@ -142,13 +142,13 @@ def _own_run(now: Now, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, F
     )
 
 
-def _remaining(reading: Reading, now: Now, tools: Tools, times_C: FloatArray) -> FloatArray:
+def _remaining(fitted: FittedMemory, now: EncodedQuery, tools: Tools, times_C: FloatArray) -> FloatArray:
     """Share of runs whose users said something similar that called the tool oftener than this run has so far."""
-    return reading.oftener(now.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
+    return fitted.oftener(now.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
 
 
-def _named(reading: Reading, now: Now, tools: Tools) -> tuple[FloatArray, FloatArray]:
+def _named(fitted: FittedMemory, now: EncodedQuery, tools: Tools) -> tuple[FloatArray, FloatArray]:
     """How much of each name the user's last message and the agent's last text hold."""
     summary = now.summary
-    by_user = reading.words.shares(stems(summary.said[-1] if summary.said else summary.own))
-    return by_user[tools], reading.words.shares(stems(summary.assistant))[tools]
+    by_user = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
+    return by_user[tools], fitted.words.shares(stems(summary.assistant))[tools]

@@ -20,10 +20,10 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import BoolArray, Calls, IntArray
+from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.encoded_query import EncodedQuery
 from hepm.policy.hybrid.ridge import Inputs, Ridge, solved, unit
-from hepm.policy.hybrid.situation import Now
 from hepm.types import FailedWay, ToolName
 
 MOST_CALLS: Final = 8_000
@@ -130,7 +130,7 @@ class Outcomes:
         trust: Weight of the odds, from 0 to 3 (see `trust_of`).
     """
 
-    def __init__(self, calls: Calls, rows: NDArray[np.intp], former: Outcomes | None = None) -> None:
+    def __init__(self, calls: CallMatrix, rows: NDArray[np.intp], former: Outcomes | None = None) -> None:
         self._calls = calls
         self._tools = len(calls.names)
         self._weighed = len(rows)
@@ -158,14 +158,14 @@ class Outcomes:
         """Whether what was weighed by all calls is good enough for so many, of these classes."""
         return self._weighed <= calls <= _MUCH_MORE * self._weighed and np.array_equal(self._class_2T, class_2T)
 
-    def odds(self, now: Now, tools: NDArray[np.intp]) -> FloatArray:
+    def odds(self, now: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
         if self._ridge is None or now.state_D is None:
             return np.zeros(len(tools), dtype=np.float32)
         lost, won = self.shares(now, tools)
         return np.clip(np.log((won + _TINY) / (lost + _TINY)), -_MOST_ODDS, _MOST_ODDS).astype(np.float32)
 
-    def shares(self, now: Now, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    def shares(self, now: EncodedQuery, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
         if self._ridge is None or now.state_D is None:
             return np.zeros(len(tools), dtype=np.float32), np.zeros(len(tools), dtype=np.float32)
@@ -227,7 +227,7 @@ class OutcomesHere:
     """
 
     def __init__(
-        self, outcomes: Outcomes, moments: Sequence[Now], tools: NDArray[np.intp], at_hand: NDArray[np.intp]
+        self, outcomes: Outcomes, moments: Sequence[EncodedQuery], tools: NDArray[np.intp], at_hand: NDArray[np.intp]
     ) -> None:
         self._outcomes, self._moments, self._at_hand = outcomes, moments, at_hand
         self._like = outcomes.like_runs(moments[0].state_D, [now.before[0] for now in moments])
@@ -337,7 +337,7 @@ def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, cou
     return np.minimum(np.sqrt(ratio_D), _MOST_RELEVANT).astype(np.float32)
 
 
-def trust_of(calls: Calls, rows: NDArray[np.intp]) -> float:
+def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
     """How far odds tell outcomes in this memory: 0 where they do not, up to 3.
 
     Runs are held out in turn, in `FOLDS` parts. The slope of a logistic regression of a run's outcome on the odds of
@@ -369,7 +369,7 @@ def trust_of(calls: Calls, rows: NDArray[np.intp]) -> float:
     return _MOST_TRUST * float(np.clip((slope - _UNTRUSTED) / (_TRUSTED_FULLY - _UNTRUSTED), 0, 1))
 
 
-def _classes(calls: Calls, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
+def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
     """The (tool, outcome) class of each row; and the classes of each tool, shape (2, T), -1 where it has none."""
     pairs = calls.next_N[rows].astype(np.int64) * 2 + calls.success_R[calls.run_N[rows]]
     found, classes_N = np.unique(pairs, return_inverse=True)
@@ -378,7 +378,7 @@ def _classes(calls: Calls, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
     return classes_N.astype(np.int32), class_2T
 
 
-def _drawn(calls: Calls, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
+def _drawn(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
     """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each; the order of arrival does not show."""
     order = np.argsort(rows, kind="stable")
     rows = rows[order]  # calls of a run lie side by side

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import Calls
+from hepm.graph.calls import CallMatrix
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.outcomes import Outcomes
@@ -32,13 +32,13 @@ _CLEAR: Final = 10.0
 _MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
 
 
-class Reading:
+class FittedMemory:
     """One snapshot of the call memory, made ready. Immutable.
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
 
     Args:
-        former: The reading of an earlier snapshot of the same memory, so that only what came since is worked out; None
+        former: Of an earlier snapshot of the same memory, so that only what came since is worked out; None
             works out all.
 
     Attributes:
@@ -55,7 +55,7 @@ class Reading:
         success_N: Whether each call's run succeeded.
     """
 
-    def __init__(self, calls: Calls, former: Reading | None = None) -> None:
+    def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
@@ -182,7 +182,7 @@ class _Latest:
         return self._block.similarities(query_D)[self._stop - len(self.keys_N) : self._stop]
 
 
-def _latest_states(calls: Calls, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
+def _latest_states(calls: CallMatrix, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
     rows = np.flatnonzero(chosen_N)[-MOST_STATES:]
     return _Latest(calls.states_SD, rows, calls.state_N[rows].astype(np.intp), former)
 

@@ -1,4 +1,4 @@
-"""The query in the numbers of the call memory."""
+"""The query in the numbers of the call matrix."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hepm.policy.query import Query
 from hepm.types import StateSummary, ToolName
 
 if TYPE_CHECKING:
-    from hepm.policy.hybrid.reading import Reading
+    from hepm.policy.hybrid.fitted import FittedMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class EncodedQuery:
     """Where the agent stands.
 
     Attributes:
@@ -41,7 +41,7 @@ class Now:
     parallel: bool
 
 
-def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
+def encode_query(query: Query, fitted: FittedMemory, last: ToolName) -> EncodedQuery:
     """Translate a query; `last` of the last turn's tools is taken for the last call. Tools never seen become -1."""
     names = list(query.history)
     if last in names:
@@ -50,11 +50,11 @@ def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
         names.remove(last)
         names.reverse()
         names.append(last)
-    known = [reading.number.get(name, -1) for name in names]
-    before = (*(reading.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+    known = [fitted.number.get(name, -1) for name in names]
+    before = (*(fitted.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
     called = [tool for tool in known if tool >= 0]
     summary = query.state or StateSummary()
-    return Now(
+    return EncodedQuery(
         before=before,
         called=Counter(called),
         distance={tool: len(known) - at for at, tool in enumerate(known) if tool >= 0},
