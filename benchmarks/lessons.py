@@ -97,7 +97,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--tasks", choices=("ids", "alike", "none"), default="ids", help="lessons_at_partings.py alone")
+    parser.add_argument(
+        "--tasks", choices=("ids", "alike", "none"), default="ids", help="lessons_at_divergences.py alone"
+    )
     return parser.parse_args()
 
 

@@ -125,7 +125,7 @@ def _held_out(domain: Domain) -> list[Event]:
     )
     most = min(3, len({run.family for run in domain.runs}) // 2)
     picked = list({run.family: run for run in reversed(long)}.values())[::-1][:most][::-1]
-    return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
+    return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
 
 
 def _show_edges(memory: Memory) -> None:

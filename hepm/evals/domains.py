@@ -92,7 +92,7 @@ def by_request(domain: Domain) -> Domain:
     """The domain with groups of like requests as tasks and families, where hardly any task was run twice.
 
     It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
-    and where it is derived, since no partings are looked for there. Runs of the few tasks that repeat keep them (see
+    and where it is derived, since no divergences are looked for there. Runs of the few tasks that repeat keep them (see
     `hepm.experience.distilling.likeness`).
     """
     runs = [*domain.runs, *(domain.tested or ())]

@@ -1,6 +1,6 @@
 """Rescue and harm: where a failed run left the way of a successful one, which way would memory have pointed?
 
-At a parting a hint holds a tool of the successful way and none of the failed one (*rescue*), the other way round
+At a divergence a hint holds a tool of the successful way and none of the failed one (*rescue*), the other way round
 (*misled*), both, or neither. Where several successful runs go on from there, each counts for an equal part: taken
 together they would offer more tools to hit than the one failed run.
 *Harm* is the price: how often a hint misses what a successful run did next.
@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
+from hepm.evals.divergences import POINTINGS, Divergence
 from hepm.evals.events import Event
 from hepm.evals.methods import Hint
 from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
-from hepm.evals.partings import POINTINGS, Parting
 from hepm.experience.distilling.partings import Tools
 from hepm.types import ToolName
 
@@ -57,9 +57,9 @@ class RescueAndHarm:
 
     Attributes:
         k: How many tools a hint holds.
-        partings: How many were judged.
+        divergences: How many were judged.
         families: How many families they come from.
-        rescue: Share of partings where the hints held the better way alone.
+        rescue: Share of divergences where the hints held the better way alone.
         misled: Share where they held the worse way alone.
         gain: rescue - misled.
         warned: Share where a warning named a tool of the worse way.
@@ -67,14 +67,14 @@ class RescueAndHarm:
         interval: 95 %, of "rescue", "misled", "gain" and "harm", where there is anything to resample.
         harm: Share of hints given in successful runs that lacked the tool called next.
         silent: Share of moments in successful runs where no tool was suggested.
-        rescued_by: The better tools that hints held alone, and at how many partings, most often first.
+        rescued_by: The better tools that hints held alone, and at how many divergences, most often first.
         misled_by: The chosen ones that they held alone.
         harmed: Tools that successful runs called and hints lacked, and how often.
         agreement: None where no domain has calls of both successful and failed runs.
     """
 
     k: int
-    partings: int
+    divergences: int
     families: int
     rescue: float
     misled: float
@@ -96,29 +96,29 @@ class RescueAndHarm:
 class Hints:
     """What a method pointed to, collected over the splits of one or more domains."""
 
-    at_partings: list[tuple[Parting, Hint]] = field(default_factory=list[tuple[Parting, Hint]])
+    at_divergences: list[tuple[Divergence, Hint]] = field(default_factory=list[tuple[Divergence, Hint]])
     in_successes: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
     in_failures: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
 
     def add(self, other: Hints) -> None:
         """Take in the hints of another domain or split."""
-        self.at_partings.extend(other.at_partings)
+        self.at_divergences.extend(other.at_divergences)
         self.in_successes.extend(other.in_successes)
         self.in_failures.extend(other.in_failures)
 
     def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
         """Judge the hints, of at most k tools each."""
-        judged = [(parting, Tools(hint.tools)) for parting, hint in self.at_partings]
-        shares_P4 = _rows([parting.judge(tools) for parting, tools in judged], len(POINTINGS))
-        warned_P2 = _rows([parting.judge_warned(hint.warned) for parting, hint in self.at_partings], 2)
-        families = [_family(parting.moment) for parting, _ in judged]
+        judged = [(divergence, Tools(hint.tools)) for divergence, hint in self.at_divergences]
+        shares_P4 = _rows([divergence.judge(tools) for divergence, tools in judged], len(POINTINGS))
+        warned_P2 = _rows([divergence.judge_warned(hint.warned) for divergence, hint in self.at_divergences], 2)
+        families = [_family(divergence.event) for divergence, _ in judged]
         given = [(event, Tools(hint.tools)) for event, hint in self.in_successes if hint.tools]
         missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
         rescue, misled, both, neither = _means(shares_P4)
         warned, warned_better = _means(warned_P2)
         return RescueAndHarm(
             k=k,
-            partings=len(judged),
+            divergences=len(judged),
             families=len(set(families)),
             rescue=rescue,
             misled=misled,

@@ -47,7 +47,7 @@ class _Tasks:
     """Runs by the text of their task."""
 
     def __init__(self, runs: list[Run]) -> None:
-        self._runs = [run for run in runs if run.moments]
+        self._runs = [run for run in runs if run.all_events]
         self._tfidf = TfIdf([run.goal for run in self._runs])
         self._index = InvertedIndex([self._tfidf.row(run.goal) for run in self._runs])
         self._nearest: dict[str, list[tuple[Run, float]]] = {}
@@ -65,7 +65,7 @@ class _Tasks:
         """What followed each tool in one run."""
         if run not in self._followers:
             counted: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
-            for event in run.moments:
+            for event in run.all_events:
                 counted[event.last][event.next] += 1
             self._followers[run] = counted
         return self._followers[run]

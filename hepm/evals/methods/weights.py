@@ -26,7 +26,7 @@ def h_epm_weights(training: Training, c: float, *, unit: Unit = "run") -> Mappin
     raw: defaultdict[ToolName, defaultdict[ToolName, float]] = defaultdict(lambda: defaultdict(float))
     for run in training.successes:
         steps = run.trajectory.steps if unit == "run" else len(run.calls)
-        for source, target in _edges(run) if unit == "run" else ((e.last, e.next) for e in run.moments):
+        for source, target in _edges(run) if unit == "run" else ((e.last, e.next) for e in run.all_events):
             raw[source][target] += 1 + c / max(steps, 1)
     return {source: normalised(targets) for source, targets in raw.items()}
 
@@ -71,7 +71,7 @@ class ToolNetLike:
         """Counts and success rates per edge; failed runs teach too."""
         labelled = [run for run in training.runs if run.success is not None]
         followed: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
-        for event in (event for run in labelled for event in run.moments):
+        for event in (event for run in labelled for event in run.all_events):
             followed[event.last][event.next] += 1
         rates = _success_rates(labelled)
 
@@ -93,4 +93,4 @@ def _success_rates(runs: Iterable[Run]) -> dict[Edge, float]:
 
 
 def _edges(run: Run) -> set[Edge]:
-    return {(event.last, event.next) for event in run.moments}
+    return {(event.last, event.next) for event in run.all_events}

@@ -1,7 +1,7 @@
 """Where a failed run left the way of a successful one, as points to judge (`hepm.experience.distilling.partings`).
 
-A *parting* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run of
-the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
+A *divergence* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run
+of the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Fork:
 
 
 @dataclass(frozen=True, eq=False)
-class Parting:
+class Divergence:
     """Where a failed run went another way than the successful runs it had followed until then.
 
     Attributes:
-        moment: The first call of the failed run's turn, with what was known before it.
+        event: The first call of the failed run's turn, with what was known before it.
         forks: One per successful run.
     """
 
-    moment: Event
+    event: Event
     forks: Sequence[Fork]
 
     def judge(self, hints: Tools) -> FloatArray:
@@ -57,7 +57,7 @@ class Parting:
 
 
 @dataclass(frozen=True)
-class Partings:
+class Divergences:
     """What was found among the failed runs of a domain.
 
     Attributes:
@@ -67,13 +67,13 @@ class Partings:
             called together only: no tool stands against another there.
     """
 
-    found: Sequence[Parting]
+    found: Sequence[Divergence]
     alone: int
     no_other_way: int
 
 
-def find_partings(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Partings:
-    """The partings of failed runs from the successful ones in `runs`; runs without a label count as neither.
+def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Divergences:
+    """The divergences of failed runs from the successful ones in `runs`; runs without a label count as neither.
 
     Args:
         among: The failed runs to look at are among these; all where None.
@@ -84,19 +84,19 @@ def find_partings(runs: Sequence[Run], *, among: Sequence[Run] | None = None) ->
             solved[run.task].append(run)
     failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
     paired = [run for run in failed if run.task in solved]
-    found = [parting for run in paired if (parting := _parting(run, solved[run.task]))]
-    return Partings(found, alone=len(failed) - len(paired), no_other_way=len(paired) - len(found))
+    found = [divergence for run in paired if (divergence := _divergence(run, solved[run.task]))]
+    return Divergences(found, alone=len(failed) - len(paired), no_other_way=len(paired) - len(found))
 
 
-def _parting(failed: Run, solved: Sequence[Run]) -> Parting | None:
+def _divergence(failed: Run, solved: Sequence[Run]) -> Divergence | None:
     turns = _turns(failed)
     parted = part([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
     forks = [Fork(*sides) for sides in parted.sides if sides.theirs and sides.own] if parted else []
-    return Parting(turns[parted.at][0], forks) if parted and forks else None
+    return Divergence(turns[parted.at][0], forks) if parted and forks else None
 
 
 def _turns(run: Run) -> list[list[Event]]:
-    return [list(moments) for _, moments in groupby(run.moments, key=lambda event: event.turn)]
+    return [list(moments) for _, moments in groupby(run.all_events, key=lambda event: event.turn)]
 
 
 def _tools(turn: Sequence[Event]) -> Tools:
