@@ -30,7 +30,7 @@ def fork(better: str, chosen: str) -> Fork:
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
     (found,) = find_divergences([good("g", "a", "b", "c"), bad("f", "a", "x", "c")]).found
-    assert (found.moment.position, found.moment.next) == (1, "x")
+    assert (found.event.position, found.event.next) == (1, "x")
     assert found.forks == [fork("b", "x")]
 
 
@@ -52,7 +52,7 @@ def test_runs_followed_equally_long_count_for_equal_parts() -> None:
 
 def test_a_divergence_at_the_first_call_counts() -> None:
     (found,) = find_divergences([good("g", "a"), bad("f", "x")]).found
-    assert found.moment.position == 0
+    assert found.event.position == 0
 
 
 def test_a_run_that_took_the_same_tools_is_no_divergence() -> None:
