@@ -25,12 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hepm.evals.divergences import Divergence, find_divergences
 from hepm.evals.domains import Domain, ten_domains
 from hepm.evals.methods import Hint, baselines
 from hepm.evals.methods.policies import FilledMemory, queries_of
 from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
-from hepm.evals.rescue import Hints
+from hepm.evals.rescue import Divergence, Hints, find_divergences
 from hepm.evals.splits import Split, by_family, by_run
 from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs

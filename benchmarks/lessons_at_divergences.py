@@ -24,10 +24,10 @@ from itertools import pairwise
 import numpy as np
 from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
 
-from hepm.evals.divergences import POINTINGS, Divergence, find_divergences
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Ranking, find_methods
 from hepm.evals.metrics import Bootstrap
+from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
 from hepm.evals.splits import by_family
 from hepm.evals.training import Training
 from hepm.experience.distilling.contrast import place as place_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hepm.evals.domains import Domain
     from hepm.evals.events import Event
-    from hepm.evals.families import Record
+    from hepm.evals.splits import Record
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 

@@ -10,13 +10,12 @@ from typing import TypeAlias
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.divergences import Divergence, Divergences, find_divergences
 from hepm.evals.domains import Domain, by_request, counted
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Method, Predictor
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
 from hepm.evals.report import Difference, DomainReport, EvalReport, Failures, MethodScores, Settings, SplitName
-from hepm.evals.rescue import Hints, RescueAndHarm
+from hepm.evals.rescue import Divergence, Divergences, Hints, RescueAndHarm, find_divergences
 from hepm.evals.splits import Split, across, as_given, by_family, by_model, by_run
 from hepm.evals.training import Training
 from hepm.evals.verdict import Findings, judged, verdict

@@ -5,11 +5,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from hepm.evals.divergences import find_divergences
 from hepm.evals.domains import Domain, by_request, domains_of
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
 from hepm.evals.report import EvalReport
+from hepm.evals.rescue import find_divergences
 from hepm.evals.table import tables
 from tests.runs import trajectory
 

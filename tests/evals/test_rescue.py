@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from hepm.evals.divergences import Divergence, Fork, find_divergences
 from hepm.evals.events import Run
 from hepm.evals.methods import Hint
-from hepm.evals.rescue import Hints
+from hepm.evals.rescue import Divergence, Fork, Hints, find_divergences
 from tests.evals.logs import run
 
 
