@@ -9,7 +9,7 @@ way of a successful one, each tool of the better way stands against each of the 
 -log P(better | these two) is added, from either division. Ways:
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
-  shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
+  shipped  from all ten domains: the constants of hepm/policy/hybrid/features.py, printed last
 Everything is ranked as the policy does it, with what outcomes say and with `contrast`, whose weight is not fitted. The
 plain baselines are ranked in the same run.
 --strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
@@ -35,10 +35,9 @@ from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
 from hepm.policy.hybrid.encoded_query import encode_query
-from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.features import CONTRAST, NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.policy.hybrid.weights import CONTRAST
 
 L2 = 1e-3
 ITERATIONS = 20
@@ -140,7 +139,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
             here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]
-            by_outcome = fitted.outcomes.trust * here.odds_MC[0].astype(np.float64)
+            by_outcome = fitted.outcomes.odds.trust * here.odds_QC[0].astype(np.float64)
             by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
                 divergence = here_divergences[number - len(events)]

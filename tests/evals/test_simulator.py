@@ -35,7 +35,7 @@ from hepm.evals.simulator import (
 from hepm.evals.table import simulation_tables
 from hepm.graph.namespace import NamespaceMirror
 from hepm.policy import Query
-from hepm.policy.hybrid.words import stems
+from hepm.policy.hybrid.fitted import stems
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 
 DESKS = [make_desk(seed) for seed in range(5)]

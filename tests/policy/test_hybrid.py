@@ -10,11 +10,9 @@ from hepm import Memory, StateSummary, Trajectory
 from hepm.graph.calls import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.encoded_query import encode_query
-from hepm.policy.hybrid.features import NAMES, features
-from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.features import NAMES, WEIGHTS, features
+from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems
 from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, solved
-from hepm.policy.hybrid.weights import WEIGHTS
-from hepm.policy.hybrid.words import NameWords, stems
 from tests.runs import trajectory
 
 EVERYTHING = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)

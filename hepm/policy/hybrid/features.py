@@ -1,4 +1,5 @@
-"""What speaks for each candidate, in numbers that mean the same in every environment: no tool names, no ids.
+"""What speaks for each candidate, in numbers that mean the same in every environment (no tool names, no ids), and the
+shipped weight of each, made by benchmarks/fit_hybrid.py; benchmarks/LOG.md tells how.
 
 Counts and states are those of successful runs: read from all runs, they would repeat what agents usually do wrong. How
 the failed ones ended is weighed apart (`hepm.policy.hybrid.outcomes`).
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.encoded_query import EncodedQuery
-from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory
-from hepm.policy.hybrid.words import stems
+from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 
 Tools: TypeAlias = NDArray[np.intp]
 
@@ -36,11 +36,31 @@ NAMES: Final = (
 )
 """In the order of the columns."""
 
+_FITTED: Final = {
+    "often": -0.4010,
+    "after_last": -0.0603,
+    "in_this_moment": 0.1735,
+    "seen": -1.7493,
+    "times": 2.0450,
+    "recency": 0.7660,
+    "remaining": 0.5947,
+    "nearest": 2.7488,
+    "vote": 0.1724,
+    "ridge": 2.4858,
+    "named_by_user": 1.4235,
+    "named_by_agent": 1.7274,
+}
+
+CONTRAST: Final = 8.0
+"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
+
+WEIGHTS: Final[FloatArray] = np.array([{**_FITTED, "contrast": CONTRAST}[name] for name in NAMES], dtype=np.float32)
+
+WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
+"""Where no state is told there is nothing to compare: the shares of what successful runs did after the last tool."""
+
 MOST_CALLS: Final = 4096
 """The latest calls after the last tool that are counted."""
-
-MOST_COMPARED: Final = 2048
-"""The latest calls after the last tool, of successful and failed runs, whose states are compared."""
 
 FAILED_LIKENESS: Final = 0.2
 """What the likeness of a failed run counts in `contrast`, against that of a successful one. Most calls of a failed run
@@ -56,35 +76,34 @@ _VOTE_FLOOR: Final = 0.003
 _RUN_FLOOR: Final = 0.01
 
 
-def features(fitted: FittedMemory, now: EncodedQuery, tools: Tools) -> FloatArray:
+def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatArray:
     """One row a candidate, one column a feature: shape (C, 13).
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
     calls = fitted.calls
-    after = fitted.after(now.before[0], parallel=now.parallel)
-    won = after[fitted.success_N[after]][-MOST_CALLS:]
+    won = query.after_N[fitted.success_N[query.after_N]][-MOST_CALLS:]
     following = calls.next_N[won]
     p1 = _witten_bell(np.bincount(following, minlength=fitted.tools), fitted.often_T)
-    first = now.before[0] == fitted.start
-    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == now.flags], minlength=fitted.tools)
-    two = np.bincount(following[calls.before_NK[won, 1] == now.before[1]], minlength=fitted.tools)
-    times_C = np.array([now.called[tool] for tool in tools.tolist()], dtype=np.float32)
-    compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
+    first = query.before[0] == fitted.start
+    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == query.flags], minlength=fitted.tools)
+    two = np.bincount(following[calls.before_NK[won, 1] == query.before[1]], minlength=fitted.tools)
+    times_C = np.array([query.called[tool] for tool in tools.tolist()], dtype=np.float32)
+    compared = query.compared_N
     cosines: FloatArray | None = None
-    if now.state_D is not None and len(compared):
+    if query.state_D is not None and len(compared):
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-        cosines = np.einsum("nd,d->n", calls.states_SD.take(calls.state_N[compared], axis=0), now.state_D)
+        cosines = np.einsum("nd,d->n", query.states_ND, query.state_D)
     columns = (
         fitted.log_often_T[tools],
         np.log(p1[tools] + _TINY),
         np.log(_witten_bell(alike, p1)[tools] + _TINY),
-        *_own_run(now, tools, times_C),
-        np.log(_remaining(fitted, now, tools, times_C) + _RUN_FLOOR),
-        fitted.nearest(now.state_D, first=first)[tools],
+        *_own_run(query, tools, times_C),
+        np.log(_remaining(fitted, query, tools, times_C) + _RUN_FLOOR),
+        fitted.nearest(query.state_D, first=first)[tools],
         np.log(_vote(fitted, compared, cosines, p1)[tools] + _VOTE_FLOOR),
-        p1[tools] if first else _read(fitted, now, p1, tools),
-        *_named(fitted, now, tools),
+        p1[tools] if first else _read(fitted, query, p1, tools),
+        *_named(fitted, query, tools),
         _contrast(fitted, compared, cosines, _witten_bell(two, p1), tools),
     )
     return np.stack(columns, axis=1).astype(np.float32)
@@ -126,15 +145,15 @@ def _contrast(
     return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)
 
 
-def _read(fitted: FittedMemory, now: EncodedQuery, p1: FloatArray, tools: Tools) -> FloatArray:
-    if now.state_D is None:
+def _read(fitted: FittedMemory, query: EncodedQuery, p1: FloatArray, tools: Tools) -> FloatArray:
+    if query.state_D is None:
         return p1[tools]
-    return fitted.ridge.scores(now.state_D, now.before, now.called, now.flags, tools)
+    return fitted.ridge.scores(query.state_D, query.before, query.called, query.flags, tools)
 
 
-def _own_run(now: EncodedQuery, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _own_run(query: EncodedQuery, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Whether this run called the tool, log(1 + how often), and 1 / how many calls ago."""
-    distance = np.array([now.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
+    distance = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     return (
         (times_C > 0).astype(np.float32),
         np.log1p(times_C),
@@ -142,13 +161,13 @@ def _own_run(now: EncodedQuery, tools: Tools, times_C: FloatArray) -> tuple[Floa
     )
 
 
-def _remaining(fitted: FittedMemory, now: EncodedQuery, tools: Tools, times_C: FloatArray) -> FloatArray:
+def _remaining(fitted: FittedMemory, query: EncodedQuery, tools: Tools, times_C: FloatArray) -> FloatArray:
     """Share of runs whose users said something similar that called the tool oftener than this run has so far."""
-    return fitted.oftener(now.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
+    return fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
 
 
-def _named(fitted: FittedMemory, now: EncodedQuery, tools: Tools) -> tuple[FloatArray, FloatArray]:
+def _named(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> tuple[FloatArray, FloatArray]:
     """How much of each name the user's last message and the agent's last text hold."""
-    summary = now.summary
+    summary = query.summary
     by_user = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
     return by_user[tools], fitted.words.shares(stems(summary.assistant))[tools]

@@ -12,12 +12,10 @@ import numpy as np
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.encoded_query import EncodedQuery, encode_query
-from hepm.policy.hybrid.features import NAMES, Tools, features
+from hepm.policy.hybrid.features import NAMES, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.policy.hybrid.reasons import reason
-from hepm.policy.hybrid.weights import WEIGHTS, WITHOUT_STATE
-from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
 from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 DOUBT: Final = 2
@@ -25,6 +23,25 @@ DOUBT: Final = 2
 
 MOST_CANDIDATES: Final = 128
 """Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
+
+# Two features correct others for how common a tool is; they never are a reason by themselves.
+_SAID: Final = {
+    "in_this_moment": "it came {place} at moments like this one",
+    "seen": "this run has not called it yet",
+    "times": "this run has called it before, and runs call it again",
+    "recency": "it was called lately, and such calls are often repeated",
+    "remaining": "runs with similar requests call it, and this one has not as often",
+    "nearest": "an agent that knew something similar called it (cosine {nearest:.2f})",
+    "vote": "most agents that knew something similar {place} called it",
+    "ridge": "what is known now usually goes with calling it",
+    "named_by_user": "what was said names it",
+    "named_by_agent": "the agent's own words name it",
+    "contrast": "runs that knew almost the same went on with it {place} and succeeded",
+    "odds": "runs that knew something similar succeeded with it more than with others",
+}
+_COLUMNS: Final = (*NAMES, "odds")
+_ENOUGH: Final = 0.1
+_SHOWN: Final = 2
 
 
 class Hybrid:
@@ -61,11 +78,11 @@ class Hybrid:
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
-        moments = [encode_query(query, fitted, last) for last in sorted(set(query.after))]
+        encoded = [encode_query(query, fitted, last) for last in sorted(set(query.after))]
         if self._floors.support and not any(map(fitted.knows, query.after)):
             return nothing_known(mirror, query, self._floors)
-        tools, at_hand = self._candidates(fitted, moments, query)
-        ended = OutcomesHere(fitted.outcomes, moments, tools, at_hand)
+        tools, at_hand = self._candidates(fitted, encoded, query)
+        ended = OutcomesHere(fitted.outcomes, encoded, tools, at_hand)
         if self._floors.support and (failed := ended.all_failed(fitted.calls.names)):
             return Suggestions(
                 abstained=f"every known way {place_of(query)} failed in runs like this one", warnings=failed
@@ -74,11 +91,11 @@ class Hybrid:
             return nothing_known(mirror, query, self._floors)
         warnings = ended.warnings(fitted.calls.names)
         by_feature = self._weights if query.vector is not None else WITHOUT_STATE
-        weights = np.append(by_feature, np.float32(fitted.outcomes.trust))
+        weights = np.append(by_feature, np.float32(fitted.outcomes.odds.trust))
         stacked = np.stack(
             [
-                np.column_stack([features(fitted, now, tools), odds])
-                for now, odds in zip(moments, ended.odds_MC, strict=True)
+                np.column_stack([features(fitted, one, tools), odds])
+                for one, odds in zip(encoded, ended.odds_QC, strict=True)
             ]
         )
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
@@ -119,7 +136,7 @@ class Hybrid:
         )
         return Suggestions(likely, warnings=warnings) if likely else nothing_known(mirror, query, self._floors)
 
-    def _candidates(self, fitted: FittedMemory, moments: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
+    def _candidates(self, fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
         """The tools to rank, which successful runs called, and all that memory knows of those at hand."""
         tools, at_hand = fitted.candidates, np.arange(fitted.tools)
         at_hand = at_hand[at_hand != fitted.start]
@@ -127,7 +144,7 @@ class Hybrid:
             at_hand = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
             return at_hand[np.isin(at_hand, tools)], at_hand
         if len(tools) > MOST_CANDIDATES:
-            tools = fitted.likely([now.before[0] for now in moments], MOST_CANDIDATES)
+            tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
         return tools, at_hand
 
     def _suggestion(
@@ -153,7 +170,7 @@ class Hybrid:
             support,
             failed / (support + failed) if support + failed else 0.0,
             float(row[NAMES.index("nearest")]) if query.vector is not None else None,
-            reason(query, row, spoke, here=here, failures=failures, anywhere=int(fitted.successes_T[tool])),
+            _reason(query, row, spoke, here=here, failures=failures, anywhere=int(fitted.successes_T[tool])),
             partial(_evidence, mirror, fitted, query.after, tool),
         )
 
@@ -167,3 +184,42 @@ def _evidence(mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolNa
 def _softmax(scores: FloatArray) -> FloatArray:
     raised = np.exp(scores - scores.max())
     return raised / raised.sum()
+
+
+def _sayable(query: Query, here: int) -> set[str]:
+    """What can be said: of a tool that never came right here, and where no state was given, less."""
+    if query.vector is None:
+        return set()
+    names = set(_SAID)
+    if not here:
+        names -= {"in_this_moment", "vote", "contrast"}
+    return names if query.said_vector is not None else names - {"remaining"}
+
+
+def _reason(query: Query, row: FloatArray, spoke: FloatArray, *, here: int, failures: int, anywhere: int) -> str:
+    """What spoke for a tool most, against the other candidates, and how many runs took this way.
+
+    Args:
+        row: The tool's features, and the odds of success with it.
+        spoke: What each adds to its score, above the mean of the candidates.
+        here: Successful runs that called it right after the last tools.
+        failures: Failed ones that did.
+        anywhere: Successful runs that called it at all.
+    """
+    place = place_of(query)
+    nearest = float(row[NAMES.index("nearest")])
+    sayable = _sayable(query, here)
+    strongest = sorted(range(len(_COLUMNS)), key=lambda feature: (-float(spoke[feature]), feature))
+    said = [
+        _SAID[_COLUMNS[feature]].format(place=place, nearest=nearest)
+        for feature in strongest
+        if spoke[feature] > _ENOUGH and _COLUMNS[feature] in sayable
+    ]
+    why = "; ".join(said[:_SHOWN]) or "no single sign stands out"
+    failed = f" and {failures} failed" if failures else ""
+    if here:
+        counts = f"{here} successful{failed} {'run' if here + failures == 1 else 'runs'} called it {place}"
+    else:
+        missed = f", where {failures} failed {'run' if failures == 1 else 'runs'} did" if failures else ""
+        counts = f"{count_runs(anywhere)} called it, none right {place}{missed}"
+    return f"{why}; {counts}" if query.vector is not None else counts
