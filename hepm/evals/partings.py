@@ -1,4 +1,4 @@
-"""Where a failed run left the way of a successful one, as points to judge (`hepm.experience.distilling.partings`).
+"""Where a failed run left the way of a successful one, as points to judge (`hepm.experience.comparison`).
 
 A *parting* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run of
 the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
@@ -16,7 +16,8 @@ import numpy as np
 
 from hepm.evals.events import Event, Run
 from hepm.evals.metrics import FloatArray
-from hepm.experience.distilling.partings import Tools, part
+from hepm.experience.comparison import part
+from hepm.experience.transcript import Tools
 
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
 

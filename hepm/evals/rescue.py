@@ -22,7 +22,7 @@ from hepm.evals.events import Event
 from hepm.evals.methods import Hint
 from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
 from hepm.evals.partings import POINTINGS, Parting
-from hepm.experience.distilling.partings import Tools
+from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
 

@@ -1,24 +1,28 @@
-"""The lessons of one store: read from memory, written to the store first."""
+"""The lessons of one store: read from memory, written to the store first; and what was shown, and how it ended."""
 
 from __future__ import annotations
 
 import builtins
+import json
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby, islice
-from typing import Final
+from threading import Lock
+from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.experience.distilling.likeness import group_alike, request_of
-from hepm.experience.ledger import StoreLedger, Subject
-from hepm.experience.shown import ShownJournal
+from hepm.errors import StoreError
+from hepm.experience.likeness import group_alike, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
+from hepm.graph.writes import LessonStore
 from hepm.ingest.pipeline import parse_stored
+from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
 FLOOR: Final = 0.6
@@ -188,7 +192,7 @@ class Library:
         """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
 
         Runs whose task has no other run, or that name none, come in groups of like requests, of one environment each
-        (see `hepm.experience.distilling.likeness`). A run that the step has seen stays in its group.
+        (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
 
         Args:
             runs: The tasks of these runs alone (see `beside`), or their groups; None for all. In a memory of more than
@@ -290,3 +294,79 @@ def _portions(ids: Sequence[str], wanted: Collection[str]) -> Iterator[tuple[Seq
         some = frozenset(asked[start : start + _COMPARED // 2])
         others = [run for run in ids if run not in some]
         yield sorted([*some, *others[:: -(-len(others) // (_COMPARED // 2))]]), some
+
+
+Subject: TypeAlias = Literal["run", "user", "lesson"]
+
+
+class StoreLedger:
+    """A ledger for `hepm.llm.Client` in a namespace of a store.
+
+    Args:
+        about: What the subjects of the questions are: stored runs, users who have notes, or lessons. An answer about a
+            run or user that is not there is not kept.
+    """
+
+    def __init__(self, lessons: LessonStore, namespace: str, about: Subject) -> None:
+        self._lessons = lessons
+        self._namespace = namespace
+        self._about = about
+
+    def get(self, key: str) -> PaidAnswer | None:
+        """See `hepm.llm.Ledger.get`."""
+        for answer in self._lessons.answers([key], namespace=self._namespace):
+            return PaidAnswer(answer.run or answer.user, answer.step, answer.text, Usage(**json.loads(answer.usage)))
+        return None
+
+    def put(self, key: str, answer: PaidAnswer) -> None:
+        """See `hepm.llm.Ledger.put`."""
+        kept = Answer(
+            key,
+            answer.step,
+            run=answer.subject if self._about == "run" else "",
+            text=answer.text,
+            usage=json.dumps(asdict(answer.usage)),
+            user=answer.subject if self._about == "user" else "",
+        )
+        self._lessons.put_answers([kept], namespace=self._namespace)
+
+
+_log = logging.getLogger("hepm")
+
+_KEPT = 10_000
+
+
+class ShownJournal:
+    """Tells a store what was shown and how runs ended, in order. Threads may share it."""
+
+    def __init__(self, lessons: LessonStore) -> None:
+        self._lessons = lessons
+        self._waiting: list[Callable[[], object]] = []
+        self._lock = Lock()
+
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> None:
+        """Remember that lessons were shown in a run (see `LessonStore.show`)."""
+        if lessons:
+            self._tell(lambda: self._lessons.show(run, lessons, namespace=namespace))
+
+    def settle(self, run: str, *, success: bool, namespace: str) -> None:
+        """Credit what was shown in a run (see `LessonStore.settle`)."""
+        self._tell(lambda: self._lessons.settle({run: success}, namespace=namespace))
+
+    def _tell(self, work: Callable[[], object]) -> None:
+        with self._lock:
+            self._waiting.append(work)
+            if len(self._waiting) > _KEPT:
+                del self._waiting[0]
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Tell what waits, as far as the store can be written."""
+        with self._lock:
+            while self._waiting:
+                try:
+                    self._waiting[0]()
+                except StoreError as error:
+                    _log.warning("what was shown is told later (%d wait): %s", len(self._waiting), error)
+                    return
+                del self._waiting[0]

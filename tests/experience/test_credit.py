@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.comparison import study
 from hepm.experience.credit import CREDIT_METHODS, GAMMA, credit, key_turns
-from hepm.experience.distilling.study import study
 
 rewards = st.lists(st.floats(-10, 10, allow_subnormal=False), min_size=1, max_size=40)
 

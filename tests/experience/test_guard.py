@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from hepm.errors import InputError
-from hepm.experience.evolution.guard import held_out_runs
-from hepm.experience.evolution.plan import EvolutionSettings
-from hepm.experience.evolution.population import Population, RunPlace
+from hepm.experience.evolution import EvolutionSettings, Population, RunPlace, held_out_runs
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library

@@ -19,14 +19,12 @@ import pytest
 
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
-from hepm.experience.distilling.extractive import distill
-from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
-from hepm.experience.distilling.pipeline import DistilReport, distill_into
-from hepm.experience.distilling.study import study
-from hepm.experience.ledger import StoreLedger
+from hepm.experience.comparison import study
+from hepm.experience.distilling import DistilReport, distill_into
+from hepm.experience.extractive import distill
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library
-from hepm.experience.prompt.quoting import RUN_CHARS, quoted_run
+from hepm.experience.library import Library, StoreLedger
+from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, estimate, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember

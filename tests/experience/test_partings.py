@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.distilling.partings import Sides, Tools, Way, part
+from hepm.experience.comparison import Sides, Way, part
+from hepm.experience.transcript import Tools
 
 
 def way(*turns: str) -> Way:

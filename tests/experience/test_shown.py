@@ -7,7 +7,7 @@ import pytest
 
 from hepm.errors import StoreError
 from hepm.experience.lessons import Principle
-from hepm.experience.shown import ShownJournal
+from hepm.experience.library import ShownJournal
 from hepm.graph.lessons.rows import Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.sqlite import SQLiteStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hepm.experience.evolution.plan import EvolutionSettings
+from hepm.experience.evolution import EvolutionSettings
 from hepm.experience.experiences import Experiences
 from hepm.graph.store import Store
 from tests.experience.shelves import NS, library_in, remember

@@ -13,13 +13,19 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
+from hepm.experience.comparison import Study, lesson_of, place, rule_of, study
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.distilling.contrast import lesson_of, place, rule_of
-from hepm.experience.distilling.partings import Tools
-from hepm.experience.distilling.situation import ENVIRONMENT_CHARS, situation_text
-from hepm.experience.distilling.study import Study, study
-from hepm.experience.distilling.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.transcript import (
+    ENVIRONMENT_CHARS,
+    Move,
+    Tools,
+    listed,
+    plain,
+    sequence,
+    situation_text,
+    went_wrong,
+)
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.ingest.transitions import situation_of
@@ -44,7 +50,7 @@ def distill(
 
     Args:
         runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
-            of them are compared says `hepm.experience.distilling.comparable`.
+            of them are compared says `hepm.experience.likeness`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
         alike: They are runs with like requests, whatever their tasks.
     """

@@ -13,17 +13,46 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.experience.distilling.model_distiller import check_words, told_preconditions
-from hepm.experience.distilling.transcript import listed, moves_of, plain, sequence
-from hepm.experience.evolution.plan import Operator
-from hepm.experience.evolution.population import Member
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
-from hepm.graph.lessons.rows import Parent, Source
+from hepm.experience.model_distiller import check_words, told_preconditions
+from hepm.experience.transcript import listed, moves_of, plain, sequence
+from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
+from hepm.graph.store import FloatArray
 from hepm.llm import Message, Question
 from hepm.types import Trajectory
 from hepm.wording import CUT, quoted
+
+Operator: TypeAlias = Literal["mutation", "generalisation", "crossover"]
+
+
+OPERATORS: Final[tuple[Operator, ...]] = ("mutation", "generalisation", "crossover")
+
+
+class Member(NamedTuple):
+    """A living experience.
+
+    Attributes:
+        vector: As searches compare it (see `Population.comparable`); None while it has none: then it is not crossed,
+            and no held-out run finds it.
+    """
+
+    id: str
+    experience: Experience
+    uses: Uses = UNUSED
+    vector: FloatArray | None = None
+
+    @property
+    def success(self) -> float:
+        """Share of successes among the runs whose outcome is known; 0 while none is."""
+        return self.uses.successes / self.uses.uses if self.uses.uses else 0.0
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Environments that it applies in; none for all."""
+        return frozenset(self.experience.conditions.environments)
+
 
 FIELD_CHARS: Final = 600
 PRECONDITIONS: Final = 8
