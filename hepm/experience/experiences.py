@@ -10,19 +10,10 @@ from typing import Final, Protocol
 from hepm.errors import InputError, LlmError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
-from hepm.experience.evolution import (
-    ITERATIONS,
-    EvolutionReport,
-    EvolutionSettings,
-    HeldOut,
-    PastEvolution,
-    Undone,
-    evolutions,
-    evolve,
-    undo,
-)
+from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, PastEvolution, Undone, evolutions, undo
 from hepm.experience.lessons import Experience, Stage, Zone
 from hepm.experience.library import Library
+from hepm.experience.population import EvolutionSettings, HeldOut
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import StoredLesson, Uses
@@ -136,17 +127,23 @@ class Experiences:
         held_out: HeldOut | None = None,
         dry_run: bool = False,
     ) -> EvolutionReport:
-        """Mutate, generalise, cross and prune (see `hepm.experience.evolution.evolve`)."""
-        return evolve(
-            self._library,
-            namespace=namespace,
-            iterations=iterations,
-            seed=seed,
-            settings=settings,
-            model=model,
-            held_out=held_out,
-            dry_run=dry_run,
-        )
+        """Let the experiences of a namespace evolve, and store the changes in one (see `hepm.experience.evolution`).
+
+        Mutated and generalised experiences are retired as superseded, pruned ones as pruned; crossed ones stay. If the
+        budget is spent, what was answered is kept, and a later call with the same seed asks the rest.
+
+        Args:
+            model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
+            held_out: Tasks whose runs teach no child and must not find it worse than its parent (see
+                `hepm.experience.population.Guard`); None for no such check.
+            dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
+                answers about one run are kept in its ledger and not paid for again.
+
+        Raises:
+            EndpointRefusedError: the model refuses every request. Nothing was changed.
+        """
+        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model, held_out)
+        return evolution.run(iterations, dry_run=dry_run)
 
     def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
         """Take an evolution back (see `hepm.experience.evolution.undo`)."""
