@@ -16,7 +16,7 @@ import numpy as np
 
 from hepm.evals.events import Event, Run
 from hepm.evals.metrics import FloatArray
-from hepm.experience.comparison import part
+from hepm.experience.comparison import divergence_of
 from hepm.experience.transcript import Tools
 
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
@@ -91,8 +91,8 @@ def find_partings(runs: Sequence[Run], *, among: Sequence[Run] | None = None) ->
 
 def _parting(failed: Run, solved: Sequence[Run]) -> Parting | None:
     turns = _turns(failed)
-    parted = part([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
-    forks = [Fork(*sides) for sides in parted.sides if sides.theirs and sides.own] if parted else []
+    parted = divergence_of([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
+    forks = [Fork(*one) for one in parted.differences if one.theirs and one.own] if parted else []
     return Parting(turns[parted.at][0], forks) if parted and forks else None
 
 

@@ -17,52 +17,51 @@ from hepm.experience.likeness import named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of
 from hepm.experience.zones import ended_well, reward_of, stage_of
 from hepm.graph.lessons.rows import LessonRow, Triple
-from hepm.types import START, ToolName, Trajectory
+from hepm.ingest.transitions import situation_of
+from hepm.types import START, StateSummary, ToolName, Trajectory
 
-Way: TypeAlias = Sequence[Tools]
+ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
 
-class Sides(NamedTuple):
-    """Two ways where they part: the tools that one of them alone called there.
+class Difference(NamedTuple):
+    """The tools that only one of two runs called in the turn where they diverge.
 
-    Empty is the side of a way that ends there, or that called some of the other's tools. Both are where the ways are
-    equal to the end.
+    One side is empty if that run ended there or called some of the other's tools; both are if the runs are equal.
     """
 
     theirs: Tools
     own: Tools
 
 
-@dataclass(frozen=True, slots=True)
-class Parted:
-    """Where a way parts from those it followed longest.
+class Divergence(NamedTuple):
+    """Where a run diverges from the runs that share its longest prefix.
 
     Attributes:
-        at: How many turns are equal: the index of the first that differs.
-        sides: One per such way, in the order these were given.
+        at: Length of that prefix: index of the first turn that differs.
+        differences: One per such run, in the order given.
     """
 
     at: int
-    sides: tuple[Sides, ...]
+    differences: tuple[Difference, ...]
 
 
-def part(way: Way, others: Sequence[Way]) -> Parted | None:
-    """Where a way parts from those of the others with which it has the longest beginning in common; None of none."""
+def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> Divergence | None:
+    """Where a run diverges from those of the others with the longest common prefix; None without others."""
     if not others:
         return None
-    followed = [_common(way, other) for other in others]
-    at = max(followed)
-    own = _at(way, at)
-    theirs = [_at(other, at) for other, common in zip(others, followed, strict=True) if common == at]
-    return Parted(at, tuple(Sides(their - own, own - their) for their in theirs))
+    prefixes = [_common_prefix(run, other) for other in others]
+    at = max(prefixes)
+    own = _turn(run, at)
+    theirs = [_turn(other, at) for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
+    return Divergence(at, tuple(Difference(their - own, own - their) for their in theirs))
 
 
-def _at(way: Way, index: int) -> Tools:
-    return way[index] if index < len(way) else Tools()
+def _turn(run: ToolSequence, index: int) -> Tools:
+    return run[index] if index < len(run) else Tools()
 
 
-def _common(one: Way, other: Way) -> int:
+def _common_prefix(one: ToolSequence, other: ToolSequence) -> int:
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -77,15 +76,14 @@ _NOTHING: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Where runs of one task that succeeded and that failed part, seen from one of them.
+    """Where successful and failed runs of one task diverge, seen from one of them.
 
     Attributes:
-        at: Which of its moves parts, from 0; the number of its moves where it ended there.
-        after: Tools of the move before, by name; empty where they part at the first.
-        better: Tools that successful ones alone called there, by name.
-        worse: Tools that failed ones alone called there.
+        at: Which of its moves differs, from 0; the number of its moves if it ended there.
+        after: Tools of the move before, by name; empty at the start.
+        better, worse: Tools that only the successful or only the failed runs called there, by name.
         ended: Whether one of them called nothing more from there on.
-        alike: Whether they are runs with like requests, not of one task.
+        alike: Whether the runs have similar requests instead of one task.
     """
 
     at: int
@@ -99,13 +97,13 @@ class Contrast:
     def tells(self) -> bool:
         """Whether a tool stands against another, or against the end.
 
-        Else all called the same, or one of them called more at once, which the other may have done a turn later.
+        Otherwise all called the same, or one called more at once, which the other may have done a turn later.
         """
         return self.opposes or (self.ended and bool(self.better or self.worse))
 
     @property
     def opposes(self) -> bool:
-        """Whether a tool stands against another: what a rule can be drawn from."""
+        """Whether a tool stands against another: a rule needs that."""
         return bool(self.better and self.worse)
 
     @property
@@ -115,7 +113,7 @@ class Contrast:
 
     @property
     def tools(self) -> tuple[ToolName, ...]:
-        """All that it is about, the better ones first."""
+        """All tools it names, the better ones first."""
         return tuple(dict.fromkeys((*self.better, *self.worse, *self.after)))
 
     @property
@@ -127,33 +125,39 @@ class Contrast:
         return (*good[:_TRIPLES], *bad[:_TRIPLES])
 
 
-def contrast_of(way: Way, others: Sequence[Way], *, succeeded: bool, alike: bool = False) -> Contrast | None:
-    """How a way differs from those that ended otherwise; None where there are none.
+def contrast_of(
+    run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool, alike: bool = False
+) -> Contrast | None:
+    """How a run differs from those with the opposite outcome; None without any.
 
-    Several of them may go on in several ways from where it leaves them. One where tool stands against tool tells most,
-    then one where either side ends; of such the way that most of them went counts, of equal ones the first by name.
+    They may diverge from it in several ways. One where tool stands against tool tells most, then one where either run
+    ends; then the most frequent one, ties by name.
     """
-    parted = part(way, others)
-    if parted is None:
+    divergence = divergence_of(run, others)
+    if divergence is None:
         return None
-    at = parted.at
-    shorter = at == len(way)
-    followed = [other for other in others if list(other[:at]) == list(way[:at])]
-    seen = Counter((sides, shorter or len(other) == at) for sides, other in zip(parted.sides, followed, strict=True))
-    chosen = min(seen, key=lambda found: (_rank(*found), -seen[found], _names(found[0])))
-    theirs, own = chosen[0]
+    at = divergence.at
+    followed = [other for other in others if list(other[:at]) == list(run[:at])]
+    pairs = zip(divergence.differences, followed, strict=True)
+    seen = Counter((difference, len(run) == at or len(other) == at) for difference, other in pairs)
+
+    def rank(found: tuple[Difference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
+        (theirs, own), ended = found
+        return 0 if theirs and own else 1 if ended else 2, -seen[found], sorted(theirs), sorted(own)
+
+    (theirs, own), ended = min(seen, key=rank)
     better, worse = (own, theirs) if succeeded else (theirs, own)
-    after = sorted(way[at - 1]) if at else []
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=chosen[1], alike=alike)
+    after = sorted(run[at - 1]) if at else []
+    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=ended, alike=alike)
 
 
 def place(after: Sequence[ToolName]) -> str:
-    """Where in a run: "after a and b", whichever order they are given in, or "at the start"."""
+    """Where in a run: "after a and b", by name, or "at the start"."""
     return f"after {listed(sorted(set(after)))}" if after else "at the start"
 
 
 def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
-    """What one run teaches, as observed: that tools were called where runs ended otherwise is no proof of a cause."""
+    """What one run teaches, as an observation: a difference in tools does not prove the cause."""
     how = "failed" if succeeded else "succeeded"
     runs = "runs with like requests" if contrast.alike else "runs of this task"
     if contrast.same:
@@ -167,7 +171,7 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
 
 
 def rule_of(contrast: Contrast, *, succeeded: bool) -> str:
-    """The same of one that opposes, as a rule that other tasks may give too, to follow the name of an environment."""
+    """The same as a rule that other tasks may give too, to follow the name of an environment."""
     better, worse = listed(contrast.better), listed(contrast.worse)
     if succeeded:
         return f"{place(contrast.after)}, calling {better} rather than {worse} led to success"
@@ -175,7 +179,7 @@ def rule_of(contrast: Contrast, *, succeeded: bool) -> str:
 
 
 def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
-    """Which of these tools a sentence of `lesson_of` tells of as called by runs that succeeded, and that failed."""
+    """Which tools a sentence of `lesson_of` says that successful and failed runs called."""
     named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
     for clause in lesson.split(";"):
         for how in named:
@@ -186,7 +190,7 @@ def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName
 
 
 def says_nothing(row: LessonRow) -> bool:
-    """Whether a lesson that no model wrote names no tool to call or to keep away from: it is kept, and never told."""
+    """Whether a lesson that no model wrote names no tool to call or to avoid: it is stored, and never shown."""
     text = str(row.properties.get("lesson", row.text))
     return row.properties.get("distilled_by") == EXTRACTIVE and _NOTHING.search(text) is not None
 
@@ -195,25 +199,17 @@ def _called(contrast: Contrast, tools: Sequence[ToolName]) -> str:
     return listed(tools) or ("nothing more" if contrast.after else "no tool")
 
 
-def _rank(sides: Sides, ended: bool) -> int:
-    return 0 if sides.theirs and sides.own else 1 if ended else 2
-
-
-def _names(sides: Sides) -> tuple[list[ToolName], list[ToolName]]:
-    return sorted(sides.theirs), sorted(sides.own)
-
-
 _TOOLS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
-    """A labelled run, and how it differs from those of its task that ended otherwise.
+class RunComparison:
+    """A labelled run, and how it differs from runs of its task with the opposite outcome.
 
     Attributes:
-        well: Whether it succeeded; None where its reward is neither here nor there.
+        well: Whether it succeeded; None if its reward says neither.
         turns: How many the agent had.
-        keys: The moves that counted most, most first. Turns without a call hold no decision that tools could show.
+        keys: The moves that counted most, most first. Turns without a call are never key: tools cannot show a decision.
     """
 
     run: Trajectory
@@ -225,7 +221,7 @@ class Study:
     keys: Sequence[Move]
 
     @property
-    def way(self) -> list[Tools]:
+    def tool_sequence(self) -> list[Tools]:
         """What was called, move by move."""
         return [move.tools for move in self.moves]
 
@@ -236,7 +232,7 @@ class Study:
 
     @property
     def stage(self) -> Stage:
-        """Where in the run that move lies; the end of a run without a call, which could still have made one there."""
+        """The stage of that move; of a run without a call, the last stage."""
         return stage_of(self.first_key.turn if self.first_key else self.turns, self.turns)
 
     @property
@@ -251,57 +247,55 @@ class Study:
         )
 
     @property
+    def known(self) -> StateSummary:
+        """What the agent knew at the first key move, or at the end of a run without a call."""
+        return self.first_key.known if self.first_key else situation_of(self.run.turns).state()
+
+    @property
     def tools(self) -> tuple[ToolName, ...]:
-        """What tells it apart, then what the key moves called."""
+        """The tools of the contrast, else all, then those of the key moves."""
         tells = self.contrast is not None and self.contrast.tells
-        named = self.contrast.tools if self.contrast and tells else [t for tools in self.way for t in sorted(tools)]
+        named = self.contrast.tools if self.contrast and tells else [t for m in self.moves for t in sorted(m.tools)]
         keys = sorted(self.keys, key=lambda move: move.turn)
         return tuple(dict.fromkeys((*named, *(call.name for move in keys for call in move.calls))))[:_TOOLS]
 
 
-def study(
+def compare_runs(
     runs: Sequence[Trajectory], methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, *, alike: bool = False
-) -> list[Study]:
-    """The labelled runs in which the agent had a turn, by id, each beside the others.
+) -> list[RunComparison]:
+    """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
-        runs: All runs under one task's id in one environment, in any order. Which of them are compared says
-            `hepm.experience.likeness`.
-        methods: How turns are credited in which environment; by reward-to-go where it is not named.
-        alike: They are runs with like requests, whatever their tasks; all are compared.
+        runs: All runs under one task's id in one environment, in any order; those of one task are compared (see
+            `hepm.experience.likeness.same_task`).
+        methods: How turns are credited, by environment; reward-to-go for others.
+        alike: The runs have similar requests, whatever their tasks; all are compared.
     """
-    by_id = sorted((run for run in runs if run.steps), key=lambda run: run.id)
-    labelled = [(run, reward) for run in by_id if (reward := reward_of(run.outcome)) is not None]
-    moves = [moves_of(run) for run, _ in labelled]
-    ways = [[move.tools for move in of_run] for of_run in moves]
-    well = [ended_well(run.outcome) for run, _ in labelled]
-    named = [named_in(run) for run, _ in labelled]
-    found: list[Study] = []
-    for at, (run, reward) in enumerate(labelled):
-        others = [
-            way
-            for way, how, theirs in zip(ways, well, named, strict=True)
-            if how is not None and how != well[at] and (alike or same_task(theirs, named[at]))
-        ]
-        contrast = None if well[at] is None else contrast_of(ways[at], others, succeeded=bool(well[at]), alike=alike)
-        credits = credit(
-            [turn.reward for turn in run.turns if turn.role == "assistant"], methods.get(run.environment, "r2g")
-        )
-        of_moves = [credits[move.turn - 1] for move in moves[at]]
-        keys = [moves[at][index] for index in key_turns(of_moves, pivotal=_parted_at(contrast, moves[at]))]
-        found.append(Study(run, reward, well[at], run.steps, moves[at], contrast, keys))
+    labelled = [
+        (run, reward, ended_well(run.outcome), moves_of(run), named_in(run))
+        for run in sorted((run for run in runs if run.steps), key=lambda run: run.id)
+        if (reward := reward_of(run.outcome)) is not None
+    ]
+    found: list[RunComparison] = []
+    for run, reward, well, moves, named in labelled:
+        contrast = None
+        if well is not None:
+            others = [
+                [move.tools for move in theirs]
+                for _, _, how, theirs, other in labelled
+                if how is (not well) and (alike or same_task(other, named))
+            ]
+            contrast = contrast_of([move.tools for move in moves], others, succeeded=well, alike=alike)
+        rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
+        credits = credit(rewards, methods.get(run.environment, "r2g"))
+        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.tells and moves else None
+        keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
+        found.append(RunComparison(run, reward, well, run.steps, moves, contrast, keys))
     return found
 
 
-def _parted_at(contrast: Contrast | None, moves: Sequence[Move]) -> int | None:
-    """The move that left the others; the last one where it ended and they went on."""
-    if contrast is None or not contrast.tells or not moves:
-        return None
-    return min(contrast.at, len(moves) - 1)
-
-
 def _preconditions(move: Move | None) -> tuple[str, ...]:
-    """What held when the lesson's turn began; first of all which tools had just been called."""
+    """What held when the lesson's turn began; first the tools that had just been called."""
     if move is None:
         return (place(()),)
     earlier = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools) if tool not in move.before]

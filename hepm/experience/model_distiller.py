@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from hepm.experience.comparison import Study, lesson_of, study
+from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lessons import Experience, Principle
@@ -21,7 +21,7 @@ from hepm.experience.transcript import plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.records import is_list, is_object
-from hepm.ingest.transitions import SUMMARY_TOOL, situation_of, without_hints
+from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
 from hepm.types import ToolCall
 from hepm.wording import CUT, quoted
@@ -143,7 +143,9 @@ class ModelDistiller:
         self, tasks: Iterable[Task], waiting: dict[str, _Asked], done: list[Distilled]
     ) -> Iterator[Question[Told]]:
         for task in tasks:
-            wanted = [one for one in study(task.runs, self._methods, alike=task.alike) if one.run.id in task.wanted]
+            wanted = [
+                one for one in compare_runs(task.runs, self._methods, alike=task.alike) if one.run.id in task.wanted
+            ]
             tell = [one for one in wanted if self.kind == "experience" or one.well is not None]
             asked = _Asked({one.run.id: one for one in tell})
             # A run in which the agent had no turn, or that ended neither way, has nothing to tell.
@@ -165,7 +167,7 @@ def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, aga
 class _Asked:
     """A task that was asked about, until all its answers are here."""
 
-    open: dict[str, Study]
+    open: dict[str, RunComparison]
     told: dict[str, Experience | Principle] = field(default_factory=dict[str, Experience | Principle])
     runs: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
@@ -194,7 +196,7 @@ def _taken(done: list[Distilled]) -> Iterator[Distilled]:
         yield done.pop(0)
 
 
-def _question(it: Study, kind: Kind) -> Question[Told]:
+def _question(it: RunComparison, kind: Kind) -> Question[Told]:
     asked = _ABOUT_EXPERIENCE if kind == "experience" else _GUIDING if it.well else _CAUTIONARY
     form: type[Told] = ToldExperience if kind == "experience" else ToldPrinciple
     messages = (Message("system", f"{asked} {_GENERAL} {_DATA}"), Message("user", _record(it)))
@@ -227,7 +229,7 @@ _ZONES: Final = {
 }
 
 
-def _record(it: Study) -> str:
+def _record(it: RunComparison) -> str:
     end = {True: "The run succeeded", False: "The run failed", None: "The run succeeded in part"}[it.well]
     parts = [
         f"Environment: {quoted(it.run.environment, 80) if it.run.environment else 'not named'}.",
@@ -239,7 +241,7 @@ def _record(it: Study) -> str:
     return "\n".join([*parts, f"The record, {it.turns} turns of the agent:", quoted_run(it)])
 
 
-def _lesson(it: Study, told: Told, model: str) -> Experience | Principle:
+def _lesson(it: RunComparison, told: Told, model: str) -> Experience | Principle:
     sources = (Source(it.run.id, it.run.outcome.reward),)
     if isinstance(told, ToldPrinciple):
         parts = [(plain(one.subject, _TERM_CHARS), plain(one.predicate, _TERM_CHARS), plain(one.object, _TERM_CHARS))
@@ -269,10 +271,9 @@ def _lesson(it: Study, told: Told, model: str) -> Experience | Principle:
     )
 
 
-def _situation(it: Study, told: str) -> str:
+def _situation(it: RunComparison, told: str) -> str:
     """In the model's words, framed as situations are that it is looked for by."""
-    known = it.first_key.known if it.first_key else situation_of(it.run.turns).state()
-    return situation_text(it.run.environment, replace(known, own=told))
+    return situation_text(it.run.environment, replace(it.known, own=told))
 
 
 def told_preconditions(told: Iterable[str]) -> tuple[str, ...]:
@@ -286,7 +287,7 @@ _LINE_CHARS: Final = 400
 _KEY_LINE_CHARS: Final = 1_000
 
 
-def quoted_run(it: Study, *, limit: int = RUN_CHARS) -> str:
+def quoted_run(it: RunComparison, *, limit: int = RUN_CHARS) -> str:
     """The run, a line for each message and each call, of about `limit` characters at most.
 
     A key turn is marked `KEY 1`, `KEY 2`, in order of its credit. Of a long run, lines near key turns, near the
@@ -316,7 +317,7 @@ class _Line(NamedTuple):
     key: bool
 
 
-def _lines(it: Study) -> Iterator[_Line]:
+def _lines(it: RunComparison) -> Iterator[_Line]:
     rank = {move.turn: place for place, move in enumerate(it.keys, 1)}
     turns = 0
     for turn in it.run.turns:
