@@ -125,7 +125,7 @@ def settle(
     Example: `hepm library settle run-7 --success`
     """
     with open_existing(store, namespace) as memory:
-        memory.library.settle(run, success=success, namespace=namespace)
+        memory.library.record_outcome(run, success=success, namespace=namespace)
     print(on_one_line(f"{run} ended in {'success' if success else 'failure'}"))
 
 

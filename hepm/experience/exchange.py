@@ -24,7 +24,7 @@ Form: TypeAlias = Literal["jsonl", "markdown"]
 
 VERSION: Final = 1
 MOST: Final = 10**9
-"""What no count in a document may exceed."""
+"""Largest count that a document may hold."""
 
 _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "experience": ("situation", "action", "outcome", "lesson"),
@@ -42,9 +42,8 @@ class Read(NamedTuple):
     """A lesson that was read.
 
     Attributes:
-        row: As it now reads.
-        former: Id it was written under; "" for a new one.
-        digest: Of the words it was written with; "" for a new one.
+        former: The id in the document; "" for a new lesson.
+        digest: Hash of the words that were exported; "" for a new lesson.
     """
 
     row: LessonRow
@@ -95,17 +94,12 @@ def _own(row: LessonRow) -> Document:
 
 
 def digest_of(row: LessonRow) -> str:
-    """A hash of a lesson's words, to see whether they were edited."""
+    """A hash of a lesson's words, which shows whether they were edited."""
     words = [row.text, *(str(row.properties.get(name, "")) for name in _TEXTS[row.kind])]
     return hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def lesson_of(told: Mapping[str, Any], where: str) -> Read:
-    """The lesson in a document.
-
-    Raises:
-        InputError: it is none; the sentence names where it stands.
-    """
+def _lesson_of(told: Mapping[str, Any], where: str) -> Read:
     kind = told.get("kind")
     if kind not in KINDS:
         raise InputError(f"{where}: its kind is {kind!r}, and must be one of {', '.join(KINDS)}.")
@@ -117,7 +111,7 @@ def lesson_of(told: Mapping[str, Any], where: str) -> Read:
 
 
 class _Check:
-    """Reads the members of a document, each as what it must be."""
+    """Reads and checks the members of a document."""
 
     def __init__(self, told: Mapping[str, Any], where: str) -> None:
         self._told = told
@@ -151,7 +145,6 @@ class _Check:
         return tuple(cast("list[str]", value))
 
     def records(self, name: str, make: Any, *, texts: int) -> tuple[Any, ...]:
-        """Tuples of a kind, the first few members of which are texts."""
         try:
             found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in self._told.get(name, []))
             if not all(isinstance(member, str) and _is_whole(member) for one in found for member in one[:texts]):
@@ -230,9 +223,6 @@ def _notes(check: _Check) -> LessonRow:
     return Notes(check.text("user"), check.text("text"), version, writer).row()
 
 
-# Text forms
-
-
 def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
     """Documents as lines of text."""
     if form == "jsonl":
@@ -258,31 +248,15 @@ def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
     """The lessons in a file of either form.
 
     Args:
-        name: What the file is called in complaints.
+        name: The file's name in messages.
     Raises:
-        InputError: what cannot be read, and where.
+        InputError: a lesson cannot be read; the message says where.
     """
-    first, rest = _peek(lines)
+    given = list(lines)
+    first = next((line for line in given if line.strip()), "")
     form = _json_documents if first.lstrip().startswith("{") else _markdown_documents
-    for where, told in form(rest, name):
-        yield lesson_of(told, where)
-
-
-def _peek(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
-    given = iter(lines)
-    blank: list[str] = []
-    for line in given:
-        blank.append(line)
-        if line.strip():
-            break
-    else:
-        return "", iter(())
-
-    def whole() -> Iterator[str]:
-        yield from blank
-        yield from given
-
-    return blank[-1], whole()
+    for where, told in form(given, name):
+        yield _lesson_of(told, where)
 
 
 def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
@@ -328,14 +302,14 @@ def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, 
 
 
 def _scalar(value: Any) -> str:
-    """A value on one line, as `_value` reads it: a text that looks like something else is quoted."""
+    """A value on one line, as `_value` reads it back; text that looks like something else is quoted."""
     if isinstance(value, str) and value.isprintable() and value == value.strip() and _value(value) == value:
         return value
     return json.dumps(value, ensure_ascii=not isinstance(value, str))
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it can be stored: half of a surrogate pair is no character."""
+    """Whether a text can be stored: without lone surrogates."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -350,13 +324,12 @@ def _value(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of lessons that were read, in numbers.
+    """How many lessons an import read, and what became of them.
 
     Attributes:
-        new: Not known before.
-        known: Known before; runs that taught them elsewhere were linked.
-        edited: Took the place of the ones they were written from.
-        retired: Known lessons that the file lacks, where those were to go.
+        known: Stored before; runs that taught them elsewhere were linked.
+        edited: Replaced the lessons they were written from.
+        retired: Stored lessons that the file lacks, if these were to be retired.
     """
 
     read: int
@@ -379,13 +352,13 @@ def export_lessons(
 def import_lessons(
     library: Library, found: Iterable[Read], *, namespace: str, retire_missing: Sequence[Kind] = ()
 ) -> Imported:
-    """Put lessons into a store, all of them or, on an error, none.
+    """Put lessons into a store: all of them or, on an error, none.
 
-    Those whose words were edited take the place of the lesson they were written from. Notes of a user who has some are
-    merged line by line, but for those edited from the present version, which are taken as they are.
+    Edited lessons replace those they were written from. Notes are merged line by line with the notes that a user has;
+    notes edited from the present version replace them.
 
     Args:
-        retire_missing: Kinds whose known lessons are retired ("deleted") where the file lacks them.
+        retire_missing: Kinds whose stored lessons are retired ("deleted") if the file lacks them.
     """
     read = list(found)
     mirror = library.lessons(namespace)
@@ -420,7 +393,6 @@ def import_lessons(
 
 
 def _check_missing(read: Sequence[Read], retire_missing: Sequence[Kind]) -> None:
-    """A file without a lesson of a kind is likelier a wrong file than a wish to retire them all."""
     there = {one.row.kind for one in read}
     for kind in retire_missing:
         if kind not in there:
