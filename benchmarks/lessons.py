@@ -33,12 +33,11 @@ from hepm.embed import HashingEmbedder
 from hepm.evals.domains import Domain, domains_of
 from hepm.evals.events import Run
 from hepm.evals.metrics import Bootstrap, interval
-from hepm.experience.distilling.contrast import place as place_of
-from hepm.experience.distilling.extractive import distill
-from hepm.experience.distilling.likeness import group_by_request
-from hepm.experience.distilling.situation import situation_text
-from hepm.experience.distilling.transcript import Move, moves_of
+from hepm.experience.comparison import place as place_of
+from hepm.experience.extractive import distill
 from hepm.experience.lessons import Experience
+from hepm.experience.likeness import group_by_request
+from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
 from hepm.ingest import Rejection, read_runs
 from hepm.ingest.redact import Redactor

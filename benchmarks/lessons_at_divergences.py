@@ -30,13 +30,12 @@ from hepm.evals.metrics import Bootstrap
 from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
 from hepm.evals.splits import by_family
 from hepm.evals.training import Training
-from hepm.experience.distilling.contrast import place as place_of
-from hepm.experience.distilling.extractive import distill, distill_principles
-from hepm.experience.distilling.partings import Tools
-from hepm.experience.distilling.situation import situation_text
+from hepm.experience.comparison import place as place_of
+from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.matching.place import LEAST_RUNS
-from hepm.experience.matching.place import Place as Here
+from hepm.experience.place import LEAST_RUNS
+from hepm.experience.place import Place as Here
+from hepm.experience.transcript import Tools, situation_text
 from hepm.ingest.transitions import agent_state
 from hepm.types import START, ToolName
 

@@ -4,7 +4,7 @@ usage: python benchmarks/likeness.py [RUNS] [--markdown]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Per environment: of the pairs of runs in
 one group how many are of one task (*precision*), or of one family, and of the pairs of one task how many are in one
-group (*recall*), for several least cosines (see hepm.experience.distilling.likeness). Then how long 100,000 made-up
+group (*recall*), for several least cosines (see hepm.experience.likeness). Then how long 100,000 made-up
 requests take, a quarter of them like no other. What lessons gain from it: `lessons_at_divergences.py --tasks alike`.
 """
 
@@ -21,7 +21,7 @@ from lessons import machine, parse
 
 from hepm.evals.domains import domains_of
 from hepm.evals.events import Run
-from hepm.experience.distilling import likeness
+from hepm.experience import likeness
 from hepm.ingest import Rejection, read_runs
 
 COSINES = (0.65, 0.7, 0.75, 0.8, 0.85)

@@ -27,7 +27,7 @@ import numpy as np
 from speed import random_runs
 
 from hepm import Memory, Outcome, Trajectory
-from hepm.experience.prompt.recollection import PromptOptions
+from hepm.experience.prompt import PromptOptions
 
 SEED = 7
 _TICK_S = 0.001

@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from hepm.agents.session import Session
-    from hepm.experience.distilling.background import BackgroundDistiller
+    from hepm.experience.distilling import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
-    from hepm.experience.prompt.recollection import PromptOptions
-    from hepm.experience.prompt.render import Prompt
+    from hepm.experience.prompt import Prompt, PromptOptions
 
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
@@ -227,7 +226,7 @@ class Memory:
 
         A session does it when it finishes.
         """
-        from hepm.experience.distilling.background import BackgroundDistiller
+        from hepm.experience.distilling import BackgroundDistiller
 
         with self._making:
             if self._distiller is None:
@@ -387,8 +386,7 @@ class Memory:
             budget: At most about so many tokens.
             options: What goes into it; None for the defaults.
         """
-        from hepm.experience.prompt.recollection import FURTHER, Moment, PromptOptions, recollect
-        from hepm.experience.prompt.render import render
+        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
         options = options or PromptOptions()
         now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)

@@ -24,7 +24,7 @@ from hepm.ingest.turns import read_messages
 from hepm.types import DEFAULT_NAMESPACE, Outcome, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
-    from hepm.experience.prompt.recollection import PromptOptions
+    from hepm.experience.prompt import PromptOptions
     from hepm.ingest.prepare import IngestOptions
     from hepm.memory import Memory
 

@@ -74,9 +74,9 @@ def distill(
     Example: `hepm experience distill --namespace retail`
     """
     from hepm.experience.credit import CreditMethod
-    from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
-    from hepm.experience.distilling.pipeline import ExtractiveDistiller
+    from hepm.experience.distilling import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE
+    from hepm.experience.model_distiller import ModelDistiller, estimate
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory, Bar("runs distilled") as bar:
@@ -170,7 +170,7 @@ def search(
 
     Example: `hepm experience search "wants to return two items" --environment retail --floor 0.2`
     """
-    from hepm.experience.prompt.choosing import ModelChooser
+    from hepm.experience.experiences import ModelChooser
 
     with open_existing(store, namespace) as memory:
         client = ModelChoice(model).client(memory, namespace, "lesson")

@@ -18,7 +18,7 @@ from hepm.ingest.records import is_list, is_object
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.experience.distilling.pipeline import DistilReport
+    from hepm.experience.distilling import DistilReport
     from hepm.graph.lessons.rows import Kind, StoredLesson
     from hepm.memory import Memory
 
@@ -30,7 +30,7 @@ LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so man
 
 def lesson_json(stored: StoredLesson) -> dict[str, Any]:
     """A lesson as programs read it."""
-    from hepm.experience.documents import document_of
+    from hepm.experience.exchange import document_of
 
     told = document_of(stored)
     return {name: value for name, value in told.items() if name not in ("hepm", "version", "digest")}

@@ -64,8 +64,7 @@ def export_(
 
     Example: `hepm library export lessons.md --namespace retail`
     """
-    from hepm.experience.documents import write_documents
-    from hepm.experience.exchange import export_lessons
+    from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
     from hepm.ingest.compression import uncompressed_name
 
@@ -98,8 +97,7 @@ def import_(
     Example: `hepm library import lessons.md --namespace retail`
     """
     from hepm.cli.compressed import lines_of
-    from hepm.experience.documents import read_documents
-    from hepm.experience.exchange import import_lessons
+    from hepm.experience.exchange import import_lessons, read_documents
 
     name, lines = ("stdin", io.StringIO(read_stdin("PATH"))) if path == "-" else (path, lines_of(Path(path)))
     with no_empty_store(store), open_memory(store) as memory:
@@ -127,7 +125,7 @@ def settle(
     Example: `hepm library settle run-7 --success`
     """
     with open_existing(store, namespace) as memory:
-        memory.library.settle(run, success=success, namespace=namespace)
+        memory.library.record_outcome(run, success=success, namespace=namespace)
     print(on_one_line(f"{run} ended in {'success' if success else 'failure'}"))
 
 

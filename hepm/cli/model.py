@@ -12,7 +12,7 @@ from hepm.cli.output import print_json
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.experience.ledger import Subject
+    from hepm.experience.library import Subject
     from hepm.llm import Client, Estimate, Prices
     from hepm.memory import Memory
 

@@ -65,7 +65,7 @@ def reflect(
 
     Example: `hepm preference reflect --namespace retail`
     """
-    from hepm.experience.notes.sessions import unseen
+    from hepm.experience.preferences import unseen
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     one = messages is not None or bool(run)

@@ -68,9 +68,9 @@ def distill(
 
     Example: `hepm principle distill --namespace retail`
     """
-    from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
     from hepm.experience.lessons import EXTRACTIVE
-    from hepm.experience.matching.judging import ModelJudge
+    from hepm.experience.matching import ModelJudge
+    from hepm.experience.model_distiller import ModelDistiller, estimate
 
     choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     with open_existing(store, namespace) as memory, Bar("runs looked at") as bar:

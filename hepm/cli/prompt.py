@@ -43,7 +43,7 @@ def prompt(
     """
     if messages is not None and (state or after or history):
         raise typer.BadParameter("--state, --after and --history are read from --messages: give either")
-    from hepm.experience.prompt.recollection import PromptOptions
+    from hepm.experience.prompt import PromptOptions
 
     with open_existing(store, namespace) as memory:
         # With a user, answers hold their words: kept where they are forgotten with the user.

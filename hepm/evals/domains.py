@@ -9,7 +9,7 @@ from typing import Final
 
 from hepm.evals.events import Run
 from hepm.evals.splits import Record, families_of, task_of
-from hepm.experience.distilling.likeness import group_by_request
+from hepm.experience.likeness import group_by_request
 from hepm.ingest.digest import content_digest
 from hepm.types import Trajectory
 
@@ -109,7 +109,7 @@ def by_request(domain: Domain) -> Domain:
 
     It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
     and where it is derived, since no divergences are looked for there. Runs of the few tasks that repeat keep them (see
-    `hepm.experience.distilling.likeness`).
+    `hepm.experience.likeness`).
     """
     runs = [*domain.runs, *(domain.tested or ())]
     times = Counter(run.task for run in runs)

@@ -24,7 +24,8 @@ import numpy as np
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Hint
 from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
-from hepm.experience.distilling.partings import Tools, part
+from hepm.experience.comparison import divergence_of
+from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
 POINTINGS: Final = ("rescue", "misled", "both", "neither")
@@ -99,8 +100,8 @@ def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None)
 
 def _divergence(failed: Run, solved: Sequence[Run]) -> Divergence | None:
     turns = _turns(failed)
-    parted = part([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
-    forks = [Fork(*sides) for sides in parted.sides if sides.theirs and sides.own] if parted else []
+    parted = divergence_of([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
+    forks = [Fork(*one) for one in parted.differences if one.theirs and one.own] if parted else []
     return Divergence(turns[parted.at][0], forks) if parted and forks else None
 
 

@@ -1,49 +1,57 @@
-"""The lessons of one store: read from memory, written to the store first."""
+"""The lessons of one store: read from memory, written to the store first; and what was shown, and how it ended."""
 
 from __future__ import annotations
 
 import builtins
+import json
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby, islice
-from typing import Final
+from threading import Lock
+from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.experience.distilling.likeness import group_alike, request_of
-from hepm.experience.ledger import StoreLedger, Subject
-from hepm.experience.shown import ShownJournal
+from hepm.errors import StoreError
+from hepm.experience.likeness import group_alike, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
+from hepm.graph.writes import LessonStore
 from hepm.ingest.pipeline import parse_stored
+from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
 
+_log = logging.getLogger("hepm")
+
 FLOOR: Final = 0.6
-"""Least cosine of an experience that applies (PRIME, table 2), for vectors of a sentence model."""
+"""Least cosine of an experience that applies, with a sentence model (PRIME, table 2)."""
 LEXICAL_FLOOR: Final = 0.4
-"""The same for lexical vectors, whose cosines are lower: .6 would drop half of what is right, .4 keeps 95 %."""
+"""The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
 
 _READ_AT_ONCE: Final = 200
+_KEPT: Final = 10_000  # writes that wait for the store
 _COMPARED: Final = 64  # runs with like requests that are laid side by side
 
 GROUPED_AT_ONCE: Final = 2_000
-"""Runs up to which one more run is grouped with those of like requests at once."""
+"""In larger memories a new run is not grouped with similar requests at once."""
 
 _LATEST: Final = 50
-"""Runs of either outcome that one more run of a task is compared with, so that it costs the same in any task."""
+"""Runs of either outcome that a new run of a task is compared with at most: the cost is the same in any task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The stored runs of one task, or of one group of like requests.
+    """The stored runs of one task, or of one group of similar requests.
 
     Attributes:
         name: The task's id; a group's name is the id of a run that was in it.
-        runs: All of them, by id; of a large group some of them.
-        wanted: Those that are to be learned from; the others are there to be compared with.
+        runs: All runs, by id; a sample of a large group.
+        wanted: The runs to learn from; the others are for comparison.
+        alike: Whether it is a group of similar requests.
     """
 
     environment: str
@@ -57,8 +65,8 @@ class Library:
     """What experiences, principles and preferences share: the store, its mirror, and the embedder of its vectors.
 
     Args:
-        embedder: Gives the embedder that texts to search for are compared with.
-        agreed_embedder: The same, once the store holds no other one's vectors.
+        embedder: Gives the embedder for queries.
+        agreed_embedder: The same, once the store holds no vectors of another one.
     """
 
     def __init__(
@@ -72,7 +80,8 @@ class Library:
         self._mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
-        self._shown = ShownJournal(store.lessons)
+        self._waiting: list[Callable[[], object]] = []  # what was shown, and outcomes, until they are written
+        self._lock = Lock()
         self._large: set[str] = set()  # namespaces once found to hold more runs than are grouped at once
         # What was grouped last, and how: experiences and principles ask for the same one after the other.
         self._grouped: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
@@ -89,17 +98,17 @@ class Library:
         return self._embedder().name.startswith("hepm/")
 
     def lessons(self, namespace: str) -> LessonMirror:
-        """The lessons of a namespace, as new as the mirror."""
+        """The lessons of a namespace in memory."""
         return self._mirror.lessons(namespace)
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
     ) -> builtins.list[StoredLesson]:
-        """Lessons of a kind as stored, in order of arrival; with `retired` those too that are found no more."""
+        """Lessons of a kind in order of arrival; with `retired`, retired ones too."""
         return self.lessons(namespace).all(kind, retired=retired)
 
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
-        """Carry out a change, and see it at once."""
+        """Write a change; later reads see it."""
         embedder = self._agreed_embedder()
         texts = list(dict.fromkeys(row.text for row in change.put))
         vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
@@ -109,14 +118,14 @@ class Library:
             self._mirror.catch_up(defer=True)
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Remove a user's own lessons, and see it at once (see `LessonStore.forget_user`)."""
+        """Remove a user's own lessons; later reads see it (see `LessonStore.forget_user`)."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
             self._mirror.catch_up(defer=True)
 
     def vectors(self, texts: Sequence[str]) -> FloatArray:
-        """One unit vector per text, shape (N, D), to be compared with those of lessons."""
+        """One unit vector per text, shape (N, D)."""
         return self._embedder().embed(texts)
 
     def search(
@@ -136,29 +145,42 @@ class Library:
         return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
 
     def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Find retired lessons again from now on; their uses stay what they were."""
+        """Make retired lessons live again; their uses stay."""
         self.change(LessonChange(revive=ids), namespace=namespace)
 
-    # What was shown, and how it ended
-
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Remember that lessons were shown in a run; `Memory.prompt` does it where it is told the run.
+        """Record that lessons were shown in a run; `Memory.prompt` does it if it is given the run.
 
-        While the store does not answer, this is kept in memory and told later.
+        While the store does not answer, this is kept in memory and written later.
         """
-        self._shown.show(run, lessons, namespace=namespace)
+        if lessons:
+            self._report(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
 
-    def settle(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Tell how a run ended: what was shown in it is credited, once. A run that is ingested settles by itself."""
-        self._shown.settle(run, success=success, namespace=namespace)
+    def record_outcome(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Record how a run ended: lessons shown in it are credited, once. Ingesting the run does the same."""
+        self._report(lambda: self.store.lessons.settle({run: success}, namespace=namespace))
         self._mirror.catch_up(defer=True)
 
     def deliver(self) -> None:
-        """Tell the store what waits."""
-        self._shown.deliver()
+        """Write what waits."""
+        with self._lock:
+            while self._waiting:
+                try:
+                    self._waiting[0]()
+                except StoreError as error:
+                    _log.warning("what was shown is told later (%d wait): %s", len(self._waiting), error)
+                    return
+                del self._waiting[0]
+
+    def _report(self, write: Callable[[], object]) -> None:
+        with self._lock:
+            self._waiting.append(write)
+            if len(self._waiting) > _KEPT:
+                del self._waiting[0]
+        self.deliver()
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
-        """Runs that a lesson was shown in, and how each ended; None where that is not known."""
+        """Runs that a lesson was shown in, and how each ended; None if unknown."""
         shown = self.store.lessons.showings(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
 
@@ -169,12 +191,12 @@ class Library:
     # Runs to learn from
 
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
-        """How many runs a step has not seen, or of all."""
+        """How many runs a step has not seen; with `again`, how many there are."""
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
     def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
-        """Environment, task and id of runs and of those of their tasks; of a very large task the latest runs."""
+        """Environment, task and id of runs and of those of their tasks; the latest runs of a very large task."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
     def tasks(
@@ -185,14 +207,14 @@ class Library:
         again: bool = False,
         runs: Sequence[str] | None = None,
     ) -> Iterator[Task]:
-        """Tasks that hold runs which a step has not seen, or all of them; one task is in memory at a time.
+        """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs whose task has no other run, or that name none, come in groups of like requests, of one environment each
-        (see `hepm.experience.distilling.likeness`). A run that the step has seen stays in its group.
+        Runs without a task, or whose task has no other run, come in groups of similar requests, of one environment each
+        (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
 
         Args:
-            runs: The tasks of these runs alone (see `beside`), or their groups; None for all. In a memory of more than
-                `GROUPED_AT_ONCE` runs such a run without company is a task of its own until all are looked at.
+            runs: Only the tasks or groups of these runs (see `beside`); None for all. In a memory of more than
+                `GROUPED_AT_ONCE` runs, a run without company is a task of its own until all are looked at.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         everything = runs is None or namespace not in self._large
@@ -222,7 +244,7 @@ class Library:
     def _groups(
         self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
     ) -> Iterator[tuple[str, builtins.list[str]]]:
-        """Runs by the likeness of their requests: name and members of each group."""
+        """Groups of runs with similar requests: name and members."""
         seen = [run for run in ids if run not in wanted]
         answers = self.store.lessons.answers([_done_key(step, run) for run in seen], namespace=namespace)
         members: defaultdict[str, builtins.list[str]] = defaultdict(list)
@@ -271,7 +293,7 @@ class Library:
         return found
 
     def mark_done(self, step: str, runs: Mapping[str, str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Remember that a step has seen runs, and each run's group of like requests, "" for none."""
+        """Record that a step has seen runs, and each run's group of similar requests, "" for none."""
         answers = [Answer(_done_key(step, run), step, run, group, "") for run, group in runs.items()]
         self.store.lessons.put_answers(answers, namespace=namespace)
 
@@ -281,7 +303,7 @@ def _done_key(step: str, run: str) -> str:
 
 
 def _portions(ids: Sequence[str], wanted: Collection[str]) -> Iterator[tuple[Sequence[str], frozenset[str]]]:
-    """Of a large group some runs at a time, each with some of the others, evenly spread, to be compared with."""
+    """Split a large group: some wanted runs at a time, with an even sample of the others to compare with."""
     asked = [run for run in ids if run in wanted]
     if len(ids) <= _COMPARED:
         yield ids, frozenset(asked)
@@ -290,3 +312,38 @@ def _portions(ids: Sequence[str], wanted: Collection[str]) -> Iterator[tuple[Seq
         some = frozenset(asked[start : start + _COMPARED // 2])
         others = [run for run in ids if run not in some]
         yield sorted([*some, *others[:: -(-len(others) // (_COMPARED // 2))]]), some
+
+
+Subject: TypeAlias = Literal["run", "user", "lesson"]
+
+
+class StoreLedger:
+    """A ledger for `hepm.llm.Client` in a store: answers are forgotten with the run or user they are about.
+
+    Args:
+        about: What the questions are about: stored runs, users with notes, or lessons. An answer about a run or user
+            that is not there is not kept.
+    """
+
+    def __init__(self, lessons: LessonStore, namespace: str, about: Subject) -> None:
+        self._lessons = lessons
+        self._namespace = namespace
+        self._about = about
+
+    def get(self, key: str) -> PaidAnswer | None:
+        """See `hepm.llm.Ledger.get`."""
+        for answer in self._lessons.answers([key], namespace=self._namespace):
+            return PaidAnswer(answer.run or answer.user, answer.step, answer.text, Usage(**json.loads(answer.usage)))
+        return None
+
+    def put(self, key: str, answer: PaidAnswer) -> None:
+        """See `hepm.llm.Ledger.put`."""
+        kept = Answer(
+            key,
+            answer.step,
+            run=answer.subject if self._about == "run" else "",
+            text=answer.text,
+            usage=json.dumps(asdict(answer.usage)),
+            user=answer.subject if self._about == "user" else "",
+        )
+        self._lessons.put_answers([kept], namespace=self._namespace)

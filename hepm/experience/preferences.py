@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError
+from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError, StoreError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of
-from hepm.experience.notes.reflection import (
-    picked,
-    recall_question,
-    recalled,
-    reflection_question,
-    user_texts,
-    vetted,
-)
-from hepm.experience.notes.sessions import STEP, Progress, ReflectReport, runs_of_users, unseen
-from hepm.experience.notes.versions import NoteVersions, Reflected, Session
-from hepm.experience.notes.wishes import wishes_in
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of, wishes_in
+from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
+from hepm.graph.lessons.rows import StoredLesson
+from hepm.graph.lessons.store import LessonChange
+from hepm.ingest.pipeline import parse_stored
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
@@ -33,20 +26,88 @@ Conversation: TypeAlias = Sequence[object] | Trajectory | str
 HAND: Final = "hand"
 """Who wrote notes that a person edited."""
 RECALLED: Final = 3
+STEP: Final = "preferences"
+"""Marks runs that were reflected on."""
+
+_NAMES_A_USER: Final = '"user":'
+_TRIES: Final = 32
+_AT_ONCE: Final = 16  # versions looked up at once
+
+
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """What came of reflecting on a session.
+
+    Attributes:
+        outcome: "written": a new version; "unchanged": the notes say it all; "refused": the rewrite was not taken;
+            "forgotten": the user or the session was forgotten meanwhile.
+        notes: The newest ones; None if there are none.
+        draft: What was written, or would have been.
+    """
+
+    outcome: Literal["written", "unchanged", "refused", "forgotten"]
+    notes: Notes | None
+    draft: Draft
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectReport:
+    """What came of reflecting on stored runs.
+
+    Attributes:
+        runs: How many were reflected on.
+        written, unchanged: How many led to a new version of notes, and how many told nothing new.
+        refused: Rewrites that were not taken, or whose user or run was forgotten meanwhile.
+        failed: Why other runs are left for next time, by run.
+        unasked: Runs left for next time because the budget was spent.
+    """
+
+    runs: int = 0
+    written: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    failed: tuple[tuple[str, str], ...] = ()
+    unasked: int = 0
+
+
+class _Session(NamedTuple):
+    """The run that notes are written after; once it is known to be stored, nothing is written if it is gone."""
+
+    run: str = ""
+    stored: bool = False
+
+
+def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
+    """Id and user of every stored run that names one, in order of arrival."""
+    return [
+        (name, run.user)
+        for name, record, _ in library.store.iter_records(namespace=namespace)
+        # Most runs name none, and reading a record takes a hundred times as long.
+        if _NAMES_A_USER in record and (run := parse_stored(name, record)).user
+    ]
+
+
+def unseen(library: Library, namespace: str, *, again: bool = False) -> Iterator[Trajectory]:
+    """Trusted runs of users that were not reflected on, or all, in order of arrival; one is in memory at a time."""
+    done = () if again else library.store.lessons.answered_runs(STEP, namespace=namespace)
+    # Listed before the first is read: a model may take hours, and no cursor should stay open so long.
+    for name in [name for name, _ in runs_of_users(library, namespace) if name not in done]:
+        yield from (run for run in library.runs([name], namespace=namespace) if run.trusted)
 
 
 class Preferences:
     """The notes on the users of a memory (see `hepm.Memory.preferences`).
 
-    Notes are lines, a wish each, of 4,000 characters in all. Every change makes a version; none is ever changed.
+    Notes are lines, a wish each, of 4,000 characters in all. Every change writes a new version: versions are numbered
+    from 1 without a gap, and never changed.
 
     Args:
-        redact: Takes secrets out of a conversation before it is read.
+        redact: Removes secrets from a conversation before it is read.
     """
 
     def __init__(self, library: Library, *, redact: Callable[[str], str] | None = None) -> None:
         self._library = library
-        self._redact = redact or _without_secrets
+        self._redact = redact or Redactor().text
 
     def reflect(
         self,
@@ -57,39 +118,40 @@ class Preferences:
         model: Client | None = None,
         session: str = "",
     ) -> Reflected:
-        """Write down what a session told of how the user wants to be served.
+        """Note what a session told of how the user wants to be served.
 
-        Without a model these are sentences in the user's own words (see `hepm.experience.notes.wishes`). With one it is
-        what it writes, held against the old notes and the user's words (see `hepm.experience.notes.reflection`). Where
-        another writer was faster, the session is reflected on once more, with the newer notes.
+        Without a model these are sentences in the user's own words (see `hepm.experience.notes`). A model's notes are
+        checked against the old ones and the user's words (see `hepm.experience.reflection`). If another writer was
+        faster, the session is reflected on again with the newer notes.
 
         Args:
-            model: Where its ledger is a `StoreLedger(..., "user")`, answers are kept as soon as the user has notes, and
+            model: With a `StoreLedger(..., "user")` as its ledger, answers are kept once the user has notes, and
                 forgotten with them.
-            session: The run that it was, where it is stored or will be.
+            session: The id of the run, if it is stored or will be.
 
         Raises:
             LlmError: the model gave no answer; the notes stay as they are.
-            InputError: nobody's notes, no such run, or no conversation.
+            InputError: no user, no such run, or no conversation.
         """
         _check_user(user)
-        turns, run = self._turns(conversation, namespace)
-        where = Session(session or run, stored=isinstance(conversation, str) and not session)
+        stored = isinstance(conversation, str)
+        if isinstance(conversation, str):
+            runs = self._library.runs([conversation], namespace=namespace)
+            if not runs:
+                raise InputError(f"there is no run {conversation!r} in the namespace {namespace!r}.")
+            conversation = runs[0]
+        run = conversation.id if isinstance(conversation, Trajectory) else ""
+        turns = conversation.turns if isinstance(conversation, Trajectory) else read_messages(conversation)
+        where = _Session(session or run, stored=stored and not session)
         return self._reflect(user, turns, where, namespace=namespace, model=model)
 
     def _reflect(
-        self,
-        user: str,
-        turns: Sequence[Turn],
-        session: Session,
-        *,
-        namespace: str,
-        model: Client | None,
+        self, user: str, turns: Sequence[Turn], session: _Session, *, namespace: str, model: Client | None
     ) -> Reflected:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
         make = partial(_extract, turns=clean) if model is None else partial(_ask, model, user, turns=clean)
         name = EXTRACTIVE if model is None else model.endpoint.model
-        done = NoteVersions(self._library, namespace).revise(user, make, written_by=name, session=session)
+        done = self._revise(user, make, written_by=name, session=session, namespace=namespace)
         if session.run:
             self._library.mark_done(STEP, {session.run: ""}, namespace=namespace)
         return done
@@ -100,24 +162,24 @@ class Preferences:
         namespace: str = DEFAULT_NAMESPACE,
         model: Client | None = None,
         again: bool = False,
-        on_progress: Progress | None = None,
+        on_progress: Callable[[ReflectReport], object] | None = None,
     ) -> ReflectReport:
         """Reflect on stored runs of known users that were not reflected on yet, in order of arrival.
 
-        The runs themselves are the queue: interrupted, it goes on where it stopped, and a run that is forgotten is out
-        of it. One that a model gave no answer on is looked at again next time, after the runs that came later.
+        The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out. A run
+        that a model gave no answer on is tried again next time.
 
         Args:
-            again: Looks at every run anew, as with a model after going without.
+            again: Look at every run again, as with a model after going without.
 
         Raises:
-            EndpointRefusedError: the model will answer nothing.
+            EndpointRefusedError: the model refuses every request.
         """
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
         for run in runs:
             try:
-                session = Session(run.id, stored=True)
+                session = _Session(run.id, stored=True)
                 done = self._reflect(run.user, run.turns, session, namespace=namespace, model=model)
             except EndpointRefusedError:
                 raise
@@ -136,7 +198,7 @@ class Preferences:
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
         """What `reflect_all` would ask a model, at most; nothing is asked or stored.
 
-        What the notes will be by then is not known: they count as long as they may be.
+        Notes count at their full length, as their future length is unknown.
         """
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
         runs = unseen(self._library, namespace, again=again)
@@ -144,14 +206,13 @@ class Preferences:
         return model.estimate(questions)
 
     def notes(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> Notes | None:
-        """The newest notes on a user, whole; None where there are none. Answered from memory."""
-        return NoteVersions(self._library, namespace).newest_known(user)
+        """The newest notes on a user; None if there are none. Answered from memory."""
+        return self._library.lessons(namespace).cached(_newest_by_user).get(user)
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
         found: list[Notes] = []
-        versions = NoteVersions(self._library, namespace)
-        while batch := versions.from_version(user, len(found) + 1):
+        while batch := self._versions(user, len(found) + 1, namespace):
             found += batch
         return found
 
@@ -165,14 +226,13 @@ class Preferences:
         floor: float | None = None,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter now, most telling first; [] where none does.
+        """Lines of the notes that matter now, best first; [] if none does.
 
-        By similarity with what the context says last (see `hepm.experience.notes.reflection.recalled`), or as a model
-        picks them.
+        Picked by a model, or by similarity with the end of the context (see `hepm.experience.reflection.recalled`).
 
         Args:
             context: What the agent knows now, or the latest messages.
-            floor: Least similarity; None for what suits the embedder.
+            floor: Least similarity; None for the embedder's default.
 
         Raises:
             LlmError: the model gave no answer.
@@ -188,13 +248,13 @@ class Preferences:
         return recalled(self._library, lines, context, k=k, floor=floor)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
-        """Write the notes by hand, shorter ones or none too.
+        """Write the notes by hand; they may be shorter, or empty.
 
         Args:
-            version: The one that was edited; a newer one is then not written over. None for whichever is newest.
+            version: The one that was edited: a newer one is not overwritten. None for the newest one.
 
         Raises:
-            InputError: there is a newer version, the text is longer than notes may be, or there are none to be emptied.
+            InputError: there is a newer version, the text is too long, or there are no notes to empty.
         """
         _check_user(user)
         lines = lines_of(text)
@@ -203,22 +263,22 @@ class Preferences:
                 f"the notes are {len(text_of(lines)):,} characters long; at most {NOTES_CHARS:,} are kept."
             )
 
-        def revise(before: Notes | None) -> Draft:
+        def make(before: Notes | None) -> Draft:
             newest = before.version if before else 0
             if version is not None and newest != version:
                 raise InputError(f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones.")
             return Draft(tuple(lines))
 
-        done = NoteVersions(self._library, namespace).revise(user, revise, written_by=HAND, session=Session())
+        done = self._revise(user, make, written_by=HAND, session=_Session(), namespace=namespace)
         if done.notes is None:
             raise InputError(f"there are no notes on {user!r}.")
         return done.notes
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
-        """Write an earlier version anew, as the newest one.
+        """Write an earlier version again, as the newest one.
 
         Raises:
-            InputError: there is none of this number.
+            InputError: there is no such version.
         """
         stored = self._library.store.lessons.get([notes_id(user, version)], namespace=namespace)
         if not stored:
@@ -226,9 +286,9 @@ class Preferences:
         return self.edit(user, stored[0].row.text, namespace=namespace)
 
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Remove all versions of the notes on a user, and answers about them; the ids of the removed.
+        """Remove all versions of the notes on a user, and answers about them; ids of the removed.
 
-        The user's runs stay (`hepm.Memory.forget` removes them and the notes), but none of them is reflected on later.
+        The user's runs stay (`hepm.Memory.forget` removes both), but are not reflected on again.
         """
         _check_user(user)
         if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
@@ -236,19 +296,68 @@ class Preferences:
         return self._library.forget_user(user, namespace=namespace)
 
     def users(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Users that there are notes on, by name."""
+        """Users that have notes, by name."""
         return sorted({stored.row.user for stored in self._library.lessons(namespace).all("notes")})
 
-    def _turns(self, conversation: Conversation, namespace: str) -> tuple[Sequence[Turn], str]:
-        """The turns, and the run that they are."""
-        if isinstance(conversation, str):
-            runs = self._library.runs([conversation], namespace=namespace)
-            if not runs:
-                raise InputError(f"there is no run {conversation!r} in the namespace {namespace!r}.")
-            conversation = runs[0]
-        if isinstance(conversation, Trajectory):
-            return conversation.turns, conversation.id
-        return read_messages(conversation), ""
+    # Versions
+
+    def _newest(self, user: str, namespace: str) -> Notes | None:
+        """The newest notes in the store, whoever wrote them."""
+        known = self.notes(user, namespace=namespace)
+        found = self._versions(user, known.version if known else 1, namespace)
+        if not found and known:
+            found = self._versions(user, 1, namespace)  # forgotten, and perhaps begun anew
+        while len(found) == _AT_ONCE and (more := self._versions(user, found[-1].version + 1, namespace)):
+            found = more
+        return found[-1] if found else None
+
+    def _versions(self, user: str, first: int, namespace: str) -> list[Notes]:
+        """Some versions from this one on, in order; [] if there are none."""
+        ids = [notes_id(user, version) for version in range(first, first + _AT_ONCE)]
+        stored = self._library.store.lessons.get(ids, namespace=namespace)
+        return sorted((Notes.of(one.row) for one in stored), key=lambda notes: notes.version)
+
+    def _revise(
+        self,
+        user: str,
+        make: Callable[[Notes | None], Draft],
+        *,
+        written_by: str,
+        session: _Session,
+        namespace: str,
+    ) -> Reflected:
+        """Write what `make` makes of the newest notes, again if another writer was faster.
+
+        Raises:
+            StoreError: others were faster each time.
+        """
+        begun = False
+        for _ in range(_TRIES):
+            before = self._newest(user, namespace)
+            linked = bool(session.run and self._library.store.find_known([session.run], namespace=namespace))
+            if (before is None and begun) or (session.stored and not linked):
+                return Reflected("forgotten", before, Draft(()))
+            begun = before is not None
+            session = _Session(session.run, session.stored or linked)
+            draft = make(before)
+            if draft.refused:
+                return Reflected("refused", before, draft)
+            if list(draft.lines) == (lines_of(before.text) if before else []):
+                return Reflected("unchanged", before, draft)
+            version = before.version + 1 if before else 1
+            after = Notes(user, text_of(draft.lines), version, written_by, session.run if linked else "")
+            changed = self._library.change(LessonChange(put=[after.row()]), namespace=namespace)
+            if after.id not in changed.refused:
+                # Not in one change: a version that is refused must not retire the one before.
+                if before is not None:
+                    self._library.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
+                return Reflected("written", after, draft)
+        raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
+
+
+def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
+    notes = sorted((Notes.of(one.row) for one in lessons if one.row.kind == "notes"), key=lambda notes: notes.version)
+    return {one.user: one for one in notes}
 
 
 def _extract(before: Notes | None, *, turns: Sequence[Turn]) -> Draft:
@@ -265,7 +374,3 @@ def _ask(model: Client, user: str, before: Notes | None, *, turns: Sequence[Turn
 def _check_user(user: str) -> None:
     if not user.strip():
         raise InputError("whose notes? Name a user.")
-
-
-def _without_secrets(text: str) -> str:
-    return Redactor().text(text)

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from hepm.errors import InputError
-from hepm.experience.distilling.contrast import says_nothing
-from hepm.experience.distilling.pipeline import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
+from hepm.experience.comparison import says_nothing
+from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.experience.library import Library
-from hepm.experience.matching.contradictions import Contradiction, contradictions_among
-from hepm.experience.matching.judging import SENTENCE_CHARS, Judge, LiteralJudge, Pair
-from hepm.experience.matching.matcher import NEAREST, SIMILARITY, TWINS, Matcher
-from hepm.experience.matching.place import LEAST_RUNS, Place, places_of
+from hepm.experience.matching import NEAREST, SENTENCE_CHARS, SIMILARITY, TWINS, Judge, LiteralJudge, Matcher, Pair
+from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
@@ -179,7 +177,7 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Principles about the present place in a run, the tools just called, the best founded first.
 
-        Which they are says `hepm.experience.matching.place.Place.best`. Measured on recorded runs, these point the
+        Which they are says `hepm.experience.place.Place.best`. Measured on recorded runs, these point the
         right way where failed runs part from successful ones more often than those whose text is similar
         (benchmarks/LOG.md, "What lessons are worth").
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hepm.experience.distilling.model_distiller import ModelDistiller
-from hepm.experience.distilling.pipeline import distill_into
-from hepm.experience.ledger import StoreLedger
+from hepm.experience.distilling import distill_into
+from hepm.experience.library import StoreLedger
+from hepm.experience.model_distiller import ModelDistiller
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_library
 

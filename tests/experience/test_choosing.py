@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.experience.experiences import Experiences, FoundExperience
+from hepm.experience.experiences import Experiences, FoundExperience, ModelChooser, tool_name
 from hepm.experience.lessons import Conditions, Experience
-from hepm.experience.prompt.choosing import ModelChooser, tool_name
-from hepm.experience.prompt.recollection import PromptOptions
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_library
@@ -94,7 +93,7 @@ def test_a_tool_says_when_it_applies_and_what_it_teaches_by_zone(
 def test_a_tools_description_is_bounded_whatever_the_experience_says() -> None:
     chooser_input = experience("<" * 5000, situation='"\n' * 5000, action="`" * 5000)
     found = FoundExperience(chooser_input.id, chooser_input, 1.0, True, None)  # type: ignore[arg-type]
-    from hepm.experience.prompt.choosing import _description
+    from hepm.experience.experiences import _description
 
     assert len(_description(found)) <= 1024
     assert _description(found).isprintable()

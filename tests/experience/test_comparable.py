@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from hepm.experience.distilling.comparable import named_in, same_task
-from hepm.experience.distilling.extractive import distill
+from hepm.experience.extractive import distill
+from hepm.experience.likeness import named_in, same_task
 from hepm.types import HINT, JSON, Outcome, ToolCall, Trajectory, Turn
 
 

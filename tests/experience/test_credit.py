@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm.experience.comparison import compare_runs
 from hepm.experience.credit import CREDIT_METHODS, GAMMA, credit, key_turns
-from hepm.experience.distilling.study import study
 
 rewards = st.lists(st.floats(-10, 10, allow_subnormal=False), min_size=1, max_size=40)
 
@@ -96,7 +96,7 @@ def test_recorded_rewards_of_turns_choose_the_key_moves_of_a_run() -> None:
             Turn("assistant", "", (ToolCall(name),) if name else (), reward)
             for name, reward in zip(("a", "b", "", "c", "d"), rewards, strict=True)
         ]
-        (found,) = study([Trajectory("r", (Turn("user", "help"), *turns), Outcome(1.0, True))])
+        (found,) = compare_runs([Trajectory("r", (Turn("user", "help"), *turns), Outcome(1.0, True))])
         return [move.calls[0].name for move in found.keys]
 
     assert key_tools(None, None, None, None, None) == ["a", "b", "c"]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hepm.experience.distilling.pipeline import ExtractiveDistiller, distill_into
+from hepm.experience.distilling import ExtractiveDistiller, distill_into
 from hepm.experience.experiences import Experiences
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles

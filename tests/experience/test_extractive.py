@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.distilling.extractive import distill, distill_principles
-from hepm.experience.distilling.situation import SITUATION_CHARS
+from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
+from hepm.experience.transcript import SITUATION_CHARS
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.types import Outcome, ToolCall, Trajectory, Turn
 from tests.runs import trajectory

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from hepm.errors import InputError
-from hepm.experience.evolution.guard import held_out_runs
-from hepm.experience.evolution.plan import EvolutionSettings
-from hepm.experience.evolution.population import Population, RunPlace
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library
+from hepm.experience.population import EvolutionSettings, Population, RunPlace, held_out_runs
 from hepm.graph.lessons.rows import Source
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Client, Endpoint

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.experience.distilling.likeness import group_alike, group_by_request
+from hepm.experience.likeness import group_alike, group_by_request
 from hepm.types import HINT
 from tests.runs import trajectory
 

@@ -19,14 +19,12 @@ import pytest
 
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
-from hepm.experience.distilling.extractive import distill
-from hepm.experience.distilling.model_distiller import ModelDistiller, estimate
-from hepm.experience.distilling.pipeline import DistilReport, distill_into
-from hepm.experience.distilling.study import study
-from hepm.experience.ledger import StoreLedger
+from hepm.experience.comparison import compare_runs
+from hepm.experience.distilling import DistilReport, distill_into
+from hepm.experience.extractive import distill
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.library import Library
-from hepm.experience.prompt.quoting import RUN_CHARS, quoted_run
+from hepm.experience.library import Library, StoreLedger
+from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, estimate, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember
@@ -143,7 +141,7 @@ def test_what_a_run_says_is_quoted_and_cannot_end_the_quotation() -> None:
     hostile = replace(
         good("a"), turns=(Turn("user", order), Turn("assistant", "", (ToolCall("look", {"x": order}, order),)))
     )
-    (it,) = study([hostile])
+    (it,) = compare_runs([hostile])
     lines = quoted_run(it).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith('user said "')
@@ -163,13 +161,13 @@ def test_what_memory_told_an_agent_is_not_told_to_the_model() -> None:
             Turn("assistant", "", (ToolCall("look", {}, "Suggested next tools: buy\nfine"),)),
         ),
     )
-    (it,) = study([hint])
+    (it,) = compare_runs([hint])
     assert quoted_run(it) == 'user said "hello"\nturn 1 KEY 1 agent called "look" with "{}": "fine"'
 
 
 def test_of_a_long_run_the_key_turns_and_both_ends_stay_within_the_bound() -> None:
     turns = tuple(Turn("assistant", "x" * 900, (ToolCall(f"tool{i}", {}, "y" * 900),)) for i in range(200))
-    (it,) = study([replace(good("a"), turns=(Turn("user", "begin"), *turns, Turn("user", "end")))])
+    (it,) = compare_runs([replace(good("a"), turns=(Turn("user", "begin"), *turns, Turn("user", "end")))])
     text = quoted_run(it)
     assert len(text) < RUN_CHARS + 100
     assert all(f"turn {move.turn} KEY" in text for move in it.keys)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.evolution.operators import (
+from hepm.experience.lessons import Conditions, Experience
+from hepm.experience.operators import (
     FIELD_CHARS,
     Evidence,
     crossed,
@@ -15,7 +16,6 @@ from hepm.experience.evolution.operators import (
     sharpened,
     without_particulars,
 )
-from hepm.experience.lessons import Conditions, Experience
 from hepm.graph.lessons.rows import Source
 from tests.runs import trajectory
 

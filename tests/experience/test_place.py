@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hepm import FailedWay, Memory, Trajectory
-from hepm.experience.distilling.contrast import says_nothing, sides_of
+from hepm.experience.comparison import says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.matching.place import Place, in_one_voice, lower_bound
-from hepm.experience.prompt.recollection import PromptOptions
+from hepm.experience.place import Place, in_one_voice, lower_bound
+from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.store import LessonChange
 from hepm.types import Suggestion, Suggestions

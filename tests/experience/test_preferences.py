@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 
 from hepm import Memory, Trajectory, Turn
 from hepm.errors import AnswerError, EndpointError, EndpointRefusedError, InputError
-from hepm.experience.ledger import StoreLedger
 from hepm.experience.lessons import Notes
-from hepm.experience.library import Library
-from hepm.experience.notes.lines import NOTES_CHARS, covers, lines_of
-from hepm.experience.notes.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
-from hepm.experience.notes.sessions import ReflectReport
-from hepm.experience.preferences import Preferences
+from hepm.experience.library import Library, StoreLedger
+from hepm.experience.notes import NOTES_CHARS, covers, lines_of
+from hepm.experience.preferences import Preferences, ReflectReport
+from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.store import Selection, Store
 from hepm.llm import Budget, Client, Endpoint

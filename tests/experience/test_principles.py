@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from hepm import Trajectory
 from hepm.errors import EndpointRefusedError, InputError
-from hepm.experience.distilling.pipeline import Distilled, DistilReport, ExtractiveDistiller
-from hepm.experience.ledger import StoreLedger
+from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistiller
 from hepm.experience.lessons import Principle, PrincipleKind
-from hepm.experience.library import Library, Task
-from hepm.experience.matching.contradictions import Contradiction
-from hepm.experience.matching.judging import LiteralJudge, ModelJudge, Pair, Verdict
+from hepm.experience.library import Library, StoreLedger, Task
+from hepm.experience.matching import LiteralJudge, ModelJudge, Pair, Verdict
+from hepm.experience.place import Contradiction
 from hepm.experience.principles import Examples, FoundPrinciple, Principles, examples_of
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.store import LessonChange

@@ -17,8 +17,7 @@ from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import ZONES, Experience, Notes, Principle, Zone
 from hepm.experience.principles import Examples, FoundPrinciple
-from hepm.experience.prompt.recollection import PromptOptions
-from hepm.experience.prompt.render import BUDGET, ITEM_CHARS, Recollection, render
+from hepm.experience.prompt import BUDGET, ITEM_CHARS, PromptOptions, Recollection, render
 from hepm.graph.lessons.rows import UNUSED, Source, Uses
 from hepm.ingest.prepare import IngestOptions, prepare_here
 from hepm.ingest.records import ReadOptions

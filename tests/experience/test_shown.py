@@ -7,10 +7,10 @@ import pytest
 
 from hepm.errors import StoreError
 from hepm.experience.lessons import Principle
-from hepm.experience.shown import ShownJournal
 from hepm.graph.lessons.rows import Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.sqlite import SQLiteStore
+from tests.experience.shelves import library_in
 
 NS = "team"
 
@@ -22,18 +22,18 @@ def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
     store = SQLiteStore(tmp_path / "store.hepm")
     row = Principle("guiding", "Look.").row()
     store.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
-    journal = ShownJournal(store.lessons)
+    library = library_in(store)
     write = store.lessons._write
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("no room left to write")
 
     store.lessons._write = refuse  # type: ignore[assignment, method-assign]
-    journal.show("run", [row.id], namespace=NS)
-    journal.settle("run", success=True, namespace=NS)
+    library.show("run", [row.id], namespace=NS)
+    library.record_outcome("run", success=True, namespace=NS)
     assert "told later" in caplog.text
     store.lessons._write = write  # type: ignore[method-assign]
-    journal.deliver()
+    library.deliver()
     (stored,) = store.lessons.list(namespace=NS)
     assert stored.uses == Uses(1, 1, 1)
     store.close()

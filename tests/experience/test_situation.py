@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hepm.experience.distilling.situation import SITUATION_CHARS, situation_text
+from hepm.experience.transcript import SITUATION_CHARS, situation_text
 from hepm.types import StateSummary
 
 

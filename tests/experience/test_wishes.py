@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.experience.notes.lines import (
+from hepm.experience.notes import (
     LINE_CHARS,
     NOTES_CHARS,
     cleaned,
@@ -16,8 +16,8 @@ from hepm.experience.notes.lines import (
     lost,
     telling,
     text_of,
+    wishes_in,
 )
-from hepm.experience.notes.wishes import wishes_in
 
 
 def found(*said: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from hepm import Memory, Tool
 from hepm.errors import InputError, StoreDamagedError
-from hepm.experience.notes.sessions import runs_of_users
+from hepm.experience.preferences import runs_of_users
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray, Selection, Store
 from tests.runs import Shelf, trajectory

@@ -230,11 +230,11 @@ def test_words_of_a_name_meet_their_other_forms() -> None:
 
 def contrast(memory: Memory, said: str) -> dict[str, float]:
     """What similar runs add for each tool after `look`."""
-    reading = memory.mirror().derived(Reading)
+    fitted = memory.mirror().cached(FittedMemory)
     (vector,) = memory.embedder.embed([f"U: {said}"])
     query = Query(("look",), ("look",), StateSummary(said=(said,)), vector, vector)
-    rows = features(reading, read_query(query, reading, "look"), reading.candidates)
-    names = [reading.calls.names[tool] for tool in reading.candidates.tolist()]
+    rows = features(fitted, encode_query(query, fitted, "look"), fitted.candidates)
+    names = [fitted.calls.names[tool] for tool in fitted.candidates.tolist()]
     return dict(zip(names, rows[:, NAMES.index("contrast")].tolist(), strict=True))
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, lost, related, telling, text_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, lost, related, telling, text_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted

@@ -1,10 +1,4 @@
-"""Runs with like requests, for logs whose task ids do not repeat: grouped by the words that the user began with.
-
-Each wording joins the group whose leader's it is most like, from a cosine of .75 on, else it leads a group of its own:
-so no group is a chain of runs that resemble their neighbours alone. Wordings that most runs share come first, which
-makes the groups of a batch independent of the order in which its runs came. What is compared are lexical vectors,
-weighted by rarity (`hepm.graph.lessons.mirror`), without words that hold a digit, and without names.
-"""
+"""Which runs can be compared: runs of one task, and runs with similar requests where task ids do not repeat."""
 
 from __future__ import annotations
 
@@ -12,15 +6,71 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from hepm.embed import HashingEmbedder
 from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.store import FloatArray
+from hepm.ingest.records import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory
+
+_NAME: Final = re.compile(r"[\w#@.+-]+")
+_ANY_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]|#")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d.*")
+_SHORTEST: Final = 5
+_SHORTEST_NUMBER: Final = 8
+
+
+class Named(NamedTuple):
+    """What tells a run's task.
+
+    Attributes:
+        goal: What the user said first.
+        things: Names with a digit, such as ids, that the user or the agent's arguments hold.
+    """
+
+    goal: str
+    things: frozenset[str]
+
+
+def named_in(run: Trajectory) -> Named:
+    """What a run names."""
+    said = [text for turn in run.turns if turn.role == "user" and (text := without_hints(turn.text))]
+    given = (text for call in run.calls() for text in _texts(dict(call.arguments)))
+    things = frozenset(name for text in (*said, *given) for name in _names(text))
+    return Named(said[0].strip() if said else "", things)
+
+
+def same_task(one: Named, other: Named) -> bool:
+    """Whether two runs under one id are of one task; also where neither names anything that could tell them apart."""
+    if one.goal and one.goal == other.goal:
+        return True
+    return not one.things.isdisjoint(other.things) or not (one.things or other.things)
+
+
+def _names(text: str) -> Iterator[str]:
+    for found in _NAME.findall(text):
+        name = found.strip(".+-").lower()
+        # Numbers that are short are amounts, and dates are anybody's.
+        shortest = _SHORTEST if _LETTER.search(name) else _SHORTEST_NUMBER
+        if len(name) >= shortest and _ANY_DIGIT.search(name) and not _DATE.fullmatch(name):
+            yield name
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_object(value):
+        for member in value.values():
+            yield from _texts(member)
+    elif is_list(value):
+        for element in value:
+            yield from _texts(element)
+
 
 LIKE: Final = 0.75
 """Least cosine of like requests; measured in benchmarks/LOG.md, "Requests grouped by likeness"."""

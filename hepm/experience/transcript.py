@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from hepm.experience.distilling.partings import Tools
 from hepm.ingest.transitions import SUMMARY_TOOL, AgentState
 from hepm.text import CUT, on_one_line
 from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
+
+Tools: TypeAlias = frozenset[ToolName]
+"""What was called in one turn."""
+
 
 TOOL_CHARS: Final = 64
 
@@ -87,3 +90,29 @@ def sequence(way: Iterable[Tools], *, limit: int = 8) -> str:
         half = limit // 2
         steps = [*steps[:half], CUT, *steps[-half:]]
     return ", then ".join(steps)
+
+
+SITUATION_CHARS: Final = 600
+ENVIRONMENT_CHARS: Final = 48
+_MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
+
+
+def situation_text(environment: str, known: StateSummary) -> str:
+    """Where, what the user wants in the user's words, and what had been called by then; one line of bounded length.
+
+    What tools returned is left out: measured, it finds nothing more, and it is where others may write.
+    An agent's own summary stands for what the user said.
+    """
+    place = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
+    after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
+    if known.tools and known.failed:
+        after += " The last result was an error."
+    words = _words((known.own,) if known.own else known.said, SITUATION_CHARS - len(place) - len(after) - 8)
+    said = f'{"Known" if known.own else "User"} "{words}"' if words else "No user spoke."
+    return f"{place}{said}{after}"
+
+
+def _words(said: Iterable[str], limit: int) -> str:
+    """What was said, oldest first, cut."""
+    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in said)
+    return plain(" / ".join(message for message in messages if message), limit)

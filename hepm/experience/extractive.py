@@ -13,16 +13,21 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
+from hepm.experience.comparison import RunComparison, compare_runs, lesson_of, place, rule_of
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.distilling.contrast import lesson_of, place, rule_of
-from hepm.experience.distilling.partings import Tools
-from hepm.experience.distilling.situation import ENVIRONMENT_CHARS, situation_text
-from hepm.experience.distilling.study import Study, study
-from hepm.experience.distilling.transcript import Move, listed, plain, sequence, went_wrong
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
+from hepm.experience.transcript import (
+    ENVIRONMENT_CHARS,
+    Move,
+    Tools,
+    listed,
+    plain,
+    sequence,
+    situation_text,
+    went_wrong,
+)
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.ingest.transitions import agent_state
 from hepm.text import CUT
 from hepm.types import ToolCall, ToolName, Trajectory
 
@@ -44,11 +49,11 @@ def distill(
 
     Args:
         runs: All runs under one task's id in one environment, in any order; the answer does not depend on it. Which
-            of them are compared says `hepm.experience.distilling.comparable`.
+            of them are compared says `hepm.experience.likeness`.
         methods: How turns are credited in which environment; by reward-to-go where it is not named.
         alike: They are runs with like requests, whatever their tasks.
     """
-    return _merged(_experience(one) for one in study(runs, methods, alike=alike))
+    return _merged(_experience(one) for one in compare_runs(runs, methods, alike=alike))
 
 
 def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
@@ -59,14 +64,12 @@ def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> li
     way, and a failure none: one that stopped early, did what successful runs did, or that nobody did better and whose
     calls all worked.
     """
-    return _merged(found for one in study(runs, alike=alike) if (found := _principle(one)))
+    return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one)))
 
 
-def _experience(it: Study) -> Experience:
-    first = it.first_key
-    known = first.known if first else agent_state(it.run.turns).state()
+def _experience(it: RunComparison) -> Experience:
     return Experience(
-        situation=situation_text(it.run.environment, known),
+        situation=situation_text(it.run.environment, it.known),
         action=_action(sorted(it.keys, key=lambda move: move.turn)),
         outcome=_outcome(it),
         lesson=_lesson(it),
@@ -98,7 +101,7 @@ def _call(call: ToolCall) -> str:
     return f"{listed([call.name])}({', '.join(names)})"
 
 
-def _outcome(it: Study) -> str:
+def _outcome(it: RunComparison) -> str:
     told = it.run.outcome.reward
     end = {True: "It succeeded", False: "It failed", None: "It succeeded in part"}[it.well]
     reward = "" if told is None else f", with reward {it.reward:g}"
@@ -117,10 +120,10 @@ def _errors(moves: Sequence[Move]) -> str:
     return f"Calls of {listed(dict.fromkeys(call.name for call in wrong))} failed."
 
 
-def _lesson(it: Study) -> str:
+def _lesson(it: RunComparison) -> str:
     if it.contrast and (it.contrast.tells or (it.contrast.same and not it.well)):
         return lesson_of(it.contrast, succeeded=bool(it.well))
-    way = sequence(it.way) or "no tool"
+    way = sequence(it.tool_sequence) or "no tool"
     if it.well is None:
         return f"This way earned a part of the reward: {way}."
     if it.well:
@@ -128,7 +131,7 @@ def _lesson(it: Study) -> str:
     return f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
 
 
-def _principle(it: Study) -> Principle | None:
+def _principle(it: RunComparison) -> Principle | None:
     told = _rule(it)
     if it.well is None or told is None:
         return None
@@ -146,11 +149,11 @@ def _principle(it: Study) -> Principle | None:
     )
 
 
-def _rule(it: Study) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
+def _rule(it: RunComparison) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
     if it.contrast and it.contrast.opposes:
         return rule_of(it.contrast, succeeded=bool(it.well)), it.contrast.triples, it.contrast.tools
     if it.well:
-        return _way_to_success(it.way)
+        return _way_to_success(it.tool_sequence)
     last = it.moves[-1] if it.moves else None
     wrong = sorted({call.name for call in last.calls if went_wrong(call)}) if last else []
     if last is None or not wrong or it.contrast:

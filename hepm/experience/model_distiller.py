@@ -7,24 +7,24 @@ when that is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.distilling.contrast import lesson_of
-from hepm.experience.distilling.pipeline import Distilled
-from hepm.experience.distilling.situation import situation_text
-from hepm.experience.distilling.study import Study, study
-from hepm.experience.distilling.transcript import plain
+from hepm.experience.distilling import Distilled
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.experience.prompt.quoting import quoted_run
+from hepm.experience.transcript import plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
-from hepm.ingest.transitions import agent_state
+from hepm.ingest.records import is_list, is_object
+from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
-from hepm.text import quoted
+from hepm.text import CUT, quoted
+from hepm.types import ToolCall
 
 FIELD_CHARS: Final = 600
 PRECONDITION_CHARS: Final = 120
@@ -143,7 +143,9 @@ class ModelDistiller:
         self, tasks: Iterable[Task], waiting: dict[str, _Asked], done: list[Distilled]
     ) -> Iterator[Question[Told]]:
         for task in tasks:
-            wanted = [one for one in study(task.runs, self._methods, alike=task.alike) if one.run.id in task.wanted]
+            wanted = [
+                one for one in compare_runs(task.runs, self._methods, alike=task.alike) if one.run.id in task.wanted
+            ]
             tell = [one for one in wanted if self.kind == "experience" or one.well is not None]
             asked = _Asked({one.run.id: one for one in tell})
             # A run in which the agent had no turn, or that ended neither way, has nothing to tell.
@@ -165,7 +167,7 @@ def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, aga
 class _Asked:
     """A task that was asked about, until all its answers are here."""
 
-    open: dict[str, Study]
+    open: dict[str, RunComparison]
     told: dict[str, Experience | Principle] = field(default_factory=dict[str, Experience | Principle])
     runs: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
@@ -194,7 +196,7 @@ def _taken(done: list[Distilled]) -> Iterator[Distilled]:
         yield done.pop(0)
 
 
-def _question(it: Study, kind: Kind) -> Question[Told]:
+def _question(it: RunComparison, kind: Kind) -> Question[Told]:
     asked = _ABOUT_EXPERIENCE if kind == "experience" else _GUIDING if it.well else _CAUTIONARY
     form: type[Told] = ToldExperience if kind == "experience" else ToldPrinciple
     messages = (Message("system", f"{asked} {_GENERAL} {_DATA}"), Message("user", _record(it)))
@@ -227,7 +229,7 @@ _ZONES: Final = {
 }
 
 
-def _record(it: Study) -> str:
+def _record(it: RunComparison) -> str:
     end = {True: "The run succeeded", False: "The run failed", None: "The run succeeded in part"}[it.well]
     parts = [
         f"Environment: {quoted(it.run.environment, 80) if it.run.environment else 'not named'}.",
@@ -239,7 +241,7 @@ def _record(it: Study) -> str:
     return "\n".join([*parts, f"The record, {it.turns} turns of the agent:", quoted_run(it)])
 
 
-def _lesson(it: Study, told: Told, model: str) -> Experience | Principle:
+def _lesson(it: RunComparison, told: Told, model: str) -> Experience | Principle:
     sources = (Source(it.run.id, it.run.outcome.reward),)
     if isinstance(told, ToldPrinciple):
         parts = [(plain(one.subject, _TERM_CHARS), plain(one.predicate, _TERM_CHARS), plain(one.object, _TERM_CHARS))
@@ -269,13 +271,88 @@ def _lesson(it: Study, told: Told, model: str) -> Experience | Principle:
     )
 
 
-def _situation(it: Study, told: str) -> str:
+def _situation(it: RunComparison, told: str) -> str:
     """In the model's words, framed as situations are that it is looked for by."""
-    known = it.first_key.known if it.first_key else agent_state(it.run.turns).state()
-    return situation_text(it.run.environment, replace(known, own=told))
+    return situation_text(it.run.environment, replace(it.known, own=told))
 
 
 def told_preconditions(told: Iterable[str]) -> tuple[str, ...]:
     """Preconditions as a model wrote them, few and short."""
     cut = (plain(text, PRECONDITION_CHARS) for text in told)
     return tuple(dict.fromkeys(text for text in cut if text))[:PRECONDITIONS]
+
+
+RUN_CHARS: Final = 12_000
+_LINE_CHARS: Final = 400
+_KEY_LINE_CHARS: Final = 1_000
+
+
+def quoted_run(it: RunComparison, *, limit: int = RUN_CHARS) -> str:
+    """The run, a line for each message and each call, of about `limit` characters at most.
+
+    A key turn is marked `KEY 1`, `KEY 2`, in order of its credit. Of a long run, lines near key turns, near the
+    beginning and near the end stay. System messages are left out: they are the agent's, not the run's.
+    """
+    lines = list(_lines(it))
+    kept: set[int] = set()
+    for at in _nearest_first(lines):
+        if (limit := limit - len(lines[at].text) - 1) < 0:
+            break
+        kept.add(at)
+    told: list[str] = []
+    left_out = 0
+    for at, line in enumerate(lines):
+        if at not in kept:
+            left_out += 1
+            continue
+        if left_out:
+            told.append(f"{CUT} ({left_out} left out)")
+            left_out = 0
+        told.append(line.text)
+    return "\n".join([*told, *([f"{CUT} ({left_out} left out)"] if left_out else [])])
+
+
+class _Line(NamedTuple):
+    text: str
+    key: bool
+
+
+def _lines(it: RunComparison) -> Iterator[_Line]:
+    rank = {move.turn: place for place, move in enumerate(it.keys, 1)}
+    turns = 0
+    for turn in it.run.turns:
+        if turn.role == "system":
+            continue
+        turns += turn.role == "assistant"
+        key = rank.get(max(turns, 1)) if turn.role == "assistant" else None
+        limit = _KEY_LINE_CHARS if key else _LINE_CHARS
+        mark = f"turn {turns}{f' KEY {key}' if key else ''} " if turn.role == "assistant" else ""
+        who = "agent" if turn.role == "assistant" else "user"
+        said = without_hints(turn.text).strip()
+        if said:
+            yield _Line(f"{mark}{who} said {quoted(said, limit)}", key is not None)
+        for call in turn.calls:
+            if call.name != SUMMARY_TOOL:
+                yield _Line(f"{mark}{who} called {_call(call, limit)}", key is not None)
+
+
+def _call(call: ToolCall, limit: int) -> str:
+    given = quoted(json.dumps(_on_one_line(dict(call.arguments)), ensure_ascii=False, default=str), limit)
+    told = "no result" if call.result is None else quoted(without_hints(call.result), limit)
+    failed = ", which failed" if call.error else ""
+    return f"{quoted(call.name, 64)} with {given}{failed}: {told}"
+
+
+def _on_one_line(value: Any) -> Any:
+    """Without line ends inside: quoted twice they would read as letters, and hide where a word begins."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if is_object(value):
+        return {" ".join(name.split()): _on_one_line(member) for name, member in value.items()}
+    return [_on_one_line(element) for element in value] if is_list(value) else value
+
+
+def _nearest_first(lines: Sequence[_Line]) -> list[int]:
+    """Places of lines: those of key turns, then the nearer to one, to the beginning or to the end, the earlier."""
+    marks = [-1, len(lines), *(at for at, line in enumerate(lines) if line.key)]
+    return sorted(range(len(lines)), key=lambda at: (min(abs(at - mark) for mark in marks), at))

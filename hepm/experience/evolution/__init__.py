@@ -1,1 +1,0 @@
-"""Experiences that change with what came of them (PRIME, appendix A)."""

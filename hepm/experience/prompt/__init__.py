@@ -1,1 +1,0 @@
-"""What memory has to say, put into a prompt."""
