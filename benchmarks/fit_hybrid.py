@@ -1,6 +1,6 @@
 """Fit the hybrid policy's weights, and measure them on environments they were not fitted on.
 
-usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--partings MU] [--without FEATURE]...
+usage: python benchmarks/fit_hybrid.py [RUNS] [--strict] [--divergences MU] [--without FEATURE]...
 
 A conditional logit: P(tool) = softmax over candidates of w · features, fitted by Newton's method with an L2 penalty,
 every domain weighing the same. Events are the next calls of successful runs, once with their task's family out of
@@ -9,7 +9,7 @@ way of a successful one, each tool of the better way stands against each of the 
 -log P(better | these two) is added, from either division. Ways:
   cross    weights for a domain from the other environments alone (all telecom variants count as one)
   groups   stricter: airline, retail and telecom count as one environment, the AgentDojo suites as another
-  shipped  from all ten domains: the constants of hepm/policy/hybrid/weights.py, printed last
+  shipped  from all ten domains: the constants of hepm/policy/hybrid/features.py, printed last
 Everything is ranked as the policy does it, with what outcomes say and with `contrast`, whose weight is not fitted. The
 plain baselines are ranked in the same run.
 --strict puts each run into the family of its own customer. --without leaves features out, to see what they are worth.
@@ -29,17 +29,15 @@ from hepm.evals.domains import Domain, ten_domains
 from hepm.evals.methods import Hint, baselines
 from hepm.evals.methods.policies import FilledMemory, queries_of
 from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
-from hepm.evals.partings import Parting, find_partings
-from hepm.evals.rescue import Hints
+from hepm.evals.rescue import Divergence, Hints, find_divergences
 from hepm.evals.splits import Split, by_family, by_run
 from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
-from hepm.policy.hybrid.features import NAMES, features
+from hepm.policy.hybrid.encoded_query import encode_query
+from hepm.policy.hybrid.features import CONTRAST, NAMES, features
+from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
-from hepm.policy.hybrid.reading import Reading
-from hepm.policy.hybrid.situation import read_query
-from hepm.policy.hybrid.weights import CONTRAST
 
 L2 = 1e-3
 ITERATIONS = 20
@@ -59,7 +57,7 @@ class Sample:
         starts: Where each event's candidates begin.
         hits: Row of the tool that was called, -1 where it is no candidate.
         names: Tool of each row.
-        judged: The partings of the division.
+        judged: The divergences of the division.
     """
 
     name: str
@@ -84,9 +82,9 @@ class Sample:
 
 @dataclass
 class Judged:
-    """A parting with the features of all candidates, and what outcomes say there."""
+    """A divergence with the features of all candidates, and what outcomes say there."""
 
-    parting: Parting
+    divergence: Divergence
     rows_CF: np.ndarray
     added_C: np.ndarray
     candidates: list[str]
@@ -96,7 +94,7 @@ class Judged:
         """Rows of a better tool and of a chosen one."""
         number = {name: row for row, name in enumerate(self.candidates)}
         forks = [
-            (sorted(fork.better & number.keys()), sorted(fork.chosen & number.keys())) for fork in self.parting.forks
+            (sorted(fork.better & number.keys()), sorted(fork.chosen & number.keys())) for fork in self.divergence.forks
         ]
         return [(number[good], number[bad]) for better, chosen in forks for good in better for bad in chosen]
 
@@ -119,7 +117,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
     added: list[np.ndarray] = []
     starts: list[int] = []
     hits: list[int] = []
-    partings = find_partings(domain.runs).found
+    divergences = find_divergences(domain.runs).found
     methods = baselines() if plainly else []
     for split in splits:
         events = [event for run in split.test if run.success for event in run.events]
@@ -131,21 +129,21 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
             ranked = [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
             found.plain.setdefault(method.name, []).extend(ranked)
         filled = FilledMemory(training)
-        reading = filled.mirror.derived(Reading)
-        candidates = [reading.calls.names[tool] for tool in reading.candidates]
+        fitted = filled.mirror.cached(FittedMemory)
+        candidates = [fitted.calls.names[tool] for tool in fitted.candidates]
         tested = set(split.test)
-        here_partings = [parting for parting in partings if parting.moment.run in tested]
-        moments = [*events, *(parting.moment for parting in here_partings)]
+        here_divergences = [divergence for divergence in divergences if divergence.event.run in tested]
+        moments = [*events, *(divergence.event for divergence in here_divergences)]
         for number, (event, query) in enumerate(zip(moments, queries_of(moments, filled.embedder), strict=True)):
-            now = read_query(query, reading, event.last)
-            here = OutcomesHere(reading.outcomes, [now], reading.candidates, reading.candidates)
-            all_features = features(reading, now, reading.candidates).astype(np.float64)
+            now = encode_query(query, fitted, event.last)
+            here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
+            all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]
-            by_outcome = reading.outcomes.trust * here.odds_MC[0].astype(np.float64)
+            by_outcome = fitted.outcomes.odds.trust * here.odds_QC[0].astype(np.float64)
             by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
-                parting = here_partings[number - len(events)]
-                found.judged.append(Judged(parting, of_event, by_outcome, candidates, here))
+                divergence = here_divergences[number - len(events)]
+                found.judged.append(Judged(divergence, of_event, by_outcome, candidates, here))
                 continue
             starts.append(len(found.names))
             hits.append(len(found.names) + candidates.index(event.next) if event.next in candidates else -1)
@@ -163,11 +161,11 @@ def pairs_of(samples: Sequence[Sample]) -> Sample:
     """Each better tool against each chosen one, as an event with two candidates."""
     rows = [one.rows_CF[list(pair)] for sample in samples for one in sample.judged for pair in one.pairs()]
     starts = 2 * np.arange(len(rows))
-    return Sample("partings", np.concatenate(rows), np.zeros(2 * len(rows)), starts, starts, [], [])
+    return Sample("divergences", np.concatenate(rows), np.zeros(2 * len(rows)), starts, starts, [], [])
 
 
 def fit_both(unseen: Sequence[Sample], seen: Sequence[Sample], mu: float) -> np.ndarray:
-    """Weights from both divisions, and from the partings of either."""
+    """Weights from both divisions, and from the divergences of either."""
     beside = [(mu, pairs_of(samples)) for samples in (unseen, seen)] if mu else []
     return fit([*unseen, *seen], beside=beside)
 
@@ -251,13 +249,13 @@ def best_chance(sample: Sample, weights: np.ndarray) -> np.ndarray:
 
 def helped(title: str, samples: Sequence[Sample], weights: dict[str, np.ndarray]) -> None:
     """Rescue, misled, gain and harm of the top 2, by weights for each domain."""
-    found = Hints([(one.parting, one.hint(weights[s.name])) for s in samples for one in s.judged]).measure(k=2)
+    found = Hints([(one.divergence, one.hint(weights[s.name])) for s in samples for one in s.judged]).measure(k=2)
     gain = found.interval["gain"]
     place = np.concatenate([ranks(sample, weights[sample.name]) for sample in samples])
     said = np.concatenate([best_chance(sample, weights[sample.name]) for sample in samples]) >= FLOOR
     harm = 1 - ((place[said] > 0) & (place[said] <= 2)).mean()
     print(
-        f"| {title} | {found.partings} | {found.rescue:.3f} | {found.misled:.3f} | {found.gain:+.3f} "
+        f"| {title} | {found.divergences} | {found.rescue:.3f} | {found.misled:.3f} | {found.gain:+.3f} "
         f"[{gain.low:+.3f}, {gain.high:+.3f}] | {harm:.3f} | {1 - said.mean():.3f} |",
         flush=True,
     )
@@ -294,7 +292,7 @@ def main() -> None:
         "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
     )
     parser.add_argument("--strict", action="store_true")
-    parser.add_argument("--partings", type=float, default=0.1, metavar="MU")
+    parser.add_argument("--divergences", type=float, default=0.1, metavar="MU")
     parser.add_argument("--without", action="append", default=[], choices=FITTED)
     arguments = parser.parse_args()
     kept = [name for name in FITTED if name not in arguments.without]
@@ -307,16 +305,16 @@ def main() -> None:
         weights: dict[str, np.ndarray] = {}
         for held_out in dict.fromkeys(apart(sample.name) for sample in unseen):
             others = [[s for s in samples if apart(s.name) != held_out] for samples in (unseen, seen)]
-            found = fit_both(*others, arguments.partings)
+            found = fit_both(*others, arguments.divergences)
             weights.update({s.name: found for s in unseen if apart(s.name) == held_out})
         placed = {s.name: ranks(s, weights[s.name]) for s in unseen}
         report(title, unseen, placed)
         if title == "cross":
             compare(unseen, placed)
-            print("\n| top 2 | partings | rescue | misled | gain | harm | silent |\n|---|---|---|---|---|---|---|")
+            print("\n| top 2 | divergences | rescue | misled | gain | harm | silent |\n|---|---|---|---|---|---|---|")
             helped("families unseen", unseen, weights)
             helped("families seen", seen, weights)
-    shipped = fit_both(unseen, seen, arguments.partings)
+    shipped = fit_both(unseen, seen, arguments.divergences)
     report("shipped (fitted on these very domains)", unseen, {s.name: ranks(s, shipped) for s in unseen})
     print("\nshipped weights:")
     for name, weight in zip(kept, shipped, strict=True):

@@ -5,7 +5,7 @@ usage: python benchmarks/likeness.py [RUNS] [--markdown]
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Per environment: of the pairs of runs in
 one group how many are of one task (*precision*), or of one family, and of the pairs of one task how many are in one
 group (*recall*), for several least cosines (see hepm.experience.distilling.likeness). Then how long 100,000 made-up
-requests take, a quarter of them like no other. What lessons gain from it: `lessons_at_partings.py --tasks alike`.
+requests take, a quarter of them like no other. What lessons gain from it: `lessons_at_divergences.py --tasks alike`.
 """
 
 from __future__ import annotations

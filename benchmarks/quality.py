@@ -1,4 +1,4 @@
-"""What hints are worth on recorded runs: prediction, partings and agreement on the ten domains, by policy in one run.
+"""Value of hints on recorded runs: prediction, divergences and agreement on the ten domains, by policy in one run.
 
 usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--reference NAME] [--seed 0] [--strict]
            [--markdown]
@@ -6,7 +6,7 @@ usage: python benchmarks/quality.py [RUNS] [--method NAME]... [--all] [--referen
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Measures every policy beside the two plain
 baselines to beat, or the methods named, or with --all every one. Prints one JSON line; --markdown prints the tables
 that go into benchmarks/LOG.md instead. --strict puts each run into the family of the customer it is about, which the
-reference numbers do not (see hepm.evals.families). docs/evaluation.md explains the measures.
+reference numbers do not (see hepm.evals.splits). docs/evaluation.md explains the measures.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def help_table(report: EvalReport) -> Iterator[str]:
     """One row a method."""
     found = next(iter(report.rescue.values()))
     yield (
-        f"Prediction, mean over {len(report.domains)} domains; hints of at most {found.k} tools at {found.partings} "
-        f"partings of {found.families} families; agreement of hints with calls of successful and of failed runs. "
+        f"Prediction, mean over {len(report.domains)} domains; hints of at most {found.k} tools at {found.divergences} "
+        f"divergences of {found.families} families; agreement of hints with calls of successful and of failed runs. "
         "Unseen: the task's family out of memory; seen: the run alone. 95 % intervals:\n"
     )
     columns = ("rescue / misled", "gain", "harm / silent", "warned of chosen / better", "agreement", "difference")
@@ -129,7 +129,7 @@ def help_table(report: EvalReport) -> Iterator[str]:
 def help_cells(by_method: Mapping[str, RescueAndHarm], name: str) -> Iterator[str]:
     found = by_method[name]
     yield f"{found.rescue:.3f} / {found.misled:.3f}"
-    yield f"{found.gain:+.3f} {signed(found.interval['gain'])}" if found.partings else ""
+    yield f"{found.gain:+.3f} {signed(found.interval['gain'])}" if found.divergences else ""
     yield f"{found.harm:.3f} / {found.silent:.3f}"
     yield f"{found.warned:.3f} / {found.warned_better:.3f}"
     agreement = found.agreement

@@ -19,7 +19,7 @@ from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.opening import open_store
+from hepm.graph.open_store import open_store
 from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
@@ -29,7 +29,7 @@ from hepm.ingest.outbox import Outbox
 from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of, without_secrets
 from hepm.ingest.tools import read_tools
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
@@ -314,7 +314,7 @@ class Memory:
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
-            now = situation_of(read_messages(messages))
+            now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
         chosen = self._policy(policy, c) if isinstance(policy, str) else policy
         return chosen.suggest(self._mirror.namespace(namespace), self._query(after, history, state, tools, k))

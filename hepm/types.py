@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, overload
 
-from hepm.wording import tool_in_prompt
+from hepm.text import tool_in_prompt
 
 ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"

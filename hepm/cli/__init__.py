@@ -93,7 +93,7 @@ def _prepare_terminal() -> None:
 
 
 def _sentence(error: HepmError | OSError) -> str:
-    from hepm.wording import on_one_line
+    from hepm.text import on_one_line
 
     if isinstance(error, HepmError) or not error.strerror:
         return on_one_line(str(error))

@@ -14,7 +14,7 @@ import typer
 from hepm.cli.export import write_lines
 from hepm.cli.options import NAMESPACE, JsonOption, known_namespace, open_existing, open_memory, store_file
 from hepm.cli.output import print_json
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.ingest.copying import Copied

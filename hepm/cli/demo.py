@@ -13,14 +13,14 @@ import typer
 
 from hepm.cli.options import check_sources
 from hepm.cli.output import plain, print_table
-from hepm.wording import CUT, count_of, on_one_line
+from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from hepm.evals.domains import Domain
     from hepm.evals.events import Event
-    from hepm.evals.families import Record
+    from hepm.evals.splits import Record
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 
@@ -47,15 +47,15 @@ def demo(
     """
     from rich.console import Console
 
+    from hepm.atomic_file import check_output_path
     from hepm.evals.domains import domains_of
     from hepm.ingest import Rejection, read_runs
     from hepm.memory import Memory
-    from hepm.whole_file import check_place
 
     if bool(runs) == download:
         raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
     check_sources(runs or [])
-    check_place(page, "the page")
+    check_output_path(page, "the page")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
         sources = [_fetch(Path(folder), console)] if download else runs or []
@@ -125,7 +125,7 @@ def _held_out(domain: Domain) -> list[Event]:
     )
     most = min(3, len({run.family for run in domain.runs}) // 2)
     picked = list({run.family: run for run in reversed(long)}.values())[::-1][:most][::-1]
-    return [run.moments[len(run.moments) * part // 3] for part, run in enumerate(picked)]
+    return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
 
 
 def _show_edges(memory: Memory) -> None:
@@ -139,11 +139,11 @@ def _show_edges(memory: Memory) -> None:
 
 
 def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Console) -> None:
-    from hepm.ingest.transitions import situation_of
+    from hepm.ingest.transitions import agent_state
 
     console.print("\n[bold]2. Asked[/] in three situations of tasks it has not seen:")
     for event in held_out:
-        now = situation_of(event.turns)
+        now = agent_state(event.turns)
         state = now.state()
         found = memory.suggest(now.last, history=now.history, state=state)
         said = " ".join((state.said or ("nothing",))[-1].split())

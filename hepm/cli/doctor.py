@@ -10,7 +10,7 @@ import typer
 from hepm.cli.options import STORE, JsonOption, StoreOption, open_existing
 from hepm.cli.output import print_json
 from hepm.errors import StoreDamagedError
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.memory import Memory

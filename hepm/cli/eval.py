@@ -10,14 +10,14 @@ import typer
 
 from hepm.cli.options import JsonOption, check_sources
 from hepm.cli.output import print_json
-from hepm.wording import count_of
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar
     from hepm.evals.domains import Domain
-    from hepm.evals.families import Record
     from hepm.evals.methods import Method
     from hepm.evals.report import SplitName
+    from hepm.evals.splits import Record
 
 
 def eval_runs(
@@ -59,8 +59,8 @@ def eval_runs(
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
     from hepm.cli.progress import Bar
-    from hepm.evals.ablations import KS
     from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import KS
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
 
@@ -100,8 +100,7 @@ def eval_runs(
 
 
 def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> list[Method]:
-    from hepm.evals.ablations import methods_without
-    from hepm.evals.methods import all_methods, find_methods
+    from hepm.evals.methods import all_methods, find_methods, methods_without
 
     if every and names:
         raise typer.BadParameter("--all measures every method; leave out --method")
@@ -181,7 +180,7 @@ def _split(
 def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
     from hepm.cli.output import plain
     from hepm.errors import InputError
-    from hepm.evals.repeats import without_repeats
+    from hepm.evals.domains import without_repeats
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
     records: list[Record] = []

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
+from hepm.atomic_file import atomic_file
 from hepm.cli.ingest import ingest
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, check_target, open_existing
 from hepm.cli.output import raw
-from hepm.whole_file import whole_file
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 
 def export_runs(
@@ -48,7 +48,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
-    """Write a file whole or not at all (see `whole_file`), compressed where its name ends in .gz, .xz, .bz2 or .zst.
+    """Write a file atomically (see `atomic_file`), compressed where its name ends in .gz, .xz, .bz2 or .zst.
 
     Args:
         what: The lines, as the sentence of a refusal names them: "the runs".
@@ -56,7 +56,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
     from hepm.cli.compressed import check_name
 
     check_name(target.name)
-    with whole_file(target, what) as file:
+    with atomic_file(target, what) as file:
         return _write(lines, file, target.name)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
-from hepm.wording import count_of
+from hepm.text import count_of
 
 
 def forget(

@@ -21,7 +21,7 @@ from hepm.cli.options import (
 )
 from hepm.cli.output import print_json
 from hepm.errors import HepmError
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.cli.progress import Bar

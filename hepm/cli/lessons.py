@@ -15,7 +15,7 @@ from hepm.cli.standard_input import read_text
 from hepm.errors import InputError
 from hepm.ingest.document import without_surrogates
 from hepm.ingest.records import is_list, is_object
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.distilling.pipeline import DistilReport

@@ -24,7 +24,7 @@ from hepm.cli.options import (
 )
 from hepm.cli.output import print_json
 from hepm.cli.standard_input import read_stdin
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.graph.lessons.rows import Kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hepm.cli.output import print_json
-from hepm.wording import count_of
+from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.ledger import Subject

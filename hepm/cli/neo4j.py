@@ -23,7 +23,7 @@ from hepm.cli.options import (
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
 from hepm.errors import InputError, LocalServerError
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status

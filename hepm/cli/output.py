@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -25,7 +25,7 @@ from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, Stor
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
 from hepm.cli.standard_input import read_stdin
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import Notes

@@ -36,7 +36,7 @@ from hepm.cli.model import (
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
 from hepm.cli.progress import Bar
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.principles import FoundPrinciple

@@ -9,7 +9,7 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing
 from hepm.cli.output import print_json
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 
 def search(

@@ -9,7 +9,7 @@ import typer
 
 from hepm.cli.options import STORE, JsonOption, StoreOption, known_namespace, open_existing
 from hepm.cli.output import plain, print_json, print_table
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 _LESSONS = ("experiences", "principles", "notes")
 

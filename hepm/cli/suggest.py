@@ -10,8 +10,8 @@ import typer
 
 from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, split_names
 from hepm.cli.output import print_json
+from hepm.text import on_one_line
 from hepm.types import Suggestions
-from hepm.wording import on_one_line
 
 
 def _finite(value: float) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, check_target, open_existing
-from hepm.wording import count_of, on_one_line
+from hepm.text import count_of, on_one_line
 
 
 def view(
@@ -22,11 +22,11 @@ def view(
 
     Example: `hepm view retail.html --namespace retail`
     """
+    from hepm.atomic_file import check_output_path
     from hepm.graph.page import write_page
-    from hepm.whole_file import check_place
 
     check_target(page, store)
-    check_place(page, "the page")
+    check_output_path(page, "the page")
     with open_existing(store, namespace) as memory:
         graph = memory.graph(namespace=namespace, evidence=True)
     report = write_page(graph, page, title=f"{Path(store).name} · {namespace}", focus=tool, max_tools=most)

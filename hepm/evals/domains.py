@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hepm.evals.events import Run
-from hepm.evals.families import Record, families_of, task_of
+from hepm.evals.splits import Record, families_of, task_of
 from hepm.experience.distilling.likeness import group_by_request
+from hepm.ingest.digest import content_digest
 from hepm.types import Trajectory
 
 TEN_DOMAINS = (
@@ -47,6 +48,21 @@ class Domain:
     tested: Sequence[Run] | None = None
     derived: bool = False
     grouped: bool = False
+
+
+def without_repeats(records: Iterable[Record]) -> list[Record]:
+    """Each run once, where it first came; the last label that is known stands, as in a store.
+
+    A run is another one's repeat where both have one id and hold the same. Equal ids alone tell too little here: logs
+    number their runs from 1, and an evaluation of several would lose all but the first.
+    """
+    found: dict[tuple[str, str], Record] = {}
+    for record in records:
+        run = record[1]
+        key = run.id, content_digest(run)
+        if key not in found or run.outcome.success is not None:
+            found[key] = record  # a key that is there keeps its place
+    return [*found.values()]
 
 
 def domains_of(
@@ -92,7 +108,7 @@ def by_request(domain: Domain) -> Domain:
     """The domain with groups of like requests as tasks and families, where hardly any task was run twice.
 
     It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
-    and where it is derived, since no partings are looked for there. Runs of the few tasks that repeat keep them (see
+    and where it is derived, since no divergences are looked for there. Runs of the few tasks that repeat keep them (see
     `hepm.experience.distilling.likeness`).
     """
     runs = [*domain.runs, *(domain.tested or ())]

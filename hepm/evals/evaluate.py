@@ -14,9 +14,8 @@ from hepm.evals.domains import Domain, by_request, counted
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Method, Predictor
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
-from hepm.evals.partings import Parting, Partings, find_partings
 from hepm.evals.report import Difference, DomainReport, EvalReport, Failures, MethodScores, Settings, SplitName
-from hepm.evals.rescue import Hints, RescueAndHarm
+from hepm.evals.rescue import Divergence, Divergences, Hints, RescueAndHarm, find_divergences
 from hepm.evals.splits import Split, across, as_given, by_family, by_model, by_run
 from hepm.evals.training import Training
 from hepm.evals.verdict import Findings, judged, verdict
@@ -91,7 +90,7 @@ class _Measured:
     untested: int = 0
     events: list[Event] = field(default_factory=list[Event])
     ranks: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    partings: Partings | None = None
+    divergences: Divergences | None = None
     unseen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
     seen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
 
@@ -101,10 +100,10 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
     splits = list(_splits(domain, options))
     apart = all(split.apart for split in splits)
     if options.rescue and apart and not domain.derived:
-        found.partings = find_partings([*domain.runs, *(domain.tested or ())], among=domain.tested)
+        found.divergences = find_divergences([*domain.runs, *(domain.tested or ())], among=domain.tested)
     for split in splits:
         _measure_split(found, split, methods)
-    if found.partings is not None and options.split == "families":
+    if found.divergences is not None and options.split == "families":
         for split in by_run(domain.runs):
             _measure_seen(found, split, methods)
     tested = domain.runs if domain.tested is None else domain.tested
@@ -115,7 +114,7 @@ def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) ->
 def _measure_split(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
     training = Training(split.train)
     events = _events(split, success=True)
-    places = _Places.of(found.partings, split) if found.partings else None
+    places = _Places.of(found.divergences, split) if found.divergences else None
     if not training.events or not (events or places):
         return
     found.events.extend(events)
@@ -130,7 +129,7 @@ def _measure_split(found: _Measured, split: Split, methods: Sequence[Method]) ->
 
 def _measure_seen(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
     training = Training(split.train)
-    if not training.events or not (found.partings and (places := _Places.of(found.partings, split))):
+    if not training.events or not (found.divergences and (places := _Places.of(found.divergences, split))):
         return
     for method in methods:
         found.seen[method.name, found.options.k].add(places.hints(method.fit(training), found.options.k))
@@ -140,24 +139,24 @@ def _measure_seen(found: _Measured, split: Split, methods: Sequence[Method]) -> 
 class _Places:
     """Where hints are asked for in the tested runs of a split."""
 
-    partings: Sequence[Parting]
+    divergences: Sequence[Divergence]
     successes: Sequence[Event]
     failures: Sequence[Event]
 
     @classmethod
-    def of(cls, partings: Partings, split: Split) -> _Places | None:
+    def of(cls, divergences: Divergences, split: Split) -> _Places | None:
         """None where no tested run holds such a place."""
         tested = set(split.test)
-        within = [parting for parting in partings.found if parting.moment.run in tested]
+        within = [divergence for divergence in divergences.found if divergence.event.run in tested]
         found = cls(within, _events(split, success=True), _events(split, success=False))
         return found if within or found.successes or found.failures else None
 
     def hints(self, predictor: Predictor, k: int) -> Hints:
         """Hints of at most k tools."""
-        moments = [parting.moment for parting in self.partings]
+        moments = [divergence.event for divergence in self.divergences]
         hints = iter(predictor.hints([*moments, *self.successes, *self.failures], k))
         return Hints(
-            at_partings=list(zip(self.partings, hints, strict=False)),
+            at_divergences=list(zip(self.divergences, hints, strict=False)),
             in_successes=list(zip(self.successes, hints, strict=False)),
             in_failures=list(zip(self.failures, hints, strict=False)),
         )
@@ -188,7 +187,7 @@ def _report(
         name: _Draws(found, [options.seed, number]) for number, (name, found) in enumerate(sorted(measured.items()))
     }
     runs = [run for domain in counted(domains) for run in [*domain.runs, *(domain.tested or ())]]
-    with_hints = [found for found in measured.values() if found.partings is not None]
+    with_hints = [found for found in measured.values() if found.divergences is not None]
     unseen, seen = [found.unseen for found in with_hints], [found.seen for found in with_hints]
     report = EvalReport(
         domains={name: _domain_report(found, draws[name], options) for name, found in measured.items()},
@@ -257,13 +256,13 @@ def _means(domains: Sequence[_Draws], method: str, metric: str) -> FloatArray:
 
 def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> DomainReport:
     failures = None
-    if found.partings is not None:
-        parted, unsolved, same_way = (
-            len(found.partings.found),
-            found.partings.alone,
-            found.partings.no_other_way,
+    if found.divergences is not None:
+        diverged, unsolved, same_way = (
+            len(found.divergences.found),
+            found.divergences.alone,
+            found.divergences.no_other_way,
         )
-        failures = Failures(parted + unsolved + same_way, parted, unsolved, same_way)
+        failures = Failures(diverged + unsolved + same_way, diverged, unsolved, same_way)
     return DomainReport(
         events=len(found.events),
         families=draws.families,

@@ -48,19 +48,19 @@ class Run:
         return self.trajectory.outcome.success
 
     @cached_property
-    def moments(self) -> tuple[Event, ...]:
+    def all_events(self) -> tuple[Event, ...]:
         """Every call with what was known before it; the first one too, whose last tool is START."""
         return tuple(_moments(self))
 
     @property
     def opening(self) -> Event | None:
         """The first call, which no baseline is measured on; None in a run without calls."""
-        return self.moments[0] if self.moments else None
+        return self.all_events[0] if self.all_events else None
 
     @property
     def events(self) -> tuple[Event, ...]:
         """Each call but the first: what methods are measured on."""
-        return self.moments[1:]
+        return self.all_events[1:]
 
     @cached_property
     def calls(self) -> tuple[ToolName, ...]:

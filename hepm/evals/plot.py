@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hepm.atomic_file import atomic_file, check_output_path
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.report import EvalReport, MethodScores
-from hepm.whole_file import check_place, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def check_plot(path: Path) -> None:
         raise InputError(f"there is no folder {str(path.parent)!r} to write the plot to")
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a plot needs matplotlib: pip install 'hepm[plot]'")
-    check_place(path, "the plot")
+    check_output_path(path, "the plot")
 
 
 def plot(report: EvalReport, path: Path, *, metric: str = "hit@2") -> None:
@@ -55,7 +55,7 @@ def plot(report: EvalReport, path: Path, *, metric: str = "hit@2") -> None:
         axes = figure.add_subplot(rows, columns, number + 1)
         _panel(axes, title, methods, metric, named=number % columns == 0)
     figure.suptitle(f"{metric}, 95 % intervals over task families")
-    with whole_file(path, "the plot") as file:
+    with atomic_file(path, "the plot") as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 

@@ -55,13 +55,13 @@ class Failures:
 
     Attributes:
         runs: How many there are.
-        parted: How many left the way of a successful run of their task for another tool.
+        diverged: How many left the way of a successful run of their task for another tool.
         unsolved: How many ran a task that no run solved.
         same_way: How many took the tools of a successful run as far as they went: no hint would have changed that.
     """
 
     runs: int
-    parted: int
+    diverged: int
     unsolved: int
     same_way: int
 
@@ -165,7 +165,7 @@ def rescue_to_json(found: RescueAndHarm) -> dict[str, Any]:
         name: {tool: round(count, 2) for tool, count in [*getattr(found, name).items()][:_SHOWN_TOOLS]}
         for name in _TOOLS
     }
-    counts = {"k": found.k, "partings": found.partings, "families": found.families}
+    counts = {"k": found.k, "divergences": found.divergences, "families": found.families}
     agreement = _agreement_to_json(found.agreement) if found.agreement else None
     return {**counts, **shares, "interval": _intervals(found.interval), **tools, "agreement": agreement}
 

@@ -1,6 +1,8 @@
 """Rescue and harm: where a failed run left the way of a successful one, which way would memory have pointed?
 
-At a parting a hint holds a tool of the successful way and none of the failed one (*rescue*), the other way round
+A *divergence* is the first tool-bearing turn of a failed run whose set of tools differs from that of a successful run
+of the same task, after equal sets before. Of several successful runs those with the longest common beginning count.
+At a divergence a hint holds a tool of the successful way and none of the failed one (*rescue*), the other way round
 (*misled*), both, or neither. Where several successful runs go on from there, each counts for an equal part: taken
 together they would offer more tools to hit than the one failed run.
 *Harm* is the price: how often a hint misses what a successful run did next.
@@ -14,16 +16,100 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 import numpy as np
 
-from hepm.evals.events import Event
+from hepm.evals.events import Event, Run
 from hepm.evals.methods import Hint
 from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
-from hepm.evals.partings import POINTINGS, Parting
-from hepm.experience.distilling.partings import Tools
+from hepm.experience.distilling.partings import Tools, part
 from hepm.types import ToolName
+
+POINTINGS: Final = ("rescue", "misled", "both", "neither")
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Two ways that part: tools of the successful one alone, and of the failed one alone; neither is empty."""
+
+    better: Tools
+    chosen: Tools
+
+
+@dataclass(frozen=True, eq=False)
+class Divergence:
+    """Where a failed run went another way than the successful runs it had followed until then.
+
+    Attributes:
+        event: The first call of the failed run's turn, with what was known before it.
+        forks: One per successful run.
+    """
+
+    event: Event
+    forks: Sequence[Fork]
+
+    def judge(self, hints: Tools) -> FloatArray:
+        """For which share of the forks these hints speak how, in order of POINTINGS; sums to 1."""
+        shares = np.zeros(len(POINTINGS))
+        for fork in self.forks:
+            good, bad = bool(hints & fork.better), bool(hints & fork.chosen)
+            pointing = ("both" if bad else "rescue") if good else ("misled" if bad else "neither")
+            shares[POINTINGS.index(pointing)] += 1 / len(self.forks)
+        return shares
+
+    def judge_warned(self, warned: Tools) -> FloatArray:
+        """For which share of the forks a tool of the chosen way is among these, and for which one of the better way."""
+        found = [(bool(warned & fork.chosen), bool(warned & fork.better)) for fork in self.forks]
+        return np.array(found, dtype=np.float64).sum(axis=0) / len(self.forks)
+
+
+@dataclass(frozen=True)
+class Divergences:
+    """What was found among the failed runs of a domain.
+
+    Attributes:
+        found: Where a way was left.
+        alone: Failed runs of tasks that no run solved.
+        no_other_way: Failed runs that end where the successful ones go on, go on where they end, or differ in what was
+            called together only: no tool stands against another there.
+    """
+
+    found: Sequence[Divergence]
+    alone: int
+    no_other_way: int
+
+
+def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Divergences:
+    """The divergences of failed runs from the successful ones in `runs`; runs without a label count as neither.
+
+    Args:
+        among: The failed runs to look at are among these; all where None.
+    """
+    solved: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.success:
+            solved[run.task].append(run)
+    failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
+    paired = [run for run in failed if run.task in solved]
+    found = [divergence for run in paired if (divergence := _divergence(run, solved[run.task]))]
+    return Divergences(found, alone=len(failed) - len(paired), no_other_way=len(paired) - len(found))
+
+
+def _divergence(failed: Run, solved: Sequence[Run]) -> Divergence | None:
+    turns = _turns(failed)
+    parted = part([_tools(turn) for turn in turns], [[_tools(turn) for turn in _turns(run)] for run in solved])
+    forks = [Fork(*sides) for sides in parted.sides if sides.theirs and sides.own] if parted else []
+    return Divergence(turns[parted.at][0], forks) if parted and forks else None
+
+
+def _turns(run: Run) -> list[list[Event]]:
+    return [list(moments) for _, moments in groupby(run.all_events, key=lambda event: event.turn)]
+
+
+def _tools(turn: Sequence[Event]) -> Tools:
+    return Tools(event.next for event in turn)
 
 
 @dataclass(frozen=True)
@@ -57,9 +143,9 @@ class RescueAndHarm:
 
     Attributes:
         k: How many tools a hint holds.
-        partings: How many were judged.
+        divergences: How many were judged.
         families: How many families they come from.
-        rescue: Share of partings where the hints held the better way alone.
+        rescue: Share of divergences where the hints held the better way alone.
         misled: Share where they held the worse way alone.
         gain: rescue - misled.
         warned: Share where a warning named a tool of the worse way.
@@ -67,14 +153,14 @@ class RescueAndHarm:
         interval: 95 %, of "rescue", "misled", "gain" and "harm", where there is anything to resample.
         harm: Share of hints given in successful runs that lacked the tool called next.
         silent: Share of moments in successful runs where no tool was suggested.
-        rescued_by: The better tools that hints held alone, and at how many partings, most often first.
+        rescued_by: The better tools that hints held alone, and at how many divergences, most often first.
         misled_by: The chosen ones that they held alone.
         harmed: Tools that successful runs called and hints lacked, and how often.
         agreement: None where no domain has calls of both successful and failed runs.
     """
 
     k: int
-    partings: int
+    divergences: int
     families: int
     rescue: float
     misled: float
@@ -96,29 +182,29 @@ class RescueAndHarm:
 class Hints:
     """What a method pointed to, collected over the splits of one or more domains."""
 
-    at_partings: list[tuple[Parting, Hint]] = field(default_factory=list[tuple[Parting, Hint]])
+    at_divergences: list[tuple[Divergence, Hint]] = field(default_factory=list[tuple[Divergence, Hint]])
     in_successes: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
     in_failures: list[tuple[Event, Hint]] = field(default_factory=list[tuple[Event, Hint]])
 
     def add(self, other: Hints) -> None:
         """Take in the hints of another domain or split."""
-        self.at_partings.extend(other.at_partings)
+        self.at_divergences.extend(other.at_divergences)
         self.in_successes.extend(other.in_successes)
         self.in_failures.extend(other.in_failures)
 
     def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
         """Judge the hints, of at most k tools each."""
-        judged = [(parting, Tools(hint.tools)) for parting, hint in self.at_partings]
-        shares_P4 = _rows([parting.judge(tools) for parting, tools in judged], len(POINTINGS))
-        warned_P2 = _rows([parting.judge_warned(hint.warned) for parting, hint in self.at_partings], 2)
-        families = [_family(parting.moment) for parting, _ in judged]
+        judged = [(divergence, Tools(hint.tools)) for divergence, hint in self.at_divergences]
+        shares_P4 = _rows([divergence.judge(tools) for divergence, tools in judged], len(POINTINGS))
+        warned_P2 = _rows([divergence.judge_warned(hint.warned) for divergence, hint in self.at_divergences], 2)
+        families = [_family(divergence.event) for divergence, _ in judged]
         given = [(event, Tools(hint.tools)) for event, hint in self.in_successes if hint.tools]
         missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
         rescue, misled, both, neither = _means(shares_P4)
         warned, warned_better = _means(warned_P2)
         return RescueAndHarm(
             k=k,
-            partings=len(judged),
+            divergences=len(judged),
             families=len(set(families)),
             rescue=rescue,
             misled=misled,

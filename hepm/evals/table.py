@@ -15,7 +15,7 @@ from hepm.evals.report import DomainReport, EvalReport, MethodScores
 from hepm.evals.rescue import RescueAndHarm
 from hepm.evals.simulator import Case, FirstTool, Simulation
 from hepm.evals.verdict import judged
-from hepm.wording import on_one_line
+from hepm.text import on_one_line
 
 _TOOLS = 3
 
@@ -96,11 +96,11 @@ def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> 
 
 def _rescue(found: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
     first = next(iter(found.values()), None)
-    if first is None or not first.partings:
+    if first is None or not first.divergences:
         return
     table = _table(
-        f"{memory}; hints of at most {first.k} at {first.partings:,} points of {first.families:,} task families where "
-        "a failed run left the way of a successful one"
+        f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
+        "where a failed run left the way of a successful one"
     )
     for heading in ("rescue", "misled", "gain", "95 %", "harm", "silent"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -158,7 +158,7 @@ def _failures(domain: DomainReport) -> str:
     if failures is None or not failures.runs:
         return "no failed run"
     return (
-        f"{failures.runs:,} failed runs: {failures.parted:,} left the way of a successful run for another tool, "
+        f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another tool, "
         f"{failures.same_way:,} took the same tools as far as they went, "
         f"{failures.unsolved:,} ran tasks that no run solved"
     )

@@ -1,19 +1,33 @@
-"""What a method may learn from: the runs of a memory, with counts and indexes that several methods share."""
+"""What a method may learn from: the runs of a memory, with counts and indexes of states that several methods share.
+
+TF-IDF is computed without scikit-learn: the same numbers as its TfidfVectorizer(sublinear_tf=True).
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hepm.embed import HashingEmbedder
 from hepm.evals.events import Event, Run
-from hepm.evals.tfidf import FloatArray, InvertedIndex, TfIdf
 from hepm.types import ToolName
 
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+SparseRow: TypeAlias = tuple[IntArray, FloatArray]
+"""Numbers of the terms that a text holds, and their weights; the weights have unit length, or there are none."""
+
+Cosines: TypeAlias = Callable[[Sequence[str]], FloatArray]
+"""From Q texts to their cosines with N remembered ones, shape (Q, N)."""
+Remember: TypeAlias = Callable[[Sequence[str]], Cosines]
+
+_WORDS = re.compile(r"\w\w+")
 _QUERIES_AT_ONCE = 256  # bounds a block of similarities to 256 × the states of one tool
 
 
@@ -49,12 +63,12 @@ class Training:
     @cached_property
     def tfidf(self) -> States:
         """States of the successful runs, compared by TF-IDF."""
-        return States([*self.events, *self.openings], TfIdfVectors([event.text for event in self.events]))
+        return States([*self.events, *self.openings], _by_tfidf([event.text for event in self.events]))
 
     @cached_property
     def hashed(self) -> States:
         """The same states, compared by hepm's own lexical vectors."""
-        return States([*self.events, *self.openings], HashedVectors())
+        return States([*self.events, *self.openings], _by_hashed_words())
 
 
 class Counts:
@@ -98,50 +112,35 @@ def _mixed(counted: Counter[ToolName] | None, lower: dict[ToolName, float]) -> d
     return {tool: trust * counted[tool] / seen + (1 - trust) * low for tool, low in lower.items()}
 
 
-class Vectors(Protocol):
-    """A way to compare texts: remembers some, and tells how similar another is to each."""
+def _by_tfidf(texts: Sequence[str]) -> Remember:
+    """With the word statistics of `texts`."""
+    tfidf = TfIdf(texts)
 
-    def remember(self, texts: Sequence[str]) -> Callable[[Sequence[str]], FloatArray]:
-        """A function from Q texts to their cosines with the N remembered ones, shape (Q, N)."""
-        ...
+    def remember(known: Sequence[str]) -> Cosines:
+        index = InvertedIndex([tfidf.row(text) for text in known])
+        return lambda queries: np.stack([index.cosines(tfidf.row(query)) for query in queries])
 
-
-class TfIdfVectors:
-    """TF-IDF with the word statistics of `texts`."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._tfidf = TfIdf(texts)
-
-    def remember(self, texts: Sequence[str]) -> Callable[[Sequence[str]], FloatArray]:
-        """Indexed by word."""
-        index = InvertedIndex([self._tfidf.row(text) for text in texts])
-
-        def cosines(queries: Sequence[str]) -> FloatArray:
-            return np.stack([index.cosines(self._tfidf.row(query)) for query in queries])
-
-        return cosines
+    return remember
 
 
-class HashedVectors:
-    """hepm's default embedder."""
+def _by_hashed_words() -> Remember:
+    embedder = HashingEmbedder()
 
-    def __init__(self) -> None:
-        self._embedder = HashingEmbedder()
+    def remember(known: Sequence[str]) -> Cosines:
+        vectors_ND = embedder.embed(known)
+        return lambda queries: (embedder.embed(queries) @ vectors_ND.T).astype(np.float64)
 
-    def remember(self, texts: Sequence[str]) -> Callable[[Sequence[str]], FloatArray]:
-        """One matrix."""
-        vectors_ND = self._embedder.embed(texts)
-        return lambda queries: (self._embedder.embed(queries) @ vectors_ND.T).astype(np.float64)
+    return remember
 
 
 class States:
     """Remembered states by last tool, and which tool came next in each."""
 
-    def __init__(self, events: Sequence[Event], vectors: Vectors) -> None:
+    def __init__(self, events: Sequence[Event], remember: Remember) -> None:
         by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
         for event in events:
             by_last[event.last].append(event)
-        self._groups = {last: _Group(found, vectors) for last, found in by_last.items()}
+        self._groups = {last: _Group(found, remember) for last, found in by_last.items()}
 
     def best(self, events: Sequence[Event]) -> list[dict[ToolName, float]]:
         """For each event, per next tool, the cosine of the most similar state after the same last tool."""
@@ -160,14 +159,68 @@ class States:
 class _Group:
     """States after one tool, sorted by next tool, so that the best of each is one reduction."""
 
-    def __init__(self, events: Sequence[Event], vectors: Vectors) -> None:
+    def __init__(self, events: Sequence[Event], remember: Remember) -> None:
         ordered = sorted(events, key=lambda event: event.next)
         self._tools: list[ToolName] = sorted({event.next for event in events})
         self._starts = np.searchsorted([event.next for event in ordered], self._tools)
-        self._cosines = vectors.remember([event.text for event in ordered])
+        self._cosines = remember([event.text for event in ordered])
 
     def best(self, texts: Sequence[str]) -> Iterable[dict[ToolName, float]]:
         for start in range(0, len(texts), _QUERIES_AT_ONCE):
             cosines_QN = self._cosines(texts[start : start + _QUERIES_AT_ONCE])
             for row in np.maximum.reduceat(cosines_QN, self._starts, axis=1).tolist():
                 yield dict(zip(self._tools, row, strict=True))
+
+
+class TfIdf:
+    """Weights of words, learned from texts.
+
+    A word w of a text counts (1 + ln tf) · (ln((1 + N) / (1 + df)) + 1), and the text's vector is scaled to length 1.
+    Words that were never seen in `texts` are dropped, so that a text of such words alone resembles nothing.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        texts_with: Counter[str] = Counter()
+        for text in texts:
+            texts_with.update(set(_words(text)))
+        self._terms = {word: number for number, word in enumerate(sorted(texts_with))}
+        df_V = np.array([texts_with[word] for word in self._terms], dtype=np.float64)
+        self._idf_V: FloatArray = np.log((1 + len(texts)) / (1 + df_V)) + 1
+
+    def row(self, text: str) -> SparseRow:
+        """The vector of one text."""
+        counted = Counter(word for word in _words(text) if word in self._terms)
+        terms = np.array([self._terms[word] for word in counted], dtype=np.int64)
+        weights = (1 + np.log(np.array([*counted.values()], dtype=np.float64))) * self._idf_V[terms]
+        return terms, weights / (np.sqrt(np.sum(weights**2)) or 1.0)
+
+
+class InvertedIndex:
+    """The texts that hold each term: a query touches only texts with which it shares a word."""
+
+    def __init__(self, rows: Sequence[SparseRow]) -> None:
+        self._size = len(rows)
+        terms = np.concatenate([terms for terms, _ in rows] or [np.empty(0, dtype=np.int64)])
+        texts = np.repeat(np.arange(len(rows)), [len(terms) for terms, _ in rows])
+        order = np.argsort(terms, kind="stable")
+        self._texts: IntArray = texts[order]
+        self._weights: FloatArray = np.concatenate([weights for _, weights in rows] or [np.empty(0)])[order]
+        found, starts = np.unique(terms[order], return_index=True)
+        stops = [*starts.tolist(), len(order)][1:]
+        self._spans = dict(zip(found.tolist(), zip(starts.tolist(), stops, strict=True), strict=True))
+
+    def cosines(self, row: SparseRow) -> FloatArray:
+        """Cosine of a query with each text, shape (N,)."""
+        spans = [
+            (*self._spans[t], w) for t, w in zip(row[0].tolist(), row[1].tolist(), strict=True) if t in self._spans
+        ]
+        if not spans:
+            return np.zeros(self._size)
+        texts = np.concatenate([self._texts[start:stop] for start, stop, _ in spans])
+        products = np.concatenate([self._weights[start:stop] * weight for start, stop, weight in spans])
+        return np.bincount(texts, products, minlength=self._size).astype(np.float64)
+
+
+def _words(text: str) -> list[str]:
+    # sklearn's token pattern is (?u)\b\w\w+\b; greedy matching makes the boundaries superfluous.
+    return _WORDS.findall(text.lower())

@@ -9,11 +9,11 @@ from typing import Final
 from hepm.evals.metrics import Interval
 from hepm.evals.report import Difference
 from hepm.evals.rescue import RescueAndHarm
-from hepm.wording import count_of
+from hepm.text import count_of
 
 FEWEST_EVENTS = 30
 FEWEST_FAMILIES = 5
-FEWEST_PARTINGS = 10
+FEWEST_DIVERGENCES = 10
 _NAMED_TOOLS = 3
 _GROUPED = " Task ids hardly repeat in these runs: requests were grouped by likeness."
 # Fixed: the best is known only afterwards.
@@ -36,7 +36,7 @@ class Findings:
         k: How many tools a hint holds.
         plain: The method it is compared with, and that method's share.
         ahead: By how much it beats the plain method; None where there is nothing to compare with.
-        rescue: With the families out of memory; None where partings were not looked for.
+        rescue: With the families out of memory; None where divergences were not looked for.
         seen: With the failed run alone out of memory; None where that was not measured.
         apart: Whether the tested families were unknown to memory.
         grouped: Whether families of some runs are groups of like requests.
@@ -73,7 +73,7 @@ def _sentence(findings: Findings) -> str:
             (findings.seen, "with other runs of the task in memory"),
             (findings.rescue, "without"),
         )
-        if rescue is not None and rescue.partings >= FEWEST_PARTINGS and rescue.families >= FEWEST_FAMILIES
+        if rescue is not None and rescue.divergences >= FEWEST_DIVERGENCES and rescue.families >= FEWEST_FAMILIES
     ]
     if not cases:
         return _by_prediction(findings)
@@ -83,7 +83,7 @@ def _sentence(findings: Findings) -> str:
     told = ", and ".join(_case(rescue, memory) for rescue, memory in cases)
     harm = " and ".join(f"{rescue.harm:.0%}" for rescue, _ in cases)
     return (
-        f"{_opening([_sign(rescue.interval['gain']) for rescue, _ in cases])}: at {first.partings} points where a "
+        f"{_opening([_sign(rescue.interval['gain']) for rescue, _ in cases])}: at {first.divergences} points where a "
         f"failed run left the way of a successful one, hints of {findings.method} (at most "
         f"{count_of(first.k, 'tool')}) held the better tool and not the chosen one {told}{_tools(first)}; in "
         f"successful runs they lacked the tool called next in {harm}."
@@ -147,9 +147,9 @@ def _too_few(findings: Findings) -> str:
     if findings.rescue is None:
         why = "" if findings.apart else ", as memory held runs of their tasks"
         return f"whether it would have put failed runs right was not looked at{why}"
-    if not findings.rescue.partings:
+    if not findings.rescue.divergences:
         return "no failed run was found to leave the way of a successful one"
-    number = count_of(findings.rescue.partings, "failed run")
+    number = count_of(findings.rescue.divergences, "failed run")
     return f"only {number} left the way of a successful one, which is too few to judge"
 
 

@@ -20,8 +20,8 @@ from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
+from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, ToolName
-from hepm.wording import count_of
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
@@ -199,7 +199,7 @@ class Principles:
     def _known_at(
         self, after: Sequence[ToolName], namespace: str, environment: str
     ) -> list[tuple[StoredLesson, Principle]]:
-        places = self._library.lessons(namespace).derived(_by_place)
+        places = self._library.lessons(namespace).cached(_by_place)
         stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
         return [(one, Principle.of(one.row)) for one in stored.values() if _applies(one, environment)]
 

@@ -33,7 +33,7 @@ _GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
 
     Attributes:
@@ -161,13 +161,13 @@ class CallReader:
                 history.append(tool)
             sources = step.targets
 
-    def snapshot(self, dimensions: int) -> Calls:
+    def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
         self._bags.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
         for table in (self._said, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
-        return Calls(
+        return CallMatrix(
             before_NK=rows[:, :ORDER],
             next_N=rows[:, ORDER],
             run_N=rows[:, ORDER + 1],

@@ -18,8 +18,8 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import HeldRun, Replay, Store, TextEmbedder
 from hepm.graph.stored_vectors import of_size
 from hepm.graph.transaction import StoredRun
+from hepm.text import count_of
 from hepm.types import ToolName
-from hepm.wording import count_of
 
 Values: TypeAlias = Mapping[str, object]
 Known: TypeAlias = dict[object, Values]

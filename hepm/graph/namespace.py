@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallReader, Calls
+from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.delta import Edge
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import Change, EdgeRow, StateBatch, Store
@@ -100,8 +100,8 @@ class NamespaceMirror:
         self._numbering = threading.Lock()
         self._reading = threading.Lock()
         self._reader: CallReader | None = None
-        self._calls: Calls | None = None
-        self._derived: dict[Callable[[Calls, Any], object], object] = {}
+        self._calls: CallMatrix | None = None
+        self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
         self._added = False  # whether calls were added to what was worked out before
         self._marking = threading.Lock()
@@ -182,22 +182,22 @@ class NamespaceMirror:
             found = now.states[tool] = self._extended(_States(), self._states_after(tool, 0))
         return found.block
 
-    def derived(self, make: Callable[[Calls, T | None], T]) -> T:
+    def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
         """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked.
 
         `make` is given what it made of fewer calls of the same memory, too; None where all is to be worked out anew.
         """
-        found = self._derived.get(make)
+        found = self._cached.get(make)
         if found is None:
             with self._reading:
                 if self._calls is None:
                     self._calls = self._newest_calls()
-                if make not in self._derived:
-                    self._derived[make] = make(self._calls, None)
-                found = self._derived[make]
+                if make not in self._cached:
+                    self._cached[make] = make(self._calls, None)
+                found = self._cached[make]
         return found  # type: ignore[return-value]
 
-    def _newest_calls(self) -> Calls:
+    def _newest_calls(self) -> CallMatrix:
         """Those read so far and what came since."""
         if self._reader is None:
             self._reader = CallReader()
@@ -207,10 +207,10 @@ class NamespaceMirror:
         self._reader.read(runs, states)
         return self._reader.snapshot(self._store.header.dimensions)
 
-    def _take_calls(self, calls: Calls, *, anew: bool = True) -> None:
+    def _take_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
         self._calls = calls
-        for make, former in list(self._derived.items()):
-            self._derived[make] = make(calls, None if anew else former)
+        for make, former in list(self._cached.items()):
+            self._cached[make] = make(calls, None if anew else former)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number that state blocks know a tool by; given out when first asked for."""

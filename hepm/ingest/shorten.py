@@ -6,8 +6,8 @@ from typing import Any
 
 from hepm.ingest.records import is_list, is_object
 from hepm.ingest.transitions import without_hints
+from hepm.text import CUT
 from hepm.types import ToolCall, Trajectory, Turn
-from hepm.wording import CUT
 
 
 def shorten(

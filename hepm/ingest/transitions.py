@@ -33,7 +33,7 @@ LAST_TOOLS: Final = 3
 _BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?(?:{re.escape(BLOCK_END)}\n?|\Z)", re.DOTALL)
 
 
-class Situation:
+class AgentState:
     """What is known while a run goes on: fed with turns in order, it tells the state at any moment.
 
     The same object summarises recorded runs and live conversations, so that both are compared in the same words.
@@ -90,7 +90,7 @@ class Situation:
 
 def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Transition]:
     """Each tool-bearing turn with the one before it; the first follows START."""
-    now = Situation(user_side=user_side)
+    now = AgentState(user_side=user_side)
     found: list[Transition] = []
     for turn in trajectory.turns:
         targets = tool_names(turn, user_side=user_side) if turn.calls else ()
@@ -107,9 +107,9 @@ def tool_names(turn: Turn, *, user_side: bool) -> tuple[ToolName, ...]:
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
 
 
-def situation_of(turns: Iterable[Turn]) -> Situation:
+def agent_state(turns: Iterable[Turn]) -> AgentState:
     """What is known after these turns."""
-    now = Situation()
+    now = AgentState()
     for turn in turns:
         now.add(turn)
     return now

@@ -14,7 +14,7 @@ from hepm.errors import AnswerError, BudgetSpentError, EndpointError, EndpointRe
 from hepm.llm.endpoint import Connection, Endpoint, schema_note
 from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, read_answer
 from hepm.llm.usage import Budget, Meter, Prices, Usage, dollars, estimate_tokens, paid_before_note
-from hepm.wording import count_of
+from hepm.text import count_of
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

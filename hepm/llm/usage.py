@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Condition, Lock
 
 from hepm.errors import BudgetSpentError, InputError
-from hepm.wording import count_of
+from hepm.text import count_of
 
 
 @dataclass(frozen=True, slots=True)

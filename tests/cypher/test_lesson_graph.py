@@ -16,7 +16,7 @@ from hepm.cypher.projection import Projection
 from hepm.experience.lessons import Notes
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.opening import open_store
+from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
 from hepm.ingest.pipeline import replay_with

@@ -20,7 +20,7 @@ from hepm.cypher.result import Result
 from hepm.errors import QueryError
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.model_rows import ModelRows
-from hepm.graph.opening import open_store
+from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import clear_server, comparable, fresh, load_server

@@ -8,8 +8,8 @@ from rich.console import Console
 from hepm.evals.domains import Domain, by_request, domains_of
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
-from hepm.evals.partings import find_partings
 from hepm.evals.report import EvalReport
+from hepm.evals.rescue import find_divergences
 from hepm.evals.table import tables
 from tests.runs import trajectory
 
@@ -35,12 +35,12 @@ def log(*, task: str = "", failing: int = 3) -> Domain:
 
 def test_where_no_task_repeats_like_requests_are_tasks_and_families() -> None:
     domain = log()
-    assert not find_partings(domain.runs).found
+    assert not find_divergences(domain.runs).found
     grouped = by_request(domain)
     assert grouped.grouped
     assert {(run.task, run.id[0]) for run in grouped.runs} == {(run.family, run.id[0]) for run in grouped.runs}
     assert len({run.family for run in grouped.runs}) == len(WISHES)
-    assert len(find_partings(grouped.runs).found) == 18
+    assert len(find_divergences(grouped.runs).found) == 18
 
 
 def test_where_tasks_repeat_and_where_nothing_failed_they_stay_as_they_are() -> None:

@@ -68,10 +68,10 @@ def test_a_failed_run_is_rescued_by_what_others_do() -> None:
     runs = [run(f"r{i}", "a", "b", "c") for i in range(6)]
     report = evaluate([domain(*runs, run("bad", "a", "x", task="r0", success=False))], PLAIN)
     found = report.rescue["first-order"]
-    assert (found.partings, found.rescue, found.rescued_by) == (1, 1.0, {"b": 1.0})
+    assert (found.divergences, found.rescue, found.rescued_by) == (1, 1.0, {"b": 1.0})
     failures = report.domains["shop"].failures
     assert failures is not None
-    assert (failures.runs, failures.parted, failures.unsolved, failures.same_way) == (1, 1, 0, 0)
+    assert (failures.runs, failures.diverged, failures.unsolved, failures.same_way) == (1, 1, 0, 0)
 
 
 def test_rescue_is_judged_without_the_family_in_memory() -> None:
@@ -79,7 +79,7 @@ def test_rescue_is_judged_without_the_family_in_memory() -> None:
     runs = [run("good", "a", "b", task="t"), run("bad", "a", "x", task="t", success=False)]
     others = [run(f"r{i}", "a", "y") for i in range(6)]
     found = evaluate([domain(*runs, *others)], PLAIN)
-    assert (found.rescue["first-order"].partings, found.rescue["first-order"].rescue) == (1, 0.0)
+    assert (found.rescue["first-order"].divergences, found.rescue["first-order"].rescue) == (1, 0.0)
 
 
 def test_rescue_is_judged_again_with_the_other_runs_of_the_task_in_memory() -> None:
@@ -87,7 +87,7 @@ def test_rescue_is_judged_again_with_the_other_runs_of_the_task_in_memory() -> N
     others = [run(f"r{i}", "a", "y") for i in range(6)]
     found = evaluate([domain(*runs, *others)], PLAIN)
     seen = found.rescue_seen["first-order"]
-    assert (seen.partings, found.rescue["first-order"].rescue) == (1, 0.0)
+    assert (seen.divergences, found.rescue["first-order"].rescue) == (1, 0.0)
     assert seen.rescue == pytest.approx(1)  # nine forks
     assert found.domains["shop"].rescue_seen["first-order"] == seen
 

@@ -9,7 +9,7 @@ def said(role: Role, text: str, *calls: tuple[str, str | None]) -> Turn:
 
 
 def events(*turns: Turn, user_side: bool = False) -> list[Event]:
-    return list(Run(Trajectory("r", turns), "shop", "f", "t", user_side).moments)
+    return list(Run(Trajectory("r", turns), "shop", "f", "t", user_side).all_events)
 
 
 def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> None:

@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.evals.ablations import methods_without
 from hepm.evals.events import Event, Run
-from hepm.evals.methods import Hint, Method, Ranking, all_methods, baselines, find_methods, policies
-from hepm.evals.methods.counts import FirstOrder, GlobalFrequency
-from hepm.evals.methods.nearest import NearestRuns
-from hepm.evals.methods.similarity import Similarity
-from hepm.evals.methods.weights import HEpmWeights, ToolNetLike, h_epm_weights
+from hepm.evals.methods import Hint, Method, Ranking, all_methods, baselines, find_methods, methods_without, policies
+from hepm.evals.methods.baselines import (
+    FIRST_ORDER,
+    GLOBAL_FREQUENCY,
+    NEAREST_RUNS,
+    TOOLNET,
+    h_epm,
+    h_epm_weights,
+    similarity,
+)
 from hepm.evals.training import Training
 from hepm.types import ToolName
 from tests.evals.logs import run
@@ -37,11 +41,11 @@ def tools(ranking: Ranking) -> list[ToolName]:
 
 
 def test_global_frequency_ranks_by_count_and_equal_counts_by_name() -> None:
-    assert tools(rank(GlobalFrequency(), LOG, event("x", "y"))) == ["b", "c", "d"]
+    assert tools(rank(GLOBAL_FREQUENCY, LOG, event("x", "y"))) == ["b", "c", "d"]
 
 
 def test_first_order_ranks_what_followed_the_last_tool_and_the_rest_by_frequency() -> None:
-    assert tools(rank(FirstOrder(), LOG, event("x", "b", "y"))) == ["c", "d", "b"]
+    assert tools(rank(FIRST_ORDER, LOG, event("x", "b", "y"))) == ["c", "d", "b"]
 
 
 def test_witten_bell_by_hand() -> None:
@@ -72,18 +76,18 @@ def test_a_run_counts_once_per_edge_unless_calls_are_counted() -> None:
 
 def test_efficiency_prefers_the_tool_of_short_runs() -> None:
     log = [run("r1", "a", "b", "x", "x", "x"), run("r2", "a", "c")]
-    assert tools(rank(HEpmWeights(1), log, event("a", "y")))[0] == "c"
+    assert tools(rank(h_epm(1), log, event("a", "y")))[0] == "c"
 
 
 def test_failed_runs_teach_a_baseline_nothing() -> None:
     log = [*LOG, *(run(f"bad{i}", "a", "d", success=False) for i in range(9))]
-    assert tools(rank(FirstOrder(), log, event("a", "y")))[:2] == ["b", "c"]
+    assert tools(rank(FIRST_ORDER, log, event("a", "y")))[:2] == ["b", "c"]
 
 
 def test_the_toolnet_like_graph_takes_weight_from_edges_of_failed_runs() -> None:
     log = [run("r1", "a", "b"), *(run(f"bad{i}", "a", "c", success=False) for i in range(2)), run("r2", "x", "c")]
     # b: 1/3 · (1+1)/(1+2) = .222; c: 2/3 · (0+1)/(2+2) = .167
-    found = dict(rank(ToolNetLike(), log, event("a", "y")))
+    found = dict(rank(TOOLNET, log, event("a", "y")))
     assert found["b"] == pytest.approx(0.2222, abs=1e-4)
     assert found["c"] == pytest.approx(0.1667, abs=1e-4)
 
@@ -98,7 +102,7 @@ def test_similarity_prefers_the_tool_of_the_state_that_reads_alike(vectors: str)
         *(told(f"r{i}", "exchange my shoes", "swap") for i in (2, 3)),
     ]
     asked = event("look", "y", goal="cancel it, I do not want the order")
-    assert tools(rank(Similarity("tfidf" if vectors == "tfidf" else "hashed"), log, asked))[0] == "cancel"
+    assert tools(rank(similarity("tfidf" if vectors == "tfidf" else "hashed"), log, asked))[0] == "cancel"
 
 
 def test_the_nearest_runs_vote_for_what_followed_the_last_tool_in_them() -> None:
@@ -106,13 +110,13 @@ def test_the_nearest_runs_vote_for_what_followed_the_last_tool_in_them() -> None
         return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
 
     log = [told("r1", "cancel order", "cancel"), *(told(f"r{i}", "exchange shoes", "swap") for i in range(2, 9))]
-    assert tools(rank(NearestRuns(), log, event("look", "y", goal="cancel order now")))[0] == "cancel"
+    assert tools(rank(NEAREST_RUNS, log, event("look", "y", goal="cancel order now")))[0] == "cancel"
 
 
 def test_a_first_tool_can_be_ranked_though_it_is_not_measured() -> None:
     opening = run("r9", "y").opening
     assert opening is not None
-    assert tools(rank(FirstOrder(), LOG, opening))[0] == "a"
+    assert tools(rank(FIRST_ORDER, LOG, opening))[0] == "a"
 
 
 CALLS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5)
@@ -165,7 +169,7 @@ def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
 
 
 def test_hints_of_a_baseline_are_the_top_of_its_ranking() -> None:
-    found = FirstOrder().fit(Training(LOG)).hints([event("x", "b", "y")], 2)
+    found = FIRST_ORDER.fit(Training(LOG)).hints([event("x", "b", "y")], 2)
     assert found == [Hint(("c", "d"))]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hepm.evals.domains import TEN_DOMAINS, ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
-from hepm.evals.methods.weights import HEpmWeights
+from hepm.evals.methods.baselines import h_epm
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalReport
 from hepm.ingest import Rejection, read_runs
@@ -119,7 +119,7 @@ MACRO = {
 @pytest.fixture(scope="module")
 def report(recorded_runs: Path) -> EvalReport:
     records = [(name, run) for name, run in read_runs([recorded_runs]) if not isinstance(run, Rejection)]
-    per_call = [HEpmWeights(c, "call") for c in (1, 5)]
+    per_call = [h_epm(c, "call") for c in (1, 5)]
     methods = [*find_methods(list(MACRO)), *per_call]
     return evaluate(ten_domains(records), methods, EvalOptions(rescue=False))
 

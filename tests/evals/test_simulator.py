@@ -35,7 +35,7 @@ from hepm.evals.simulator import (
 from hepm.evals.table import simulation_tables
 from hepm.graph.namespace import NamespaceMirror
 from hepm.policy import Query
-from hepm.policy.hybrid.words import stems
+from hepm.policy.hybrid.fitted import stems
 from hepm.types import FailedWay, Suggestion, Suggestions, ToolName, Trajectory
 
 DESKS = [make_desk(seed) for seed in range(5)]
@@ -64,17 +64,17 @@ class WordCounts:
     """
 
     def __init__(self, runs: Iterable[Trajectory]) -> None:
-        self.moments: list[tuple[tuple[ToolName, ...], ToolName, set[str], bool]] = []
+        self.all_events: list[tuple[tuple[ToolName, ...], ToolName, set[str], bool]] = []
         for run in runs:
             calls = [call.name for call in run.calls()]
             texts = [run.turns[0].text, *(call.result or "" for call in run.calls())]
             for step, tool in enumerate(calls):
                 last = tuple(calls[max(0, step - 1) : step])
-                self.moments.append((last, tool, words_of(texts[: step + 1]), run.outcome.success is True))
+                self.all_events.append((last, tool, words_of(texts[: step + 1]), run.outcome.success is True))
 
     def hint(self, episode: Episode, calls: Sequence[ToolName]) -> Suggestions:
         """The likeliest tool by naive Bayes over the moments after the same last call."""
-        here = [(tool, words, won) for last, tool, words, won in self.moments if last == tuple(calls[-1:])]
+        here = [(tool, words, won) for last, tool, words, won in self.all_events if last == tuple(calls[-1:])]
         often = Counter(word for _, words, _ in here for word in words)
         said = words_of(str(message["content"]) for message in episode.messages(calls))
         known = [word for word in said if often[word] >= 4]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.tfidf import InvertedIndex, TfIdf
+from hepm.evals.training import InvertedIndex, TfIdf
 
 TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)
 

@@ -9,7 +9,7 @@ from hepm.evals.verdict import Findings, verdict
 
 RESCUE = RescueAndHarm(
     k=2,
-    partings=40,
+    divergences=40,
     families=12,
     rescue=0.5,
     misled=0.2,
@@ -87,8 +87,8 @@ def test_too_little_data_is_said() -> None:
     assert "1 call of 1 task family could" in verdict(replace(FINDINGS, events=1, families=1))
 
 
-def test_without_partings_only_prediction_is_claimed() -> None:
-    nowhere = replace(RESCUE, partings=0, families=0)
+def test_without_divergences_only_prediction_is_claimed() -> None:
+    nowhere = replace(RESCUE, divergences=0, families=0)
     found = verdict(replace(FINDINGS, rescue=nowhere))
     assert found.startswith(
         "Memory would have known what comes next, but whether that helps these agents cannot be told"
@@ -103,8 +103,8 @@ def test_failed_runs_that_were_not_looked_at_are_not_said_to_be_none() -> None:
     assert seen.endswith("was not looked at, as memory held runs of their tasks.")
 
 
-def test_few_partings_are_named_and_not_judged() -> None:
-    found = verdict(replace(FINDINGS, rescue=replace(RESCUE, partings=1, families=1)))
+def test_few_divergences_are_named_and_not_judged() -> None:
+    found = verdict(replace(FINDINGS, rescue=replace(RESCUE, divergences=1, families=1)))
     assert "only 1 failed run left the way of a successful one, which is too few to judge" in found
     assert "helped" not in found
 

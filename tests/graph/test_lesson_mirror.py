@@ -138,9 +138,9 @@ def test_what_is_worked_out_of_lessons_is_new_again_before_it_is_asked_for(store
         made.append(len(lessons))
         return len(lessons)
 
-    assert mirror.derived(count) == 0
+    assert mirror.cached(count) == 0
     put(store, *TEXTS)
     mirror.follow(store.header)
     assert made == [0, 4]
-    assert mirror.derived(count) == 4
+    assert mirror.cached(count) == 4
     assert made == [0, 4]

@@ -16,7 +16,7 @@ import pytest
 
 from hepm import Memory
 from hepm.errors import InputError, StoreError
-from hepm.graph.calls import Calls
+from hepm.graph.calls import CallMatrix
 from hepm.graph.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
@@ -156,11 +156,11 @@ def test_what_is_worked_out_of_all_calls_is_not_made_again_for_lessons(memory: M
     memory.ingest(trajectory("r1", "a", "b", task="t"))
     made: list[int] = []
 
-    def count(calls: Calls, former: int | None) -> int:
+    def count(calls: CallMatrix, former: int | None) -> int:
         made.append(len(calls.next_N))
         return len(calls.next_N)
 
-    assert memory.mirror().derived(count) == 2
+    assert memory.mirror().cached(count) == 2
     memory.experiences.distill()
     assert memory.totals().experiences == 1
     assert made == [2]

@@ -9,7 +9,7 @@ import pytest
 
 from hepm import Memory, Tool
 from hepm.graph.doctor import differences
-from hepm.graph.opening import open_store
+from hepm.graph.open_store import open_store
 from tests.faults.command import quick
 from tests.neo4j.test_faults import some_runs
 from tests.neo4j_server import Neo4jServer

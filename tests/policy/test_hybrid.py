@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from hepm import Memory, StateSummary, Trajectory
-from hepm.graph.calls import Calls
+from hepm.graph.calls import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
-from hepm.policy.hybrid.features import NAMES, features
-from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.encoded_query import encode_query
+from hepm.policy.hybrid.features import NAMES, WEIGHTS, features
+from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems
 from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, solved
-from hepm.policy.hybrid.situation import read_query
-from hepm.policy.hybrid.weights import WEIGHTS
-from hepm.policy.hybrid.words import NameWords, stems
 from tests.runs import trajectory
 
 EVERYTHING = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
@@ -125,11 +123,11 @@ def test_there_is_a_weight_for_each_feature() -> None:
 def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         memory.ingest(some_runs())
-        reading = memory.mirror().derived(Reading)
+        fitted = memory.mirror().cached(FittedMemory)
         for last in ("look", "never seen"):
             query = Query((last,), (last,))
-            found = features(reading, read_query(query, reading, last), reading.candidates)
-            assert found.shape == (len(reading.candidates), len(NAMES))
+            found = features(fitted, encode_query(query, fitted, last), fitted.candidates)
+            assert found.shape == (len(fitted.candidates), len(NAMES))
             assert np.isfinite(found).all()
 
 
@@ -137,9 +135,9 @@ def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
     """W = (X'X + lambda I)^-1 X'Y over later calls of successful runs, checked with a dense X built by hand."""
     with Memory.open(tmp_path) as memory:
         memory.ingest(some_runs())
-        reading = memory.mirror().derived(Reading)
-    calls = reading.calls
-    rows = np.flatnonzero((calls.before_NK[:, 0] != reading.start) & (calls.state_N >= 0) & reading.success_N)
+        fitted = memory.mirror().cached(FittedMemory)
+    calls = fitted.calls
+    rows = np.flatnonzero((calls.before_NK[:, 0] != fitted.start) & (calls.state_N >= 0) & fitted.success_N)
     inputs = np.array([dense(calls, int(row)) for row in rows])
     labels = np.eye(len(calls.names))[calls.next_N[rows]]
     expected = inputs @ np.linalg.solve(inputs.T @ inputs + LAMBDA * np.eye(inputs.shape[1]), inputs.T @ labels)
@@ -154,7 +152,7 @@ def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
         check_ridge(calls, Ridge(Inputs(calls), used, calls.next_N[used], len(tools)), rows, wanted)
 
 
-def check_ridge(calls: Calls, ridge: Ridge, rows: np.ndarray, expected: np.ndarray) -> None:
+def check_ridge(calls: CallMatrix, ridge: Ridge, rows: np.ndarray, expected: np.ndarray) -> None:
     tools = np.arange(len(calls.names))
     for at, row in enumerate(rows):
         seen = set(calls.next_N[row - calls.position_N[row] : row].tolist())
@@ -173,17 +171,17 @@ def test_a_ridge_that_takes_in_what_came_since_equals_one_that_reads_all_anew(tm
     with Memory.open(tmp_path) as memory:
         memory.ingest(runs[:180])
         mirror = memory.mirror()
-        former = mirror.derived(Reading)
+        former = mirror.cached(FittedMemory)
         memory.ingest(runs[180:])
         mirror.follow_calls()
-        calls = mirror.derived(Reading).calls
+        calls = mirror.cached(FittedMemory).calls
     assert len(former.calls.next_N) > Inputs(former.calls).size  # else nothing is summed up
     assert calls.names == former.calls.names
-    followed, anew = Reading(calls, former), Reading(calls)
+    followed, anew = FittedMemory(calls, former), FittedMemory(calls)
     ask = calls.states_SD[calls.state_N[::50]]
     same(followed.ridge, anew.ridge, calls)
     for first in (True, False):
-        found = [[reading.nearest(state_D, first=first) for state_D in ask] for reading in (followed, anew)]
+        found = [[fitted.nearest(state_D, first=first) for state_D in ask] for fitted in (followed, anew)]
         assert np.array_equal(*found)
     # A window of calls that moves on: some are added, others taken away.
     inputs, known = Inputs(calls), np.flatnonzero(calls.state_N >= 0)
@@ -195,7 +193,7 @@ def test_a_ridge_that_takes_in_what_came_since_equals_one_that_reads_all_anew(tm
     same(moved, Ridge(inputs, rows, calls.next_N[rows], len(calls.names)), calls)
 
 
-def same(one: Ridge, other: Ridge, calls: Calls) -> None:
+def same(one: Ridge, other: Ridge, calls: CallMatrix) -> None:
     """Both read calls alike."""
     for row in range(0, len(calls.next_N), 50):
         state_D, before = calls.states_SD[calls.state_N[row]], calls.before_NK[row].tolist()
@@ -211,7 +209,7 @@ def test_systems_are_solved_as_numpy_solves_them(size: int) -> None:
     assert solved(inputs @ inputs.T, right) == pytest.approx(expected, abs=1e-9)
 
 
-def dense(calls: Calls, row: int) -> np.ndarray:
+def dense(calls: CallMatrix, row: int) -> np.ndarray:
     tools = len(calls.names)
     last, second, seen = np.zeros(tools), np.zeros(tools), np.zeros(tools)
     last[calls.before_NK[row, 0]] = 0.5
@@ -228,3 +226,40 @@ def test_words_of_a_name_meet_their_other_forms() -> None:
     share = words.shares(stems("I cancelled my orders"))
     assert share.tolist() == pytest.approx([1.0, share[1], 0.0])
     assert 0 < share[1] < 1
+
+
+def contrast(memory: Memory, said: str) -> dict[str, float]:
+    """What similar runs add for each tool after `look`."""
+    reading = memory.mirror().derived(Reading)
+    (vector,) = memory.embedder.embed([f"U: {said}"])
+    query = Query(("look",), ("look",), StateSummary(said=(said,)), vector, vector)
+    rows = features(reading, read_query(query, reading, "look"), reading.candidates)
+    names = [reading.calls.names[tool] for tool in reading.candidates.tolist()]
+    return dict(zip(names, rows[:, NAMES.index("contrast")].tolist(), strict=True))
+
+
+def test_the_most_similar_success_counts_for_a_tool_and_the_most_similar_failure_against_it(tmp_path: Path) -> None:
+    runs = [trajectory(f"shoes {i}", "look", "buy", goal="red shoes for my sister") for i in range(6)]
+    runs += [trajectory("lamp", "look", "refund", goal="the lamp came with broken glass")]
+    with Memory.open(tmp_path / "a.hepm") as memory:
+        memory.ingest(runs)
+        before = contrast(memory, "my lamp came with broken glass")
+        memory.ingest([trajectory("bad", "look", "refund", goal="my lamp came with broken glass", success=False)])
+        after = contrast(memory, "my lamp came with broken glass")
+    assert before["refund"] > before["buy"]
+    assert after["refund"] < before["refund"]
+    assert after["buy"] == pytest.approx(before["buy"])
+
+
+def test_where_no_state_is_similar_no_contrast_speaks(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.ingest(trajectory(f"shoes {i}", "look", "buy", goal="red shoes for my sister") for i in range(6))
+        assert set(contrast(memory, "zzz qqq").values()) == {0.0}
+
+
+def test_what_the_agent_planned_makes_no_situation_another_one() -> None:
+    state = StateSummary(said=("a refund please",), result="order 7 delivered", tools=("look",))
+    planning = StateSummary(
+        said=("a refund please",), result="order 7 delivered", tools=("look",), assistant="I will close the ticket."
+    )
+    assert planning.text == state.text

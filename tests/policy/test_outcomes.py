@@ -16,8 +16,8 @@ from hepm.evals.service_desk import refund_case
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
 from hepm.policy import Floors, Hybrid, Query
-from hepm.policy.hybrid.outcomes import relevance
-from hepm.policy.hybrid.reading import Reading
+from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.odds import relevance
 from tests.runs import trajectory
 
 WORDS = ["red", "blue", "green", "old", "new", "big", "small", "tall", "round", "flat", "soft", "cold", "warm", "dry"]
@@ -202,7 +202,7 @@ def test_outcomes_are_trusted_where_words_tell_them_and_not_where_chance_does(tm
     def trust(name: str, runs: Sequence[Trajectory]) -> float:
         with Memory.open(tmp_path / name) as memory:
             memory.ingest(runs)
-            return memory.mirror().derived(Reading).outcomes.trust
+            return memory.mirror().cached(FittedMemory).outcomes.odds.trust
 
     told = calls("close", "broken", lost=15) + calls("close", "fun", won=15) + calls("refund", "broken", won=15)
     random = np.random.default_rng(0)
@@ -245,7 +245,7 @@ def test_in_the_airline_runs_the_way_that_worked_is_suggested_where_agents_went_
     for number, left_out in enumerate(run for run in runs if run.task == "13"):
         with Memory.open(tmp_path / str(number)) as memory:
             memory.ingest(run for run in runs if run.id != left_out.id)
-            moments = Run(left_out, "airline", family="", task="13").moments
+            moments = Run(left_out, "airline", family="", task="13").all_events
             here = next(event for event in moments if event.last == "get_reservation_details")
             (query,) = queries_of([here], memory.embedder)
             first.append(Hybrid().suggest(memory.mirror(), replace(query, k=2))[0].tool)

@@ -1,4 +1,4 @@
-"""The ways to rank next tools that an evaluation compares: one file per kind, one list of all."""
+"""The ways to rank next tools that an evaluation compares, and the ablations of H-EPM among them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from collections.abc import Sequence
 from typing import Final
 
 from hepm.errors import InputError
-from hepm.evals.methods.counts import FirstOrder, GlobalFrequency, SecondOrder
-from hepm.evals.methods.nearest import NearestRuns
+from hepm.evals.methods.baselines import baselines
+from hepm.evals.methods.method import Hint, Method, Predictor, Ranking
 from hepm.evals.methods.policies import policies
-from hepm.evals.methods.protocol import Hint, Method, Predictor, Ranking
-from hepm.evals.methods.similarity import SecondOrderAndSimilarity, Similarity
-from hepm.evals.methods.weights import HEpmWeights, ToolNetLike
 
-__all__ = ["Hint", "Method", "Predictor", "Ranking", "all_methods", "baselines", "find_methods", "policies"]
+__all__ = [
+    "KS",
+    "Hint",
+    "Method",
+    "Predictor",
+    "Ranking",
+    "all_methods",
+    "baselines",
+    "find_methods",
+    "methods_without",
+    "policies",
+]
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
 """Measured where no method is named."""
 
+ABLATIONS: Final = {
+    "weight": ("episodic", "similarity-hashed"),
+    "state": ("procedural", "h-epm-c1"),
+    "efficiency": ("procedural-c0", "h-epm-c0"),
+    "adaptation": ("episodic-else-procedural", "similarity"),
+}
+"""What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left: a policy of hepm, or the
+baseline that stands in where the policy is not there. Recorded agents called no summary tool, so when H-EPM would have
+recalled which memory cannot be measured; what its parts are worth in predicting the next tool can."""
 
-def baselines() -> list[Method]:
-    """What a policy has to beat, plainest first."""
-    return [
-        GlobalFrequency(),
-        FirstOrder(),
-        ToolNetLike(),
-        *(HEpmWeights(c) for c in (0, 1, 5, 10)),
-        SecondOrder(),
-        Similarity("tfidf"),
-        Similarity("hashed"),
-        SecondOrderAndSimilarity(),
-        NearestRuns(),
-    ]
+KS: Final = (1, 2, 3)
+"""Table 4 D, asked for as "k": rescue and harm of hints with so many tools."""
 
 
 def all_methods() -> list[Method]:
@@ -50,3 +56,16 @@ def find_methods(names: Sequence[str]) -> list[Method]:
     if unknown:
         raise InputError(f"no method is called {', '.join(unknown)}. Known: {', '.join(known)}.")
     return [known[name] for name in dict.fromkeys(names or DEFAULT_METHODS)]
+
+
+def methods_without(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The methods to measure for these ablations; "k" is none.
+
+    Raises:
+        InputError: there is no such ablation.
+    """
+    unknown = [name for name in names if name not in ABLATIONS and name != "k"]
+    if unknown:
+        raise InputError(f"no ablation is called {', '.join(unknown)}. There are: {', '.join(ABLATIONS)}, k.")
+    chosen = [ABLATIONS[name] for name in names if name != "k"]
+    return [next(method for method in candidates if method in known) for candidates in chosen]

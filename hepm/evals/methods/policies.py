@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from hepm.embed import Embedder
 from hepm.evals.events import Event, Run
-from hepm.evals.methods.protocol import Hint, Method, Ranking
+from hepm.evals.methods.method import Hint, Method, Ranking
 from hepm.evals.training import Training
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
-from hepm.ingest.transitions import Situation
+from hepm.ingest.transitions import AgentState
 from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
@@ -23,19 +24,19 @@ _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
 def policies() -> list[Method]:
-    """Each policy under the name that `hepm suggest --policy` knows it by."""
-    return [
-        PolicyMethod("procedural", "H-EPM's edge weights, c = 1", lambda floors: Procedural(floors=floors)),
-        PolicyMethod("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
-        PolicyMethod("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
-        PolicyMethod(
-            "adaptive", "episodic where the agent summarised, else weights", lambda floors: Adaptive(floors=floors)
-        ),
-        PolicyMethod("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
-        PolicyMethod(
-            "hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)
-        ),
+    """Each policy under the name that `hepm suggest --policy` knows it by.
+
+    Made anew for each training set: without floors to rank every tool, with its default floors to hint.
+    """
+    made: list[tuple[str, str, Callable[[Floors], Policy]]] = [
+        ("procedural", "H-EPM's edge weights, c = 1", lambda floors: Procedural(floors=floors)),
+        ("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
+        ("episodic", "best remembered state on each edge", lambda floors: Episodic(floors=floors)),
+        ("adaptive", "episodic where the agent summarised, else weights", lambda floors: Adaptive(floors=floors)),
+        ("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
+        ("hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)),
     ]
+    return [Method(name, about, partial(_PolicyPredictor, make)) for name, about, make in made]
 
 
 class _EpisodicElseProcedural:
@@ -48,25 +49,16 @@ class _EpisodicElseProcedural:
         return self._episodic.suggest(mirror, query) or self._procedural.suggest(mirror, query)
 
 
-@dataclass(frozen=True)
-class PolicyMethod:
-    """A policy, made anew for each training set: without floors to rank every tool, with its default floors to hint."""
+class _PolicyPredictor:
+    """A policy that is asked about a memory of the training runs, which the policies of one split share."""
 
-    name: str
-    about: str
-    make: Callable[[Floors], Policy]
-
-    def fit(self, training: Training) -> _Asked:
-        """Fill a memory with the training runs; policies of one split share it."""
-        return _Asked(self.make(_NO_FLOORS), self.make(Floors()), _memory_of(training))
-
-
-class _Asked:
-    def __init__(self, ranker: Policy, adviser: Policy, filled: FilledMemory) -> None:
-        self._ranker, self._adviser, self._filled = ranker, adviser, filled
+    def __init__(self, make: Callable[[Floors], Policy], training: Training) -> None:
+        self._ranker, self._adviser = make(_NO_FLOORS), make(Floors())
+        if training not in _filled:
+            _filled[training] = FilledMemory(training)
+        self._filled = _filled[training]
 
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
-        """As the policy ranks; what it leaves out is a miss."""
         mirror = self._filled.mirror
         return [
             [(found.tool, found.score) for found in self._ranker.suggest(mirror, query)]
@@ -74,7 +66,6 @@ class _Asked:
         ]
 
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
-        """What `suggest` answers in use."""
         mirror = self._filled.mirror
         answers = [self._adviser.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events)]
         return [
@@ -116,23 +107,18 @@ class FilledMemory:
 _filled: WeakKeyDictionary[Training, FilledMemory] = WeakKeyDictionary()
 
 
-def _memory_of(training: Training) -> FilledMemory:
-    if training not in _filled:
-        _filled[training] = FilledMemory(training)
-    return _filled[training]
-
-
 def as_remembered(run: Run) -> Trajectory:
     """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
     if not run.user_side:
         return run.trajectory
-    turns = tuple(_agents(turn) if turn.role == "user" and turn.calls else turn for turn in run.trajectory.turns)
-    return replace(run.trajectory, turns=turns)
-
-
-def _agents(turn: Turn) -> Turn:
-    calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
-    return Turn("assistant", turn.text, calls)
+    turns: list[Turn] = []
+    for turn in run.trajectory.turns:
+        if turn.role == "user" and turn.calls:
+            calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
+            turns.append(Turn("assistant", turn.text, calls))
+        else:
+            turns.append(turn)
+    return replace(run.trajectory, turns=tuple(turns))
 
 
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
@@ -155,17 +141,10 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
 
 def _states_of(events: Sequence[Event]) -> list[StateSummary]:
     by_run: dict[Run, list[StateSummary]] = {}
-    for event in events:
-        if event.run not in by_run:
-            by_run[event.run] = list(_all_states(event.run))
+    for run in (event.run for event in events):
+        if run not in by_run:
+            known, by_run[run] = AgentState(), []
+            for turn in as_remembered(run).turns:
+                by_run[run].append(known.state())
+                known.add(turn)
     return [by_run[event.run][event.turn] for event in events]
-
-
-def _all_states(run: Run) -> list[StateSummary]:
-    """What is known before each message."""
-    now = Situation()
-    states: list[StateSummary] = []
-    for turn in as_remembered(run).turns:
-        states.append(now.state())
-        now.add(turn)
-    return states

@@ -22,9 +22,9 @@ from hepm.experience.distilling.transcript import Move, listed, plain, sequence,
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
+from hepm.text import CUT
 from hepm.types import ToolCall, ToolName, Trajectory
-from hepm.wording import CUT
 
 _NAMED_ARGUMENTS: Final = 8
 _TRIPLES: Final = 6
@@ -64,7 +64,7 @@ def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> li
 
 def _experience(it: Study) -> Experience:
     first = it.first_key
-    known = first.known if first else situation_of(it.run.turns).state()
+    known = first.known if first else agent_state(it.run.turns).state()
     return Experience(
         situation=situation_text(it.run.environment, known),
         action=_action(sorted(it.keys, key=lambda move: move.turn)),

@@ -22,9 +22,9 @@ from hepm.experience.library import Library, Task
 from hepm.experience.prompt.quoting import quoted_run
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
-from hepm.wording import quoted
+from hepm.text import quoted
 
 FIELD_CHARS: Final = 600
 PRECONDITION_CHARS: Final = 120
@@ -271,7 +271,7 @@ def _lesson(it: Study, told: Told, model: str) -> Experience | Principle:
 
 def _situation(it: Study, told: str) -> str:
     """In the model's words, framed as situations are that it is looked for by."""
-    known = it.first_key.known if it.first_key else situation_of(it.run.turns).state()
+    known = it.first_key.known if it.first_key else agent_state(it.run.turns).state()
     return situation_text(it.run.environment, replace(known, own=told))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.distilling.partings import Tools
-from hepm.ingest.transitions import SUMMARY_TOOL, Situation
+from hepm.ingest.transitions import SUMMARY_TOOL, AgentState
+from hepm.text import CUT, on_one_line
 from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
-from hepm.wording import CUT, on_one_line
 
 TOOL_CHARS: Final = 64
 
@@ -42,7 +42,7 @@ class Move:
 def moves_of(run: Trajectory) -> list[Move]:
     """The moves of a run, in order."""
     found: list[Move] = []
-    now = Situation()
+    now = AgentState()
     turns = 0
     for turn in run.turns:
         if turn.role == "assistant":

@@ -22,8 +22,8 @@ from hepm.experience.evolution.population import Member
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
 from hepm.graph.lessons.rows import Parent, Source
 from hepm.llm import Message, Question
+from hepm.text import CUT, quoted
 from hepm.types import Trajectory
-from hepm.wording import CUT, quoted
 
 FIELD_CHARS: Final = 600
 PRECONDITIONS: Final = 8

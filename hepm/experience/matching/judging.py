@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from hepm.experience.lessons import EXTRACTIVE, Principle
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question
-from hepm.wording import quoted
+from hepm.text import quoted
 
 STEP: Final = "judge"
 SENTENCE_CHARS: Final = 600

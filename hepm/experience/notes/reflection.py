@@ -21,8 +21,8 @@ from hepm.experience.library import Library
 from hepm.experience.notes.lines import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, lost, related, telling, text_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
+from hepm.text import on_one_line, quoted
 from hepm.types import Turn
-from hepm.wording import on_one_line, quoted
 
 CONVERSATION_CHARS: Final = 20_000
 _LEAST_CHARS: Final = 150  # of a message that is cut

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hepm.errors import LlmError
 from hepm.experience.lessons import Zone
 from hepm.llm import Client, Message, OfferedTool, Question, ToolsCalled
-from hepm.wording import quoted
+from hepm.text import quoted
 
 if TYPE_CHECKING:
     from hepm.experience.experiences import FoundExperience

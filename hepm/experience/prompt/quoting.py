@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from hepm.experience.distilling.study import Study
 from hepm.ingest.records import is_list, is_object
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
+from hepm.text import CUT, quoted
 from hepm.types import ToolCall
-from hepm.wording import CUT, quoted
 
 RUN_CHARS: Final = 12_000
 _LINE_CHARS: Final = 400

@@ -16,7 +16,7 @@ from hepm.experience.principles import FoundPrinciple, Principles
 from hepm.experience.prompt.choosing import ModelChooser
 from hepm.experience.prompt.render import Recollection, Redact
 from hepm.ingest.redact import Redactor
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
 from hepm.llm import Client
 from hepm.types import START, StateSummary, Suggestions, ToolName
@@ -81,7 +81,7 @@ class Moment(NamedTuple):
     def after_messages(cls, messages: Sequence[object], turn: int) -> Self:
         """The moment after these OpenAI chat messages."""
         turns = read_messages(messages)
-        live = situation_of(turns)
+        live = agent_state(turns)
         spoken = sum(one.role == "assistant" for one in turns)
         last = tuple(tool for tool in live.last if tool != START)
         return cls(live.state(), last, tuple(live.history), turn or spoken + 1)

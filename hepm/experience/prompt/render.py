@@ -14,8 +14,8 @@ from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.principles import FoundPrinciple
 from hepm.llm.usage import estimate_tokens
+from hepm.text import on_one_line, quoted
 from hepm.types import BLOCK_END, BLOCK_START, Suggestions
-from hepm.wording import on_one_line, quoted
 
 BUDGET: Final = 1_000
 ITEM_CHARS: Final = 400

@@ -107,7 +107,7 @@ class _Snapshot:
 
     lessons: dict[str, StoredLesson] = field(default_factory=dict[str, StoredLesson])
     shelves: dict[Kind, _Shelf] = field(default_factory=dict[Kind, _Shelf])
-    derived: dict[_Make, object] = field(default_factory=dict[_Make, object])
+    cached: dict[_Make, object] = field(default_factory=dict[_Make, object])
 
 
 class LessonMirror:
@@ -143,8 +143,8 @@ class LessonMirror:
             of_kind = [one for one in changed if one.row.kind == kind]
             shelves[kind] = before.shelves[kind].followed(of_kind, lessons) if of_kind else before.shelves[kind]
         # Worked out here and not when next asked for: a prompt waits for nothing that an ingest can do.
-        derived = {make: make(lessons.values()) for make in before.derived}
-        self._now = _Snapshot(lessons, shelves, derived)
+        cached = {make: make(lessons.values()) for make in before.cached}
+        self._now = _Snapshot(lessons, shelves, cached)
 
     def get(self, id: str) -> StoredLesson | None:
         """One lesson, retired or not, without its vector; None if there is none."""
@@ -155,12 +155,12 @@ class LessonMirror:
         found = [one for one in self._now.lessons.values() if one.row.kind == kind and (retired or one.row.live)]
         return sorted(found, key=lambda one: one.seq)
 
-    def derived(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
+    def cached(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
         """What `make` works out of all lessons, retired ones too; kept until they change."""
         now = self._now
-        if make not in now.derived:
-            now.derived[make] = make(now.lessons.values())
-        return now.derived[make]  # type: ignore[return-value]
+        if make not in now.cached:
+            now.cached[make] = make(now.lessons.values())
+        return now.cached[make]  # type: ignore[return-value]
 
     def search(
         self,

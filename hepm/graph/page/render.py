@@ -14,12 +14,12 @@ from typing import Final
 
 import networkx as nx
 
+from hepm.atomic_file import atomic_file
 from hepm.graph.page.content import PageContent, PageReport, read_content
 from hepm.graph.page.layout import positions, radii
 from hepm.graph.page.vis_network import vis_network_script
+from hepm.text import count_of
 from hepm.types import START, ToolName
-from hepm.whole_file import whole_file
-from hepm.wording import count_of
 
 _SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")
 """In the order they are loaded; each says in its first line what it holds."""
@@ -41,7 +41,7 @@ def write_page(
     """
     content = read_content(graph, focus=focus, max_tools=max_tools)
     page = _render(content, title).encode("utf-8")
-    with whole_file(Path(path), "the page") as file:
+    with atomic_file(Path(path), "the page") as file:
         file.write_bytes(page)
     return PageReport(path=Path(path), tools=content.tool_count, edges=len(content.edges), bytes=len(page))
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import Calls
+from hepm.graph.calls import CallMatrix
 from hepm.graph.store import FloatArray
 
 LAMBDA: Final = 1.0
@@ -41,7 +41,7 @@ class Inputs:
             None leaves vectors as they are.
     """
 
-    def __init__(self, calls: Calls, relevance_D: FloatArray | None = None) -> None:
+    def __init__(self, calls: CallMatrix, relevance_D: FloatArray | None = None) -> None:
         self.relevance_D = relevance_D
         self._calls = calls
         self._columns = min(len(calls.names), MOST_TOOLS)

@@ -1,8 +1,8 @@
 """Do lessons point the right way where it matters? What they name where a failed run left a successful one.
 
-usage: python benchmarks/lessons_at_partings.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none]
+usage: python benchmarks/lessons_at_divergences.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none]
 
-RUNS as for lessons.py. At each parting (see hepm.evals.partings) a memory without the task's family, five folds, is
+RUNS as for lessons.py. At each divergence (see hepm.evals.rescue) a memory without the task's family, five folds, is
 asked for its top 3 lessons. As in hepm.evals.rescue they *rescue* when they name a tool of the successful way and none
 of the failed one, and *mislead* the other way round; *harm* is how often they name tools and not the one that a good
 run called next, and *silent* how often they name none there. Beside them: the top 2 of the hybrid policy, and of plain
@@ -27,7 +27,7 @@ from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_p
 from hepm.evals.events import Event, Run
 from hepm.evals.methods import Ranking, find_methods
 from hepm.evals.metrics import Bootstrap
-from hepm.evals.partings import POINTINGS, Parting, find_partings
+from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
 from hepm.evals.splits import by_family
 from hepm.evals.training import Training
 from hepm.experience.distilling.contrast import place as place_of
@@ -37,7 +37,7 @@ from hepm.experience.distilling.situation import situation_text
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.matching.place import LEAST_RUNS
 from hepm.experience.matching.place import Place as Here
-from hepm.ingest.transitions import situation_of
+from hepm.ingest.transitions import agent_state
 from hepm.types import START, ToolName
 
 _NAME = re.compile(r"\w+")
@@ -46,14 +46,16 @@ _NAME = re.compile(r"\w+")
 def main() -> None:
     arguments = parse()
     asked = [moment for place in read_places(arguments.runs) for moment in moments_of(place, arguments.tasks)]
-    lost = [moment for moment in asked if moment.parting]
-    good = [moment for moment in asked if moment.parting is None]
+    lost = [moment for moment in asked if moment.divergence]
+    good = [moment for moment in asked if moment.divergence is None]
     families = [moment.family for moment in lost]
     places = [moment.environment for moment in lost]
     draws = Bootstrap(families, seed=arguments.seed)
     found: dict[str, dict[str, object]] = {}
     for name in asked[0].named:
-        shares_P4 = np.array([moment.parting.judge(Tools(moment.named[name])) for moment in lost if moment.parting])
+        shares_P4 = np.array(
+            [moment.divergence.judge(Tools(moment.named[name])) for moment in lost if moment.divergence]
+        )
         gain_P = shares_P4[:, 0] - shares_P4[:, 1]
         spoken = [moment.event.next not in moment.named[name] for moment in good if moment.named[name]]
         found[name] = {
@@ -67,7 +69,12 @@ def main() -> None:
     if arguments.markdown:
         print("\n".join(markdown(found, len(lost), draws.families, len(good))))
         return
-    told = {"benchmark": "lessons at partings", "partings": len(lost), "families": draws.families, "good": len(good)}
+    told = {
+        "benchmark": "lessons at divergences",
+        "divergences": len(lost),
+        "families": draws.families,
+        "good": len(good),
+    }
     print(json.dumps({**told, **machine(), "seed": arguments.seed, "pointed": found}, ensure_ascii=False))
 
 
@@ -107,11 +114,11 @@ class Memory:
 
 @dataclass
 class Moment:
-    """A call of a successful run, or a parting, with what memory knows, and what the hybrid policy says."""
+    """A call of a successful run, or a divergence, with what memory knows, and what the hybrid policy says."""
 
     environment: str
     event: Event
-    parting: Parting | None
+    divergence: Divergence | None
     memory: Memory
     hybrid: Ranking
     counts: Ranking
@@ -195,27 +202,27 @@ class Moment:
 
 
 def moments_of(place: Place, how: str) -> Iterator[Moment]:
-    """Every parting and every later call of a successful run, with a memory that lacks its family."""
+    """Every divergence and every later call of a successful run, with a memory that lacks its family."""
     methods = find_methods(["hybrid", "first-order"])
     tools = Tools(call.name for run in place.runs for call in run.trajectory.calls())
-    partings = find_partings(place.runs).found
+    divergences = find_divergences(place.runs).found
     for split in by_family(place.runs):
         tested = set(split.test)
-        here: list[tuple[Event, Parting | None]] = [(p.moment, p) for p in partings if p.moment.run in tested]
+        here: list[tuple[Event, Divergence | None]] = [(p.event, p) for p in divergences if p.event.run in tested]
         here += [(event, None) for run in split.test if run.success for event in run.events]
         memory = Memory.of(place, split.train, tools, how)
         training = Training(split.train)
         rankings = [method.fit(training).rank([event for event, _ in here]) for method in methods]
-        for (event, parting), hybrid, counts in zip(here, *rankings, strict=True):
+        for (event, divergence), hybrid, counts in zip(here, *rankings, strict=True):
             stored = place.stored[event.run.id]
-            now = situation_of(stored.turns[: event.turn])
+            now = agent_state(stored.turns[: event.turn])
             last = now.last if now.history else ()
             query = situation_text(stored.environment, now.state())
-            yield Moment(place.name, event, parting, memory, hybrid, counts, query, tuple(sorted(set(last))))
+            yield Moment(place.name, event, divergence, memory, hybrid, counts, query, tuple(sorted(set(last))))
 
 
-def markdown(found: dict[str, dict[str, object]], partings: int, families: int, good: int) -> Iterator[str]:
-    yield f"{partings} partings of {families} families, {good} calls of successful runs:\n"
+def markdown(found: dict[str, dict[str, object]], divergences: int, families: int, good: int) -> Iterator[str]:
+    yield f"{divergences} divergences of {families} families, {good} calls of successful runs:\n"
     places = [name for name in next(iter(found.values())) if name.startswith("gain in ")]
     plain = (*POINTINGS, "tools", "harm", "silent")
     yield f"| named by | {' | '.join([*plain, 'gain', *places])} |"

@@ -1,4 +1,4 @@
-"""Files for people that are written whole or not at all: pages, pictures, exports."""
+"""Write a file atomically: pages, pictures, exports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from hepm.errors import InputError
 
 
-def check_place(target: Path, what: str) -> None:
+def check_output_path(target: Path, what: str) -> None:
     """Refuse, before any work is done, a place where nothing could be written at the end of it.
 
     Args:
@@ -32,7 +32,7 @@ def check_place(target: Path, what: str) -> None:
 
 
 @contextmanager
-def whole_file(target: Path, what: str) -> Generator[Path]:
+def atomic_file(target: Path, what: str) -> Generator[Path]:
     """A path to write to inside; what lies there at the end takes the place of `target`, and nothing after an error.
 
     A link goes on pointing to what is written; what is no file, such as a named pipe, is written as it comes.
@@ -40,7 +40,7 @@ def whole_file(target: Path, what: str) -> Generator[Path]:
     Raises:
         InputError: `target` cannot be written; what was there is still there.
     """
-    check_place(target, what)
+    check_output_path(target, what)
     real = _real(target)
     partial = real if _is_no_file(real) else real.with_name(real.name + ".part")
     try:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import Calls
+from hepm.graph.calls import CallMatrix
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge
-from hepm.policy.hybrid.words import NameWords
-from hepm.types import START, ToolName
+from hepm.types import START, USER_SIDE, ToolName
 
 MOST_RUNS: Final = 1000
 """The latest runs that a whole run is compared with."""
@@ -30,15 +31,20 @@ FAILED_SHARE: Final = 0.25
 
 _CLEAR: Final = 10.0
 _MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD: Final = re.compile(r"[a-z0-9]{2,}")
+_STEM: Final = 5
+_PLURAL: Final = 4
+_EVERYWHERE: Final = frozenset({"user"})
 
 
-class Reading:
+class FittedMemory:
     """One snapshot of the call memory, made ready. Immutable.
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
 
     Args:
-        former: The reading of an earlier snapshot of the same memory, so that only what came since is worked out; None
+        former: Of an earlier snapshot of the same memory, so that only what came since is worked out; None
             works out all.
 
     Attributes:
@@ -55,7 +61,7 @@ class Reading:
         success_N: Whether each call's run succeeded.
     """
 
-    def __init__(self, calls: Calls, former: Reading | None = None) -> None:
+    def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
@@ -143,7 +149,7 @@ class Reading:
             logits_R = self._said.similarities(said_D) / TEMPERATURE
             logits_R -= logits_R.max()
             weights_R = weights_R * np.exp(logits_R) * (logits_R > -_CLEAR)
-        return oftener_CR @ (weights_R / weights_R.sum())
+        return np.einsum("cr,r->c", oftener_CR.astype(np.float32), weights_R / weights_R.sum())
 
 
 class _Latest:
@@ -182,7 +188,7 @@ class _Latest:
         return self._block.similarities(query_D)[self._stop - len(self.keys_N) : self._stop]
 
 
-def _latest_states(calls: Calls, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
+def _latest_states(calls: CallMatrix, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
     rows = np.flatnonzero(chosen_N)[-MOST_STATES:]
     return _Latest(calls.states_SD, rows, calls.state_N[rows].astype(np.intp), former)
 
@@ -190,3 +196,39 @@ def _latest_states(calls: Calls, chosen_N: NDArray[np.bool_], former: _Latest | 
 def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:
     counts = np.bincount(next_N, minlength=len(in_success_T)) + 0.1 * in_success_T
     return (counts / max(counts.sum(), 1e-9)).astype(np.float32)
+
+
+def stems(text: str) -> set[str]:
+    """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
+    return {_stem(word) for word in set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE}
+
+
+def _stem(word: str) -> str:
+    if len(word) > _STEM:
+        return word[:_STEM]
+    return word[:-1] if word.endswith("s") and len(word) >= _PLURAL else word
+
+
+class NameWords:
+    """The words of T tool names: how much of each name was said."""
+
+    def __init__(self, names: Sequence[ToolName]) -> None:
+        holders: dict[str, list[int]] = defaultdict(list)
+        for tool, name in enumerate(names):
+            for word in stems(name.removeprefix(USER_SIDE)):
+                holders[word].append(tool)
+        self._holders = {word: np.array(tools) for word, tools in holders.items()}
+        # A word that many names hold tells little: log((T + 1) / (holders + 0.5)).
+        self._weight = {w: float(np.log((len(names) + 1) / (len(h) + 0.5))) for w, h in holders.items()}
+        # A name without words has no share, whatever was said.
+        self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
+
+    def _sums(self, said: set[str], size: int) -> FloatArray:
+        sums = np.zeros(size, dtype=np.float32)
+        for word in sorted(said & self._holders.keys()):  # sums of floats depend on the order
+            sums[self._holders[word]] += self._weight[word]
+        return sums
+
+    def shares(self, said: set[str]) -> FloatArray:
+        """Share of each name's words that was said, rare words counting more: shape (T,), in [0, 1]."""
+        return np.divide(self._sums(said, len(self._total_T)), self._total_T, dtype=np.float32)

@@ -1,10 +1,13 @@
-"""The query in the numbers of the call memory."""
+"""The query in the numbers of the call matrix."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hepm.graph.calls import ORDER
 from hepm.graph.delta import flags_of
@@ -13,11 +16,14 @@ from hepm.policy.query import Query
 from hepm.types import StateSummary, ToolName
 
 if TYPE_CHECKING:
-    from hepm.policy.hybrid.reading import Reading
+    from hepm.policy.hybrid.fitted import FittedMemory
+
+MOST_COMPARED: Final = 2048
+"""The latest calls after the last tool, of successful and failed runs, whose states are compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class EncodedQuery:
     """Where the agent stands.
 
     Attributes:
@@ -28,7 +34,9 @@ class Now:
         state_D: Vector of what it knows; None where it did not say.
         said_D: Vector of what the user said; None likewise.
         summary: What it knows, in words.
-        parallel: Whether its last calls were several of one turn, which is over.
+        after_N: Rows of the calls after its last tool, ascending; after parallel ones, of the turn after one with it.
+        compared_N: The latest of these whose states are compared.
+        states_ND: Vectors of those states, copied once for all that compares them; none without a state.
     """
 
     before: tuple[int, ...]
@@ -38,10 +46,12 @@ class Now:
     state_D: FloatArray | None
     said_D: FloatArray | None
     summary: StateSummary
-    parallel: bool
+    after_N: NDArray[np.intp]
+    compared_N: NDArray[np.intp]
+    states_ND: FloatArray
 
 
-def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
+def encode_query(query: Query, fitted: FittedMemory, last: ToolName) -> EncodedQuery:
     """Translate a query; `last` of the last turn's tools is taken for the last call. Tools never seen become -1."""
     names = list(query.history)
     if last in names:
@@ -50,11 +60,14 @@ def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
         names.remove(last)
         names.reverse()
         names.append(last)
-    known = [reading.number.get(name, -1) for name in names]
-    before = (*(reading.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+    known = [fitted.number.get(name, -1) for name in names]
+    before = (*(fitted.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
     called = [tool for tool in known if tool >= 0]
     summary = query.state or StateSummary()
-    return Now(
+    calls = fitted.calls
+    after = fitted.after(before[0], parallel=len(set(query.after)) > 1)
+    compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
+    return EncodedQuery(
         before=before,
         called=Counter(called),
         distance={tool: len(known) - at for at, tool in enumerate(known) if tool >= 0},
@@ -62,5 +75,7 @@ def read_query(query: Query, reading: Reading, last: ToolName) -> Now:
         state_D=query.vector,
         said_D=query.said_vector,
         summary=summary,
-        parallel=len(set(query.after)) > 1,
+        after_N=after,
+        compared_N=compared,
+        states_ND=calls.states_SD.take(calls.state_N[compared[: None if query.vector is not None else 0]], axis=0),
     )

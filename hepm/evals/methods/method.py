@@ -44,22 +44,19 @@ class Predictor(Protocol):
         ...
 
 
-class Method(Protocol):
-    """A way to rank next tools."""
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to rank next tools.
 
-    @property
-    def name(self) -> str:
-        """Short, without spaces: it is a key of the report and a value of `--method`."""
-        ...
+    Attributes:
+        name: A key of the report and a value of `--method`, without spaces.
+        about: What it ranks by, in one line.
+        fit: Learns from the runs of a memory; the order in which they come must not matter.
+    """
 
-    @property
-    def about(self) -> str:
-        """One line on what it ranks by."""
-        ...
-
-    def fit(self, training: Training) -> Predictor:
-        """Learn from the runs of a memory; the order in which they come must not matter."""
-        ...
+    name: str
+    about: str
+    fit: Callable[[Training], Predictor]
 
 
 class ByScore:
@@ -83,14 +80,3 @@ class ByScore:
         for tool, score in scores.items():
             total[tool] = total.get(tool, 0.0) + score
         return sorted(total.items(), key=lambda item: (-item[1], item[0]))
-
-
-def by_event(score: Callable[[Event], Scores]) -> Callable[[Sequence[Event]], Iterable[Scores]]:
-    """A score of one event as a score of many."""
-    return lambda events: map(score, events)
-
-
-def normalised(raw: Scores) -> Scores:
-    """Scaled to sum to 1; nothing stays nothing."""
-    total = sum(raw.values())
-    return {key: value / total for key, value in raw.items()} if total else {}

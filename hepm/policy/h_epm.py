@@ -1,0 +1,146 @@
+"""The policies of H-EPM 4.3: procedural by edge weight, episodic by similarity of states, adaptive between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from hepm.graph.namespace import NamespaceMirror, NextTool
+from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
+from hepm.types import Suggestion, Suggestions, ToolName
+
+
+class Procedural:
+    """Top k by edge weight (H-EPM 4.3).
+
+    Args:
+        c: Weight of efficiency (H-EPM table 7: 1 is best; it is for shorter runs, not for better prediction).
+    """
+
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
+        self._c = c
+        self._floors = floors
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, heaviest first. O(k) when all tools are at hand."""
+        candidates = successors(mirror, query.after, c=self._c)
+        tools, floor = query.tools, self._floors.support
+        found: list[Suggestion] = []
+        for candidate in candidates:
+            if candidate.support >= floor and (tools is None or candidate.tool in tools):
+                found.append(_suggestion(mirror, query, candidate))
+                if len(found) == query.k:
+                    break
+        return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self._floors)
+
+
+def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[NextTool, ...]:
+    """Successors of a set of parallel calls: weights averaged over the set.
+
+    A run that made all the calls counts on each of their edges, so that of the counts the largest is taken.
+    """
+    if len(set(after)) == 1:
+        return mirror.successors(after[0], c=c)
+    sources = sorted(set(after))
+    merged: dict[ToolName, NextTool] = {}
+    for source in sources:
+        for following in mirror.successors(source, c=c):
+            before = merged.get(following.tool, NextTool(following.tool, 0.0, 0, 0))
+            merged[following.tool] = NextTool(
+                following.tool,
+                before.weight + following.weight / len(sources),
+                max(before.support, following.support),
+                max(before.failures, following.failures),
+            )
+    return tuple(sorted(merged.values(), key=lambda following: (-following.weight, following.tool)))
+
+
+def _suggestion(mirror: NamespaceMirror, query: Query, candidate: NextTool) -> Suggestion:
+    share = candidate.failure_share
+    failed = f", {candidate.failures} failed too" if candidate.failures else ""
+    how_often = f"{count_runs(candidate.support)} went on with it {place_of(query)}"
+    return Suggestion(
+        candidate.tool,
+        candidate.weight,
+        candidate.support,
+        share,
+        None,
+        f"{how_often} (weight {candidate.weight:.2f}){failed}",
+        partial(mirror.evidence, query.after, candidate.tool),
+    )
+
+
+class Episodic:
+    """Top k by cosine of the present state with the states remembered on the candidate edges; a tool scores its best.
+
+    H-EPM 4.3. Equal similarities are ordered by edge weight, then by name.
+    """
+
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
+        self._c = c
+        self._floors = floors
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        """At most k tools, most similar first; abstains without a state, or where nothing similar is remembered."""
+        if query.vector is None:
+            return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
+        candidates = {
+            candidate.tool: candidate
+            for candidate in successors(mirror, query.after, c=self._c)
+            if candidate.support >= self._floors.support and (query.tools is None or candidate.tool in query.tools)
+        }
+        if not candidates:
+            return nothing_known(mirror, query, self._floors)
+        similarity = _best_similarities(mirror, query, candidates)
+        ranked = sorted(similarity.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
+        if not ranked or ranked[0][1] < self._floors.similarity:
+            best = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
+            floor = f"floor {self._floors.similarity:g}"
+            return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough ({best}, {floor})")
+        found: list[Suggestion] = []
+        for tool, score in ranked[: query.k]:
+            if score < self._floors.similarity:
+                break
+            candidate = candidates[tool]
+            found.append(
+                Suggestion(
+                    tool,
+                    max(0.0, score),
+                    candidate.support,
+                    candidate.failure_share,
+                    score,
+                    f"agents that knew something similar {place_of(query)} (cosine {score:.2f}) called it next "
+                    f"and succeeded; {count_runs(candidate.support)} took this way",
+                    partial(mirror.evidence, query.after, tool),
+                )
+            )
+        return Suggestions(tuple(found))
+
+
+def _best_similarities(mirror: NamespaceMirror, query: Query, tools: Iterable[ToolName]) -> dict[ToolName, float]:
+    """Of the k most similar tools the cosine with the most similar state remembered after any of the last tools."""
+    best: dict[ToolName, float] = {}
+    if query.vector is None:
+        return best
+    names, among = mirror.tool_names, [mirror.tool_id(tool) for tool in tools]
+    for source in set(query.after):
+        for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
+            tool = names[target]
+            if score > best.get(tool, -2.0):
+                best[tool] = score
+    return best
+
+
+class Adaptive:
+    """Switches as H-EPM 4.3 does: an agent's own summary is compared with remembered states; else weights answer.
+
+    An extract of the conversation is no summary: agents that do not summarise are answered by weights.
+    """
+
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
+        self._episodic = Episodic(c=c, floors=floors)
+        self._procedural = Procedural(c=c, floors=floors)
+
+    def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
+        summarised = query.state is not None and bool(query.state.own.strip())
+        return (self._episodic if summarised else self._procedural).suggest(mirror, query)

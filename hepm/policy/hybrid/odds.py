@@ -1,0 +1,204 @@
+"""Odds of success with each tool where an agent stands: a ridge regression from states to (tool, outcome).
+
+It finds the words that tell outcomes apart, wherever they stand. How far it is trusted is measured in the memory
+itself: on runs held out in turn, do the odds of the tools called tell how the run ended? In most logs they hardly do,
+and then the odds change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.calls import BoolArray, CallMatrix, IntArray
+from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.encoded_query import EncodedQuery
+from hepm.policy.hybrid.ridge import Inputs, Ridge, solved
+
+MOST_CALLS: Final = 8_000
+"""The latest calls that odds are read from."""
+HELD_OUT_CALLS: Final = 400
+"""Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
+OF_ONE_RUN: Final = 20
+"""Calls of one run at most, so that long runs leave room for others."""
+FOLDS: Final = 4
+FEWEST_HELD_OUT: Final = 10
+"""Runs below which no odds are trusted."""
+TRUSTED: Final = 1.0
+"""Trust from which the odds alone may warn, or say that no tool is likely to succeed."""
+
+_TINY: Final = 0.05
+_MUCH_MORE: Final = 1.05
+_MOST_ODDS: Final = 3.0
+_MOST_RELEVANT: Final = 6.0
+_UNTRUSTED: Final = 1.2
+_TRUSTED_FULLY: Final = 2.2
+"""Slope of outcomes on held-out odds up to which odds are left aside, and from which they are trusted fully: recorded
+runs have 0 to 1.2, logs in which a few words decide 1.3 to 5 (benchmarks/LOG.md)."""
+_MOST_TRUST: Final = 3.0
+
+
+class Odds:
+    """The regression on the successful and failed calls of one snapshot.
+
+    Args:
+        rows: The calls to learn from, each with a state.
+        former: What was made of an earlier snapshot of the same memory; None makes all anew. What is weighed by all
+            calls, relevance and trust, holds on until there are `_MUCH_MORE` times as many.
+
+    Attributes:
+        trust: Weight of the odds, from 0 to 3 (see `trust_of`).
+        relevance_D: See `relevance`.
+        continued: Whether relevance and trust are those of `former`.
+    """
+
+    def __init__(self, calls: CallMatrix, rows: NDArray[np.intp], former: Odds | None = None) -> None:
+        self._weighed = len(rows)
+        rows = rows[-MOST_CALLS:]
+        classes_N, self._class_2T = _classes(calls, rows)
+        count = int(self._class_2T.max(initial=-1)) + 1
+        self.continued = former is not None and former._holds(self._weighed, self._class_2T)
+        self._ridge: Ridge | None = None
+        if former is not None and self.continued:
+            self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
+        else:
+            both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
+            self.trust = trust_of(calls, rows) if both else 0.0
+            # Equal states are stored once: repeated, the words that only one of them holds would tell classes apart.
+            _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
+            self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
+        if self.trust:
+            before = former._ridge if former is not None and self.continued else None
+            self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
+
+    def _holds(self, calls: int, class_2T: IntArray) -> bool:
+        """Whether what was weighed by all calls is good enough for so many, of these classes."""
+        return self._weighed <= calls <= _MUCH_MORE * self._weighed and np.array_equal(self._class_2T, class_2T)
+
+    def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
+        """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
+        lost, won = self.shares(query, tools)
+        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -_MOST_ODDS, _MOST_ODDS).astype(np.float32)
+
+    def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
+        if self._ridge is None or query.state_D is None:
+            return np.zeros(len(tools), dtype=np.float32), np.zeros(len(tools), dtype=np.float32)
+        classes = self._class_2T[:, tools]
+        read = self._ridge.scores(
+            query.state_D, query.before, query.called, query.flags, np.maximum(classes, 0).ravel()
+        )
+        lost, won = np.where(classes >= 0, np.maximum(read.reshape(classes.shape), 0), np.float32(0))
+        return lost, won
+
+
+def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
+    """How much each coordinate of states tells their classes apart, shape (D,): √F of a one-way analysis of variance.
+
+    Words that say nothing about what was called and how it ended (names, greetings) get little weight. Ones where there
+    is too little to tell.
+
+    Args:
+        states_SD: Vectors of states.
+        state_N: Row of the state of each of N calls.
+        classes_N: Their classes, from 0.
+        count: How many classes there are.
+    """
+    calls, dimensions = len(state_N), states_SD.shape[1]
+    alike_D = np.ones(dimensions, dtype=np.float32)
+    if not 1 < count < calls - 1:
+        return alike_D
+    sizes_C = np.bincount(classes_N, minlength=count)
+    sums_CD, squares_D = np.zeros((count, dimensions)), np.zeros(dimensions)
+    # Class by class: a copy of all states in double precision would be large.
+    for one, rows in enumerate(np.split(np.argsort(classes_N, kind="stable"), np.cumsum(sizes_C)[:-1])):
+        of_class = states_SD[state_N[rows]]
+        sums_CD[one] = of_class.sum(axis=0)
+        squares_D += np.einsum("nd,nd->d", of_class, of_class)
+    mean_D = sums_CD.sum(axis=0) / calls
+    between_D = (sums_CD**2 / sizes_C[:, None]).sum(axis=0) - calls * mean_D**2
+    total_D = squares_D - calls * mean_D**2
+    within_D = np.maximum(total_D - between_D, 1e-9)
+    ratio_D = np.maximum(between_D, 0) / (count - 1) / (within_D / (calls - count))
+    # Hardly used coordinates have neither variance and would come out large by rounding alone.
+    ratio_D[total_D < 1e-6] = 0
+    if not ratio_D.any():
+        return alike_D
+    return np.minimum(np.sqrt(ratio_D), _MOST_RELEVANT).astype(np.float32)
+
+
+def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
+    """How far odds tell outcomes in this memory: 0 where they do not, up to 3.
+
+    Runs are held out in turn, in `FOLDS` parts. The slope of a logistic regression of a run's outcome on the odds of
+    what it called, against the alternatives there, is 1 where odds are calibrated and more where few words decide.
+    """
+    rows, fold_N = _drawn(calls, rows)
+    classes_N, class_2T = _classes(calls, rows)
+    tools = np.flatnonzero((class_2T >= 0).any(axis=0))
+    runs, run_N = np.unique(calls.run_N[rows], return_inverse=True)
+    if len(runs) < FEWEST_HELD_OUT:
+        return 0.0
+    x_NX = Inputs(calls).rows(rows)
+    kernel = (x_NX @ x_NX.T).astype(np.float64)
+    label_NC = np.eye(int(classes_N.max()) + 1)[classes_N]
+    read_NC = np.zeros_like(label_NC)
+    for fold in range(FOLDS):
+        held = fold_N == fold
+        if not held.any() or held.all():
+            continue
+        known = np.flatnonzero(~held)
+        read_NC[held] = kernel[np.ix_(np.flatnonzero(held), known)] @ solved(
+            kernel[np.ix_(known, known)], label_NC[known]
+        )
+    lost_NT, won_NT = (np.where(of >= 0, np.maximum(read_NC[:, np.maximum(of, 0)], 0), 0) for of in class_2T[:, tools])
+    odds_NT, mass_NT = np.log((won_NT + _TINY) / (lost_NT + _TINY)), won_NT + lost_NT + 1e-9
+    called = np.searchsorted(tools, calls.next_N[rows])
+    against_N = odds_NT[np.arange(len(rows)), called] - (odds_NT * mass_NT).sum(axis=1) / mass_NT.sum(axis=1)
+    slope = _slope(against_N, calls.success_R[calls.run_N[rows]], 1 / np.bincount(run_N)[run_N])
+    return _MOST_TRUST * float(np.clip((slope - _UNTRUSTED) / (_TRUSTED_FULLY - _UNTRUSTED), 0, 1))
+
+
+def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
+    """The (tool, outcome) class of each row; and the classes of each tool, shape (2, T), -1 where it has none."""
+    pairs = calls.next_N[rows].astype(np.int64) * 2 + calls.success_R[calls.run_N[rows]]
+    found, classes_N = np.unique(pairs, return_inverse=True)
+    class_2T = np.full((2, len(calls.names)), -1, dtype=np.int32)
+    class_2T[found % 2, found // 2] = np.arange(len(found))
+    return classes_N.astype(np.int32), class_2T
+
+
+def _drawn(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
+    """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each; the order of arrival does not show."""
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]  # calls of a run lie side by side
+    runs, start, run_N, sizes = np.unique(calls.run_N[rows], return_index=True, return_inverse=True, return_counts=True)
+    ids = calls.run_ids
+    draw = np.array([crc32(ids[int(run)].encode("utf-8", "replace")) for run in runs], dtype=np.int64)
+    order = np.argsort(draw, kind="stable")
+    kept = np.zeros(len(runs), dtype=np.bool_)
+    kept[order] = np.cumsum(np.minimum(sizes[order], OF_ONE_RUN)) <= HELD_OUT_CALLS
+    chosen = kept[run_N] & (np.arange(len(rows)) - start[run_N] < OF_ONE_RUN)
+    # In an order of their own: sums of floats depend on it.
+    rows, run_N = rows[chosen], run_N[chosen]
+    place = np.lexsort((calls.position_N[rows], draw[run_N]))
+    return rows[place], (draw[run_N[place]] // 7 % FOLDS).astype(np.int32)
+
+
+def _slope(x_N: NDArray[np.float64], success_N: BoolArray, weight_N: NDArray[np.float64]) -> float:
+    """Slope of a logistic regression with an intercept, the slope shrunk a little to 0; Newton's method."""
+    inputs = np.column_stack([np.ones(len(x_N)), x_N])
+    penalty = np.array([1e-6, 0.3])
+    found = np.zeros(2)
+    for _ in range(20):
+        chance = 1 / (1 + np.exp(-np.clip(inputs @ found, -30, 30)))
+        gradient = inputs.T @ (weight_N * (success_N - chance)) - penalty * found
+        curvature = (inputs * (weight_N * chance * (1 - chance))[:, None]).T @ inputs + np.diag(penalty)
+        step = np.linalg.solve(curvature, gradient)
+        found += step
+        if np.abs(step).max() < 1e-6:
+            break
+    return float(found[1])
