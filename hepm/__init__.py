@@ -1,4 +1,4 @@
-"""Tool memory for LLM agents: which tool worked next, in what situation, and why.
+"""Tool memory for LLM agents: which tool worked next, in which situation, and why.
 
     from hepm import Memory
 
@@ -6,7 +6,7 @@
         memory.ingest("results/*.json", namespace="retail")
         print(memory.suggest(after="get_order_details", namespace="retail").prompt())
 
-Importing hepm loads nothing heavy: `Memory` and what it needs come in when first named.
+Importing hepm loads nothing heavy: `Memory` and its dependencies are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,32 +1,32 @@
 """Every error that hepm raises on purpose.
 
 HepmError
-├── InputError (ValueError)          a file, record or argument that cannot be used as it is
+├── InputError (ValueError)          an invalid file, record or argument
 │   ├── FormatError                  no reader knows the file, or the file is not what its reader needs
 │   ├── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
-│   └── QueryError                   a Cypher query that may not be run, or cannot be
+│   └── QueryError                   a Cypher query that is not allowed or fails
 ├── StoreError (OSError)             the store cannot be read or written
 │   ├── StoreVersionError            written by a newer hepm, or a server that is too old
-│   ├── StoreDamagedError            the file is no store, or its content is torn
-│   ├── StoreUnavailableError (ConnectionError)   no server answers there, or no longer
-│   ├── StoreAccessError (PermissionError)        the server does not let this user in
+│   ├── StoreDamagedError            the file is not a store, or it is corrupt
+│   ├── StoreUnavailableError (ConnectionError)   no server answers at that address
+│   ├── StoreAccessError (PermissionError)        the server rejects this user
 │   └── LocalServerError             the local Neo4j cannot be fetched, started or stopped
-├── LlmError                         a language model could not be asked, or gave nothing that can be used
-│   ├── EndpointError (ConnectionError)   its endpoint gave no answer to a question
-│   │   └── EndpointRefusedError     and would give none to any other: wrong key, unknown model, no money left
-│   ├── AnswerError (ValueError)     an answer that was refused, cut off, or is not what was asked for
-│   └── BudgetSpentError             the next request might cost more than is left
+├── LlmError                         a language model could not be reached, or its answer is unusable
+│   ├── EndpointError (ConnectionError)   its endpoint gave no answer
+│   │   └── EndpointRefusedError     and will give none: wrong key, unknown model, no money left
+│   ├── AnswerError (ValueError)     an answer that was refused, cut off, or has the wrong form
+│   └── BudgetSpentError             the next request might exceed the budget
 ├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 """
 
 
 class HepmError(Exception):
-    """Base of all; its text is one sentence that says what, where and what to do."""
+    """Base of all. The message is one sentence: what happened, where, and what to do."""
 
 
 class InputError(HepmError, ValueError):
-    """Something given to hepm cannot be used as it is."""
+    """An invalid file, record or argument."""
 
 
 class FormatError(InputError):
@@ -38,7 +38,7 @@ class ImplausibleVectorError(InputError):
 
 
 class QueryError(InputError):
-    """A Cypher query that may not be run, or cannot be."""
+    """A Cypher query that is not allowed or fails."""
 
 
 class StoreError(HepmError, OSError):
@@ -50,15 +50,15 @@ class StoreVersionError(StoreError):
 
 
 class StoreDamagedError(StoreError):
-    """The file is no store, or its content is torn."""
+    """The file is not a store, or it is corrupt."""
 
 
 class StoreUnavailableError(StoreError, ConnectionError):
-    """No server answers, or no longer."""
+    """No server answers at that address."""
 
 
 class StoreAccessError(StoreError, PermissionError):
-    """The server does not let this user in."""
+    """The server rejects this user."""
 
 
 class LocalServerError(StoreError):
@@ -66,23 +66,23 @@ class LocalServerError(StoreError):
 
 
 class LlmError(HepmError):
-    """A language model could not be asked, or gave nothing that can be used."""
+    """A language model could not be reached, or its answer is unusable."""
 
 
 class EndpointError(LlmError, ConnectionError):
-    """The endpoint of a model gave no answer to a question."""
+    """The endpoint of a model gave no answer."""
 
 
 class EndpointRefusedError(EndpointError):
-    """It would give none to any other question either: wrong key, unknown model, no money left, nobody there."""
+    """The endpoint will give no answer: wrong key, unknown model, no money left, no connection."""
 
 
 class AnswerError(LlmError, ValueError):
-    """An answer that was refused, cut off, or is not what was asked for."""
+    """An answer that was refused, cut off, or has the wrong form."""
 
 
 class BudgetSpentError(LlmError):
-    """The next request might cost more than the budget has left."""
+    """The next request might exceed the budget."""
 
 
 class EmbedderMismatchError(HepmError, ValueError):
@@ -90,4 +90,4 @@ class EmbedderMismatchError(HepmError, ValueError):
 
 
 class MissingExtraError(HepmError, ImportError):
-    """An optional dependency is not installed; the text names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra to install."""

@@ -51,7 +51,7 @@ POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": A
 
 
 class Memory:
-    """A tool memory: runs in, suggestions out. Open it with `Memory.open`; it may be shared between threads."""
+    """A tool memory: runs in, suggestions out. Open it with `Memory.open`. Threads may share it."""
 
     def __init__(
         self,
@@ -82,20 +82,20 @@ class Memory:
         auth: tuple[str, str] | None = None,
         outbox: str | PathLike[str] | None = None,
     ) -> Self:
-        """Open a memory, making it when it is not there.
+        """Open a memory; create it if it does not exist.
 
         Args:
-            path: A file, a folder that then holds `memory.hepm`, or the address of a Neo4j server such as
+            path: A file, a folder that contains `memory.hepm`, or the address of a Neo4j server such as
                 "neo4j://localhost:7687" or "neo4j://host/database".
-            embedder: Name or object; None takes the store's own ("hepm/hash-512" for a new one).
-            counting: "shortest" lets of a task's successful runs the shortest alone count (H-EPM, appendix D); None
-                takes what the store was made with.
-            poll_s: How often, in seconds, suggestions look for runs that other processes stored.
-            endpoint: Base URL and key of an embeddings endpoint, for an embedder called "openai/MODEL".
-            auth: User and password for a server; None takes NEO4J_USERNAME and NEO4J_PASSWORD, and NEO4J_DATABASE names
-                the database where the address does not.
-            outbox: A folder for a process that lives long: what it learns while the server does not answer waits there,
-                and is delivered once, in order, when it is back. Without one such an ingest is an error.
+            embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
+            counting: "shortest" counts only the shortest successful run of each task (H-EPM, appendix D). Default: as
+                the store was created.
+            poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
+            endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
+                database if the address does not.
+            outbox: A folder for long-lived processes. While the server is down, new runs wait there; they are stored
+                once, in order, when it is back. Without it, such an ingest is an error.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -128,24 +128,24 @@ class Memory:
         vectors: bool = True,
         on_batch: Progress | None = None,
     ) -> IngestReport:
-        """Read runs and store them; atomic batch by batch, and safe to repeat.
+        """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
 
         Args:
-            source: Files, folders, globs, archives or "-" for standard input; trajectories; or what a file of any
-                format may hold, as dictionaries and lists. What cannot be read is in the report, and stops nothing.
-            messages: One run as OpenAI chat messages, dictionaries or the SDK's objects, instead of `source`.
-            id: Of the run of these messages; "" makes one of what they hold. A run with a known id and more
-                messages is rejected in the report.
-            task, environment, user, model: What else is known of that run.
-            success, reward: How it ended; words such as "failed" or "no" are understood. Without a `success`, a reward
-                of 1 means it, and without both it is stored and counts for nothing until it comes again with one.
-            namespace: The partition they go into.
-            options: How they are prepared; None for the defaults.
-            tools: Descriptions and parameters that the records lack (see `suggest` for their forms).
-            vectors: False stores state summaries without vectors, for `reembed` to catch up.
+            source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
+                content of a file in any format. The report lists what could not be read.
+            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`.
+            id: Id of the run in `messages`; "" takes a hash of its content. A known id with more messages is rejected
+                in the report.
+            task, environment, user, model: Further facts about that run.
+            success, reward: Its outcome; words such as "failed" or "no" work too. Without `success`, a reward of 1 is a
+                success. Without both, the run is stored but not counted until it comes again with an outcome.
+            namespace: The partition to store them in.
+            options: How runs are prepared. None for the defaults.
+            tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
+            vectors: False stores state summaries without vectors; `reembed` adds them later.
             on_batch: Called with the report so far after each batch.
         Raises:
-            InputError: `messages` or `tools` are none, or both a source and messages are given.
+            InputError: `messages` or `tools` are invalid, or both `source` and `messages` are given.
         """
         if not namespace:
             raise InputError("a namespace needs a name")
@@ -153,7 +153,7 @@ class Memory:
         about.update(environment=environment, user=user, model=model)
         source = source_of(source, messages, about, reading)
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
-        # Made here, not once for all calls: its redactor remembers texts of users.
+        # Created per call: its redactor caches texts of users.
         options = IngestOptions() if options is None else options
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
@@ -181,7 +181,7 @@ class Memory:
         environment: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> list[str]:
-        """Remove runs that match every given part, and all they added; ids of the removed."""
+        """Remove the runs that match every given part, and everything they added. Returns their ids."""
         selection = Selection(trajectory, environment, task, user)
         embedder = self._agreed_embedder()
         try:
@@ -191,11 +191,11 @@ class Memory:
         finally:
             self._mirror.catch_up()
 
-    # What runs taught. Loaded when first asked for: a suggestion needs none of it.
+    # Lessons. Imported on first use: a suggestion needs none of this.
 
     @cached_property
     def library(self) -> Library:
-        """All lessons: to list, to export and import, to credit."""
+        """All lessons: list, export, import, credit."""
         from hepm.experience.library import Library
 
         return Library(self._store, self._mirror, self._current_embedder, self._agreed_embedder)
@@ -209,7 +209,7 @@ class Memory:
 
     @cached_property
     def principles(self) -> Principles:
-        """Rules drawn from many runs (EvolveR)."""
+        """Rules that many runs taught (EvolveR)."""
         from hepm.experience.principles import Principles
 
         return Principles(self.library)
@@ -222,9 +222,9 @@ class Memory:
         return Preferences(self.library)
 
     def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Distil what a stored run and those of its task teach, on a thread that nobody waits for, without a model.
+        """Distil a stored run and the other runs of its task on a background thread, without a model.
 
-        A session does it when it finishes.
+        Sessions do this when they finish.
         """
         from hepm.experience.distilling import BackgroundDistiller
 
@@ -234,7 +234,7 @@ class Memory:
         self._distiller.add(run, namespace=namespace)
 
     def wait_distilled(self) -> None:
-        """Return when the runs of `distil_soon` are distilled; `close` waits for it too."""
+        """Wait until the runs of `distil_soon` are distilled. `close` waits too."""
         if self._distiller is not None:
             self._distiller.wait()
 
@@ -255,19 +255,19 @@ class Memory:
         prompt_options: PromptOptions | None = None,
         ingest_options: IngestOptions | None = None,
     ) -> Session:
-        """One run of an agent with memory on: hints while it goes on, stored and learned from when it ends.
+        """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
         Args:
-            id: What the run is stored under; "" for one that is made.
-            task: Id of the task. Runs of one task are compared: what parted those that failed from those that did not.
-            user: Whose run it is: their notes are told, and the run is forgotten with them.
-            environment: Where it takes place; experiences and principles of other ones are left out.
-            model: Which one the agent runs on.
-            system: The system prompt, where the messages do not hold it.
-            tools: What the agent has, as names, OpenAI or MCP specifications; None for any. Only these are suggested.
-            distil: Whether lessons are distilled from it when it has finished, on another thread, without a model.
-            prompt_options: What goes into hints; None for the defaults.
-            ingest_options: How the run is prepared before it is stored, redaction first of all; None for the defaults.
+            id: The id of the stored run; "" generates one.
+            task: Id of the task. Lessons compare failed and successful runs of one task.
+            user: Whose run it is. Hints include this user's notes, and forgetting the user forgets the run.
+            environment: Where the run takes place. Lessons of other environments are left out.
+            model: The agent's model.
+            system: The system prompt, if the messages do not contain it.
+            tools: The agent's tools, as names, OpenAI or MCP specifications. Only these are suggested; None for any.
+            distil: Whether to distil lessons when it has finished, on a background thread, without a model.
+            prompt_options: What hints contain. None for the defaults.
+            ingest_options: How the run is prepared before it is stored, including redaction. None for the defaults.
         """
         from hepm.agents.session import Session
 
@@ -299,17 +299,17 @@ class Memory:
         c: float = 1.0,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Suggestions:
-        """The tools to try next, best first, each with its reason; none where memory has no opinion.
+        """The tools to try next, best first, each with its reason. Empty if memory has no opinion.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages, dictionaries or the SDK's objects: `after`,
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). `after`,
                 `history` and `state` are read from it.
-            after: Tool of the last turn, or several that were called in parallel; None before the first call.
-            history: All calls so far, oldest first; the last one stands for `after` where that is not given.
+            after: Tool of the last turn, or several parallel ones. None before the first call.
+            history: All calls so far, oldest first. Without `after`, the last one is used.
             state: What the agent knows now, in a few lines.
-            tools: Tools the agent has, as names, `Tool`s, OpenAI's or MCP's descriptions; None for all.
-            k: At most so many (H-EPM: 2 is best).
-            policy: "hybrid", "adaptive", "episodic", "procedural", or an object.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all.
+            k: Maximum number of tools (H-EPM: 2 is best).
+            policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
@@ -372,19 +372,19 @@ class Memory:
         options: PromptOptions | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> Prompt:
-        """What memory has to say now, for a prompt: notes, principles, experiences by zone, the next tools.
+        """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages, dictionaries or the SDK's objects; what the agent
-                knows and called is read from it.
-            state, after, history: The same, where there are no messages.
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). State, last
+                tools and history are read from it.
+            state, after, history: The same, without messages.
             tools: Tools the agent has; None for all.
-            user: Whose notes are told.
-            environment: Experiences and principles of other ones are left out; "" for none.
-            turn, horizon: The agent's present turn, from 1, and the most it may take; the turn is read from messages.
-            run: Id that the run will be stored under: what is told is remembered, and credited with its outcome.
-            budget: At most about so many tokens.
-            options: What goes into it; None for the defaults.
+            user: The user whose notes to include.
+            environment: Leave out lessons of other environments; "" for none.
+            turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
+            run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
+            budget: Maximum number of tokens, approximately.
+            options: What the prompt contains. None for the defaults.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
@@ -420,7 +420,7 @@ class Memory:
         return told
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
-        """What agents knew in the situations most like this one, over all tools, and what they did next; best first."""
+        """The states most similar to a text, over all tools, and what agents did next; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
         (vector,) = self._current_embedder().embed([text])
@@ -433,15 +433,15 @@ class Memory:
     def graph(
         self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
     ) -> nx.DiGraph[ToolName]:
-        """The tool graph as a NetworkX graph of its own, to keep and change (see `NamespaceMirror.graph`)."""
+        """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
         return self._mirror.namespace(namespace).graph(c=c, evidence=evidence)
 
     def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
-        """How much a namespace holds."""
+        """Counts of what a namespace holds."""
         return self._store.totals(namespace=namespace)
 
     def namespaces(self) -> list[str]:
-        """Namespaces that hold anything."""
+        """Names of all namespaces that are not empty."""
         return self._store.namespaces()
 
     def tools(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[ToolRow]:
@@ -450,36 +450,36 @@ class Memory:
 
     @property
     def header(self) -> Header:
-        """What the store says of itself: schema, embedder, revision."""
+        """The store's metadata: schema, embedder, revision."""
         return self._store.header
 
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
-        """Every stored run as a line of hepm's own JSON, in order of arrival; `ingest` reads it back the same."""
+        """Every stored run as a line of hepm's own JSON, in order of arrival. `ingest` reads it back unchanged."""
         described = tuple(
             Tool(tool.name, tool.description, json.loads(tool.parameters))
             for tool in self._store.tools(namespace=namespace)
             if tool.description or tool.parameters != "{}"
         )
         for name, record, _ in self._store.iter_records(namespace=namespace):
-            # The first run carries what is known of the tools.
+            # The first run carries the descriptions of all tools.
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    # Keeping well
+    # Maintenance
 
     def refresh(self) -> None:
-        """See at once what other processes stored; otherwise a suggestion sees it within `poll_s` and a moment."""
+        """See at once what other processes stored. Otherwise suggestions see it after about `poll_s`."""
         self._mirror.refresh()
 
     def follow_now(self) -> None:
-        """Let the next suggestion know every run that was stored here, also of a large memory, where that takes some
-        milliseconds on a thread after each `ingest`. A session does it when it finishes."""
+        """Wait until the next suggestion knows every run stored here. In a large memory this takes some milliseconds
+        after each `ingest`. Sessions do this when they finish."""
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare all that is derived or copied with the records, and the mirror with the store; [] when all is well.
+        """Compare derived and copied data with the records, and the mirror with the store. [] if they agree.
 
-        Vectors of hashed words are made again and compared; of those of a model only the size and the length are.
+        Lexical vectors are recomputed and compared; vectors of a model are only checked for size and length.
         """
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
@@ -493,9 +493,9 @@ class Memory:
         namespaces: Sequence[str] | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
-        """Copy namespaces into another memory, all by default; each is verified count by count at its end.
+        """Copy namespaces into another memory, all by default, and compare the counts of each.
 
-        Repeated, it goes on where it stopped. Lazy: nothing happens but as the results are taken.
+        Repeat it to continue after an interruption. Lazy: it works as you take the results.
         """
         wanted = self.namespaces() if namespaces is None else namespaces
         try:
@@ -504,10 +504,10 @@ class Memory:
             target._mirror.catch_up()
 
     def rebuild(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Make every count, state and vector again from the stored runs and lessons, in one transaction.
+        """Recompute every count, state and vector from the stored runs and lessons, in one transaction.
 
         Raises:
-            StoreDamagedError: the record of a run cannot be read; the text names the run, and nothing was changed.
+            StoreDamagedError: the record of a run cannot be read. The message names the run, and nothing was changed.
         """
         embedder = self._agreed_embedder()
         try:
@@ -518,9 +518,9 @@ class Memory:
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Give every state a vector of this embedder, in all namespaces; only missing ones where it is the same.
+        """Compute the vectors of all states with this embedder, in all namespaces; only missing ones if it is the same.
 
-        Interrupted, it goes on where it stopped when it is called again. Returns how many vectors were written.
+        Repeat it to continue after an interruption. Returns the number of vectors written.
         """
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
@@ -534,21 +534,21 @@ class Memory:
 
     @property
     def embedder(self) -> Embedder:
-        """What states are embedded by."""
+        """The embedder of the states."""
         return self._embedder.now
 
     def _current_embedder(self) -> Embedder:
-        """The embedder of the stored vectors, also after another process has embedded them anew."""
+        """The embedder of the stored vectors, even after another process changed it."""
         return self._embedder.following(self._mirror.embedder)
 
     def _agreed_embedder(self) -> Embedder:
-        """The embedder, once the store holds no other one's vectors; a new store takes its name."""
+        """The embedder, after checking that the store's vectors are its own. A new store records its name."""
         try:
             return self._embedder.agreed()
         except StoreUnavailableError:
             if self._outbox is None:
                 raise
-            return self._embedder.now  # asked again when the runs are delivered
+            return self._embedder.now  # checked again when the runs are delivered
 
     def close(self) -> None:
         """Release the store; safe to call twice."""

@@ -1,7 +1,7 @@
-"""The values hepm speaks: trajectories in, transitions between, suggestions out.
+"""hepm's data types: trajectories in, transitions between, suggestions out.
 
-Everything here is frozen and checked on construction, and knows nothing of files, stores or policies.
-The words are defined once, in docs/glossary.md.
+They are frozen and checked on construction, and know nothing of files, stores or policies.
+docs/glossary.md defines the terms.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
 START: Final[ToolName] = "<START>"
-"""The node before the first call. Ours; the paper starts after the first call."""
+"""The node before the first call (ours; the paper starts after the first call)."""
 
 DEFAULT_NAMESPACE: Final = "default"
-"""Where runs and lessons go that nobody gave a namespace."""
+"""The namespace of runs and lessons without one."""
 
 HINT: Final = "Suggested next tools: "
-"""How the line for a prompt begins (H-EPM, appendix E.1), and how our own hints are known when runs come back."""
+"""Prefix of the prompt line (H-EPM, appendix E.1). Readers use it to remove hepm's own hints from runs."""
 
 FAILED_HINT: Final = "Ways that failed from here: "
-"""How that line begins where no tool is suggested and some are warned of."""
+"""Prefix of that line if it only warns."""
 
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
-"""What stands around recalled text in a prompt, so that it too is known when runs come back."""
+"""Markers around recalled text in a prompt. Readers use them to remove it from runs."""
 
 DISTRUSTED: Final = "hepm:distrusted"
-"""Tag of a run that is kept and counts for nothing, whatever its outcome was; its value is that outcome, as JSON."""
+"""Tag of a run that is stored but never counted. Its value is the run's outcome, as JSON."""
 
 OWN_STATES: Final = "hepm:own-states"
-"""Tag of a run of which only the agent's own summaries are kept as states (see `IngestOptions.own_states`)."""
+"""Tag of a run whose only states are the agent's own summaries (see `IngestOptions.own_states`)."""
 
 USER_SIDE: Final = "user:"
-"""Prefix of a tool that the simulated user called, wherever user-side calls are asked for."""
+"""Prefix of a tool that the simulated user called, if user-side calls are included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a record tells about a tool.
+    """A tool as records describe it.
 
     Attributes:
-        parameters: JSON Schema of the arguments; empty where unknown.
+        parameters: JSON Schema of the arguments; empty if unknown.
     """
 
     name: ToolName
@@ -65,8 +65,8 @@ class ToolCall:
     """One invocation of a tool.
 
     Attributes:
-        result: Text the call returned; None where the record holds none.
-        error: Whether it failed; None where the record does not say, which is not the same as False.
+        result: Text the call returned; None if not recorded.
+        error: Whether it failed; None if not recorded, which differs from False.
     """
 
     name: ToolName
@@ -83,12 +83,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message. The calls of one turn were issued together: a set, whatever order they are listed in.
+    """One message. The calls of one turn were issued together: a set without order.
 
-    A turn of role "user" holds calls only where a simulated user has tools of its own.
+    A turn of role "user" has calls only if a simulated user has tools of its own.
 
     Attributes:
-        reward: What the environment gave for this turn alone, no unit; None where the record does not say.
+        reward: Reward for this turn alone, no unit; None if not recorded.
     """
 
     role: Role
@@ -106,8 +106,8 @@ class Outcome:
     """How a run ended.
 
     Attributes:
-        reward: As recorded, no unit; None where there is none.
-        success: The label; None where unknown, and then the run is kept but counts for nothing.
+        reward: As recorded, no unit; None if not recorded.
+        success: The label; None if unknown. Such a run is stored but not counted.
     """
 
     reward: float | None = None
@@ -126,11 +126,11 @@ class Trajectory:
 
     Attributes:
         id: The record's own id, or a hash of its content.
-        environment: Where the run took place ("retail", a repository); comes with the record.
+        environment: Where the run took place ("retail", a repository), from the record.
         task: Id of the task inside the environment.
         user: Whose run it was, so that it can be forgotten.
-        ended_at: Unix time in seconds, None where unknown.
-        tags: What else tells runs apart: trial, attack, split.
+        ended_at: Unix time in seconds; None if unknown.
+        tags: Other properties that distinguish runs: trial, attack, split.
         source: The file it was read from.
     """
 
@@ -154,16 +154,16 @@ class Trajectory:
 
     @property
     def trusted(self) -> bool:
-        """Whether anything may be learned from it (see `hepm.ingest.prepare.IngestOptions.trusted`)."""
+        """Whether hepm may learn from it (see `hepm.ingest.prepare.IngestOptions.trusted`)."""
         return DISTRUSTED not in self.tags
 
     @property
     def steps(self) -> int:
-        """Number of assistant turns: the rollout length n that efficiency is measured by (H-EPM, 4.2)."""
+        """Number of assistant turns: the rollout length n of H-EPM, 4.2."""
         return sum(turn.role == "assistant" for turn in self.turns)
 
     def calls(self, *, user_side: bool = False) -> Iterator[ToolCall]:
-        """The agent's calls in listed order, parallel ones flattened; with `user_side` the simulated user's too."""
+        """The agent's calls in listed order, parallel ones flattened; with `user_side` also the simulated user's."""
         for turn in self.turns:
             if user_side or turn.role != "user":
                 yield from turn.calls
@@ -174,13 +174,13 @@ class StateSummary:
     """What the agent knew at one point of a run, in a few lines.
 
     Attributes:
-        own: The agent's own summary, where it wrote one; it then stands for everything else in `text`.
-        said: The user's messages so far, oldest first, each cut.
-        assistant: Last text of the agent itself, cut. Not in `text`: it tells the plan, and a plan that failed is no
-            reason to take one situation for another.
-        result: Last tool result, cut.
+        own: The agent's own summary, if it wrote one; `text` is then only this.
+        said: The user's messages so far, oldest first, each shortened.
+        assistant: Last text of the agent, shortened. Not in `text`: the agent's plan should not make two situations
+            look alike or different.
+        result: Last tool result, shortened.
         tools: Names of the last calls, oldest first.
-        user_spoke, agent_spoke: Whether a message of theirs came since the last call.
+        user_spoke, agent_spoke: Whether they wrote a message since the last call.
         failed: Whether the last result was an error.
     """
 
@@ -195,9 +195,9 @@ class StateSummary:
 
     @property
     def text(self) -> str:
-        """The summary as one text, to be read and to be embedded.
+        """The summary as one text, for people and embedders.
 
-        The labels are single letters, which lexical embedders pass over.
+        The labels are single letters, which lexical embedders ignore.
         """
         if self.own:
             return self.own
@@ -210,12 +210,12 @@ class StateSummary:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Tool calls of one tool-bearing turn followed by those of the next: every pair across the two sets.
+    """The calls of one turn followed by those of the next turn with calls: every pair across the two sets.
 
     Attributes:
         sources: Tools of the earlier turn in listed order; (START,) before the first call.
         targets: Tools of the later turn in listed order.
-        step: Which transition of the run this is, from 0.
+        step: Index of the transition in the run, from 0.
         state: What the agent knew when it issued the later turn.
     """
 
@@ -227,13 +227,13 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A remembered situation of successful runs.
+    """A state of successful runs, found by a search.
 
     Attributes:
-        after, before: Tools of the turn before it, and of the turn that followed.
-        similarity: Cosine with what was asked for, in [-1, 1].
-        count: How many near-identical ones were merged into it.
-        run: Id of the run whose wording stands for all.
+        after, before: Tools of the turn before it; tools of the turn after it.
+        similarity: Cosine with the text searched for, in [-1, 1].
+        count: Number of near-identical states merged into it.
+        run: Id of the run whose text is kept.
     """
 
     summary: str
@@ -246,7 +246,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What stands behind a suggestion: ids of runs that took this way, and what their agents knew then."""
+    """Ids of the runs behind a suggestion, and what their agents knew at that point."""
 
     runs: tuple[str, ...] = ()
     summaries: tuple[str, ...] = ()
@@ -257,10 +257,10 @@ class Suggestion:
 
     Attributes:
         tool: Its name.
-        score: In [0, 1]; what it means depends on the policy, higher is better.
-        support: How many successful trajectories stand behind it.
-        failure_share: Failed among all labelled trajectories that took this way, in [0, 1].
-        similarity: Cosine of the present state with the most similar remembered one; None where no state was compared.
+        score: In [0, 1], higher is better. Its meaning depends on the policy.
+        support: Number of successful trajectories behind it.
+        failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
+        similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
         reason: One line.
     """
 
@@ -287,7 +287,7 @@ class Suggestion:
 
     @property
     def evidence(self) -> Evidence:
-        """Runs and summaries behind it. Read from the store when first asked for, so that a suggestion stays fast."""
+        """Runs and summaries behind it. Read from the store on first access, to keep suggestions fast."""
         if self._evidence is None:
             self._evidence = self._look_up()
         return self._evidence
@@ -299,7 +299,7 @@ class Suggestion:
 
     @property
     def summaries(self) -> tuple[str, ...]:
-        """What agents knew when they took this way."""
+        """What agents knew when they made this transition."""
         return self.evidence.summaries
 
     def __repr__(self) -> str:
@@ -308,11 +308,11 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool that runs mostly failed with when they called it from here.
+    """A tool to avoid: most runs that called it from here failed.
 
     Attributes:
-        failures: Failed runs that did.
-        runs: All labelled runs that did, the failed ones included.
+        failures: Failed runs that called it.
+        runs: All labelled runs that called it, including failed ones.
     """
 
     tool: ToolName
@@ -322,11 +322,11 @@ class FailedWay:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
-    """What a policy answers: tools in order, or none and why.
+    """A policy's answer: tools in order, or none and the reason.
 
     Attributes:
-        abstained: Why there is no suggestion; None when there is one.
-        warnings: Tools to keep away from here, those with most failures first.
+        abstained: Why there is no suggestion; None if there is one.
+        warnings: Tools to avoid here, most failures first.
     """
 
     ranked: tuple[Suggestion, ...] = ()
@@ -334,10 +334,10 @@ class Suggestions(Sequence[Suggestion]):
     warnings: tuple[FailedWay, ...] = ()
 
     def prompt(self) -> str:
-        """The line for a system prompt (H-EPM, appendix E.1), odd names quoted; empty when there is no opinion.
+        """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", and where no tool is
-        named "Ways that failed from here: close_ticket (10 of 10 runs)".
+        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", or without a
+        suggested tool "Ways that failed from here: close_ticket (10 of 10 runs)".
         """
         warned = [(tool_in_prompt(way.tool), way.failures, way.runs) for way in self.warnings]
         if self.ranked:
@@ -376,7 +376,7 @@ def _tool_name(name: ToolName) -> ToolName:
 
 
 def _as_float(value: float, what: str) -> float:
-    """A number as a store holds it: Python's integers have no end, and numpy has floats of its own."""
+    """A finite Python float, also from huge integers' and numpy's types."""
     try:
         if math.isfinite(value):
             return float(value)
@@ -386,7 +386,7 @@ def _as_float(value: float, what: str) -> float:
 
 
 def _as_bool(value: object) -> bool:
-    """A label as a store holds it: numpy has its own truth values. Readers of records know words such as "no"."""
+    """A Python bool, also from numpy's. Readers of records handle words such as "no"."""
     if value in (True, False):
         return bool(value)
     raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

@@ -1,4 +1,4 @@
-"""A session: one run of an agent with memory on, from its first hint to its outcome."""
+"""A session: one run of an agent with memory, from its first hint to its outcome."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _log = logging.getLogger("hepm")
 
 
 class Session:
-    """One run of an agent with memory on; `Memory.session` makes it.
+    """One run of an agent with memory. Create it with `Memory.session`.
 
-    Ask for a `hint` before each call of the model, and `finish` with the outcome. The conversation is either given as
-    messages, to `hint` and `finish`, or told call by call with `say` and `record`.
+    Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as
+    messages to `hint` and `finish`, or record it call by call with `say` and `record`.
 
-    Until its end a session raises nothing: where memory fails there is no hint, and what cannot be recorded is raised
-    by `finish`, or at the end of the block. Both are logged as warnings when they happen.
+    A session raises nothing before its end. If memory fails, there is no hint. What cannot be recorded is raised by
+    `finish`, or at the end of the block. Both are logged as warnings when they happen.
 
-    At the end of a `with` block that did not finish it, or was left by an exception, the run is stored without a label:
-    it is kept, counts for nothing, and may still be finished. A session in which nobody spoke stores nothing.
+    If a `with` block ends without `finish`, or by an exception, the run is stored without a label. It does not
+    count, and may still be finished. A session without messages and calls stores nothing.
 
-    `async with` is the same and blocks no event loop: memory is read before the block, and written after it, on another
-    thread. In between `hint` asks nothing of the store; call `afinish` instead of `finish`.
+    `async with` does the same without blocking the event loop: memory is read before the block and written after it, on
+    another thread. `hint` does not read the store. Call `afinish` instead of `finish`.
 
     Attributes:
-        id: What the run is stored under.
+        id: The id of the stored run.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class Session:
         self._stored: Trajectory | None = None
         self._storing = Lock()
 
-    # While the run goes on
+    # During the run
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
-        """What memory has to say now, for the system prompt or a last message; "" where that is nothing or it fails.
+        """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
-        Lessons that it tells are credited with the outcome of the run, each once.
+        Each lesson in a hint is credited once with the outcome of the run.
 
         Args:
-            messages: The conversation so far, as OpenAI chat messages; not needed where it is told by `say` and
-                `record`. The list is the record of the run: what is appended to it after the last hint belongs to it.
+            messages: The conversation so far, as OpenAI chat messages; not with `say` and `record`. The list is the
+                record of the run: messages appended after the last hint belong to it.
         """
         if messages is not None and not self._recorded(lambda: self._take(messages)):
             return ""
@@ -115,7 +115,7 @@ class Session:
         return told.text
 
     def _recorded(self, record: Callable[[], None]) -> bool:
-        """Whether that could be recorded; the first that could not is raised when the run is to be stored."""
+        """Whether this could be recorded. The first error is raised when the run is stored."""
         try:
             record()
         except InputError as error:
@@ -126,7 +126,7 @@ class Session:
         return True
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
-        """Tell what somebody said, in a run without messages."""
+        """Record a message, in a run without `messages`."""
         self._recorded(lambda: self._tell({"role": role, "content": text}))
 
     def record(
@@ -138,19 +138,19 @@ class Session:
         error: bool | None = None,
         together: bool = False,
     ) -> None:
-        """Tell of a tool call, in a run without messages.
+        """Record a tool call, in a run without `messages`.
 
         Args:
-            result: What it returned; None where that is unknown. What is not a text is written as JSON.
-            error: Whether it failed; None where that is unknown.
-            together: Whether it was issued in parallel with the one recorded before.
+            result: What it returned; None if unknown. Values other than texts are stored as JSON.
+            error: Whether it failed; None if unknown.
+            together: Whether it was issued in parallel with the previous call.
         """
         self._recorded(lambda: self._record(call, arguments, result, error, together))
 
     def _record(
         self, call: ToolName, arguments: Mapping[str, Any] | None, result: object, error: bool | None, together: bool
     ) -> None:
-        # All of it is looked at before any is kept: what cannot be stored would spoil the run.
+        # Check everything before storing any of it: a part that cannot be stored would spoil the run.
         try:
             ToolCall(call)
             given = decoded(dict(arguments or {}))
@@ -190,7 +190,7 @@ class Session:
     def _messages(self) -> Sequence[object]:
         return self._told if self._given is None else self._given
 
-    # Its end
+    # End
 
     def finish(
         self,
@@ -199,18 +199,18 @@ class Session:
         reward: float | None = None,
         messages: Sequence[object] | None = None,
     ) -> None:
-        """Store the run with its outcome; what was shown in it is credited, and its lessons are distilled soon.
+        """Store the run with its outcome, credit the lessons shown in it, and start distilling its own.
 
-        To finish again with an equal outcome does nothing. A run that was stored without a label takes one later.
+        Finishing again with the same outcome does nothing. A run that was stored without a label can get one later.
 
         Args:
-            success: None where only the reward is known (1 and above is a success), or nothing yet.
-            reward: As the agent's task gives it, no unit.
-            messages: The whole conversation, where the list that `hint` was given does not hold it.
+            success: None if only the reward is known (1 or more is a success), or nothing yet.
+            reward: The task's reward, no unit.
+            messages: The whole conversation, if the list given to `hint` is not complete.
         Raises:
-            InputError: the run was finished otherwise before, another one has its id, or something of it could not be
-                recorded; then nothing of it is stored.
-            StoreError: the store cannot be written; finish again when it can.
+            InputError: the run was finished with another outcome, its id is taken, or a part of it could not be
+                recorded. Nothing of it is stored then.
+            StoreError: the store cannot be written. Call it again later.
         """
         self._store(self._finished(success, reward, messages))
 
@@ -221,11 +221,11 @@ class Session:
         reward: float | None = None,
         messages: Sequence[object] | None = None,
     ) -> None:
-        """The same without blocking the event loop."""
+        """`finish` without blocking the event loop."""
         await asyncio.to_thread(self._store, self._finished(success, reward, messages))
 
     def _finished(self, success: bool | None, reward: float | None, messages: Sequence[object] | None) -> Trajectory:
-        """The run as it is to be stored, without what memory told in it."""
+        """The run to store, without hepm's own hints."""
         if self._failed is not None:
             raise self._failed
         if messages is not None:
@@ -268,7 +268,7 @@ class Session:
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
-    # With a block
+    # Context manager
 
     def __enter__(self) -> Self:
         return self
@@ -295,9 +295,9 @@ class Session:
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns without what memory told in them, and without halves of characters, which models do write.
+    """Turns without hepm's own hints and without lone surrogates, which models do write.
 
-    Turns that held nothing else are gone.
+    Turns with nothing else are removed.
     """
     found: list[Turn] = []
     for turn in turns:

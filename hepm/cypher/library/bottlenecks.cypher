@@ -1,4 +1,4 @@
-// Which tools do most runs pass, from how many tools and to how many, and how many of those runs fail?
+// Which tools do most runs pass through, from and to how many tools, and how many of those runs fail?
 // Params:  $namespace string, $limit int = 20
 // Returns: tool string, runs int, failures int, failure_share float, tools_before int, tools_after int
 MATCH (t:Trajectory {namespace: $namespace})-[:TOOK]->(b:Tool)

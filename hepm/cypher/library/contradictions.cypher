@@ -1,7 +1,7 @@
 // Which guiding and cautionary principles contradict each other?
 // Params:  $namespace string, $says string = "followed_by", $denies string = "fails_after", $limit int = 20
 // Returns: after string, tool string, says string, says_kind string, says_runs int, says_score float, denies string, denies_kind string, denies_runs int, denies_score float
-// Note:    One says that a tool is followed_by another, the other one that this fails_after it, of the same environments. Those are the words of principles that were distilled without a model; a model's may differ.
+// Note:    One says that a tool is followed_by another, the other one that it fails_after it, in the same environments. Principles made without a model use these predicates; a model's may differ.
 MATCH (a:Concept {namespace: $namespace})-[one:RELATES]->(b:Concept)-[other:RELATES]->(a)
 WHERE one.predicate = $says AND other.predicate = $denies
 MATCH (a)<-[:MENTIONS]-(p:Principle)

@@ -1,4 +1,4 @@
-// Where did the runs take place, and how did they go there?
+// Where did the runs take place, and how did they end?
 // Params:  $namespace string
 // Returns: environment string, runs int, successes int, failures int, unlabelled int, tasks int, mean_steps float
 MATCH (t:Trajectory {namespace: $namespace})

@@ -1,4 +1,4 @@
-// Which ways from tool to tool mostly end in failure?
+// Which transitions mostly end in failure?
 // Params:  $namespace string, $runs int = 5, $limit int = 20
 // Returns: after string, tool string, support int, failures int, failure_share float
 MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)

@@ -1,4 +1,4 @@
-// Which ways do most failed runs take?
+// Which transitions do most failed runs take?
 // Params:  $namespace string, $limit int = 25
 // Returns: way path, failures int, failure_share float
 // Picture: yes

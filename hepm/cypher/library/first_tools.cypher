@@ -1,4 +1,4 @@
-// What do runs begin with, and how do they end then?
+// Which tools do runs begin with, and how do those runs end?
 // Params:  $namespace string, $limit int = 10
 // Returns: tool string, weight float, support int, failures int, failure_share float
 MATCH (:Tool {namespace: $namespace, name: '<START>'})-[r:NEXT]->(first:Tool)

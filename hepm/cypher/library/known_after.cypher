@@ -1,7 +1,7 @@
 // What did agents know after a tool, and what did they call then?
 // Params:  $namespace string, $tool string, $limit int = 10
 // Returns: way path, seen int
-// Note:    The situations met most often come first.
+// Note:    The most frequent situations come first.
 // Picture: yes
 MATCH p = (:Tool {namespace: $namespace, name: $tool})<-[:AFTER]-(s:State)-[:BEFORE]->(next:Tool)
 RETURN p AS way, s.count AS seen

@@ -1,7 +1,7 @@
 // What was learned about a tool?
 // Params:  $namespace string, $tool string, $limit int = 20
 // Returns: lesson string, what string, text string, score float, uses int, runs int
-// Note:    Retired lessons are left out. A score is (successes + 1) / (uses + 2): one half where nothing is known.
+// Note:    Retired lessons are left out. A score is (successes + 1) / (uses + 2): .5 without uses.
 MATCH (:Tool {namespace: $namespace, name: $tool})<-[:ABOUT]-(l:Experience|Principle|Notes)
 WHERE l.live
 RETURN l.id AS lesson,

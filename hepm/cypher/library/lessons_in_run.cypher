@@ -1,7 +1,7 @@
 // Which lessons was one run shown, and how did it end?
 // Params:  $namespace string, $trajectory string
 // Returns: lesson string, what string, text string, success boolean, score float, uses int
-// Note:    The run need not be stored: it may be under way, and its success is unknown then. The score is that of all runs which were shown the lesson.
+// Note:    The run need not be stored. While it is under way, its success is unknown. The score covers all runs that were shown the lesson.
 MATCH (:Showing {namespace: $namespace, run: $trajectory})-[shown:SHOWED]->(l:Experience|Principle|Notes)
 RETURN l.id AS lesson,
        CASE WHEN l.zone IS NOT NULL THEN l.zone + ' experience'

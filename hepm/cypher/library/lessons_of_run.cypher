@@ -1,7 +1,7 @@
 // What was learned from one run?
 // Params:  $namespace string, $trajectory string
 // Returns: lesson string, what string, text string, own_words boolean, live boolean, score float, uses int
-// Note:    Lessons in the run's own words go with it when it is forgotten; the others stay, and stand on their other runs.
+// Note:    Lessons that quote the run are deleted when it is forgotten. The others stay, with their other runs.
 MATCH (:Trajectory {namespace: $namespace, id: $trajectory})<-[f:FROM]-(l:Experience|Principle|Notes)
 RETURN l.id AS lesson,
        CASE WHEN l.zone IS NOT NULL THEN l.zone + ' experience'

@@ -1,7 +1,7 @@
-// Which lessons stand on one run alone?
+// Which lessons are from a single run?
 // Params:  $namespace string, $limit int = 50
 // Returns: lesson string, what string, text string, trajectory string, shown int, uses int, score float
-// Note:    Those that are shown most come first: there a chance result costs most.
+// Note:    The lessons shown most often come first: there a chance result costs most.
 MATCH (l:Experience|Principle {namespace: $namespace})
 WHERE l.live AND size(l.runs) = 1
 RETURN l.id AS lesson,

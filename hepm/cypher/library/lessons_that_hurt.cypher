@@ -1,7 +1,7 @@
 // Which lessons hurt: of runs that were shown them, fewer succeeded than of all?
 // Params:  $namespace string, $uses int = 5, $limit int = 20
 // Returns: lesson string, what string, text string, uses int, successes int, score float, base_share float, lift float
-// Note:    Lift is the score less the share of successes among all stored runs. Of few uses it tells little, and lessons are shown where they fit, in hard tasks and easy ones: compare with a run without them before you believe it.
+// Note:    Lift is the score minus the share of successes among all stored runs. With few uses it means little, and lessons are shown where they fit, in hard tasks and easy ones: compare with a run without them before you believe it.
 MATCH (t:Trajectory {namespace: $namespace})
 WITH sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS won, sum(CASE WHEN t.success IS NULL THEN 0 ELSE 1 END) AS ended
 WHERE ended > 0

@@ -1,7 +1,7 @@
 // How do the months compare: runs, successes, and how long they take?
 // Params:  $namespace string
 // Returns: month string, runs int, successes int, failures int, success_share float, mean_steps float
-// Note:    Runs that tell no time are left out.
+// Note:    Runs without a time are left out.
 MATCH (t:Trajectory {namespace: $namespace})
 WHERE t.day IS NOT NULL
 WITH left(t.day, 7) AS month, count(*) AS runs, sum(CASE WHEN t.success THEN 1 ELSE 0 END) AS successes,

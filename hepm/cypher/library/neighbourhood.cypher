@@ -1,7 +1,7 @@
 // What does the graph look like around one tool?
 // Params:  $namespace string, $tool string, $limit int = 25
 // Returns: way path, weight float
-// Note:    The strongest ways that lead on from it.
+// Note:    The strongest transitions from it.
 // Picture: yes
 MATCH p = (:Tool {namespace: $namespace, name: $tool})-[r:NEXT]->(next:Tool)
 RETURN p AS way, r.weight AS weight

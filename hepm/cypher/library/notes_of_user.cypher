@@ -1,4 +1,4 @@
-// What does a user want of the agent, and how did that come to be?
+// What does a user want of the agent, and how did these notes change?
 // Params:  $namespace string, $user string
 // Returns: version int, text string, current boolean, written_by string, runs list of strings, live boolean
 MATCH (n:Notes {namespace: $namespace, user: $user})

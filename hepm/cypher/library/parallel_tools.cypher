@@ -1,7 +1,7 @@
 // Which tools do agents issue together in one turn?
 // Params:  $namespace string, $limit int = 20
 // Returns: tool string, other string, states int, seen int, successes int
-// Note:    Remembered states of labelled runs are counted.
+// Note:    Counts states of labelled runs.
 MATCH (a:Tool {namespace: $namespace})<-[:BEFORE]-(s:State)-[:BEFORE]->(b:Tool)
 WHERE a.name < b.name
 RETURN a.name AS tool, b.name AS other, count(s) AS states, sum(s.count) AS seen,

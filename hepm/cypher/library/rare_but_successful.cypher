@@ -1,4 +1,4 @@
-// Which ways were taken seldom, and always worked?
+// Which transitions are rare but always succeeded?
 // Params:  $namespace string, $least int = 2, $most int = 10, $limit int = 20
 // Returns: after string, tool string, support int, weight float
 MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)

@@ -1,7 +1,7 @@
-// By which routes did successful runs get from one tool to another, and how well trodden is each?
+// By which routes did successful runs get from one tool to another, and how often was each taken?
 // Params:  $namespace string, $from string, $to string, $limit int = 20
 // Returns: route list of strings, steps int, weakest int
-// Note:    Three steps at most. A route is made of edges: no single run need have gone all of it.
+// Note:    At most three steps. A route is made of edges: no single run need have taken all of it.
 MATCH p = (:Tool {namespace: $namespace, name: $from})-[:NEXT*1..3]->(:Tool {namespace: $namespace, name: $to})
 WHERE all(r IN relationships(p) WHERE r.support > 0)
 WITH [n IN nodes(p) | n.name] AS route, [r IN relationships(p) | r.support] AS supports

@@ -1,7 +1,7 @@
-// What way did one run take through the graph?
+// Which path did one run take through the graph?
 // Params:  $namespace string, $trajectory string
 // Returns: step path, support int, failures int
-// Note:    The edges of the run, each once. `run_in_order` tells its calls in order.
+// Note:    The edges of the run, each once. `run_in_order` lists its calls in order.
 // Picture: yes
 MATCH (:Trajectory {namespace: $namespace, id: $trajectory})-[took:TOOK]->(b:Tool)
 WITH took.after AS after, b

@@ -1,4 +1,4 @@
-// What are the shortest ways from one tool to another?
+// What are the shortest paths from one tool to another?
 // Params:  $namespace string, $from string, $to string, $limit int = 20
 // Returns: route path, steps int
 // Note:    Both tools must differ.

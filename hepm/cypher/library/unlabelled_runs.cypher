@@ -1,4 +1,4 @@
-// Which runs have no outcome, and so count for nothing?
+// Which runs have no outcome and are therefore not counted?
 // Params:  $namespace string, $limit int = 50
 // Returns: trajectory string, environment string, task string, model string, steps int, source string
 MATCH (t:Trajectory {namespace: $namespace})

@@ -1,4 +1,4 @@
-// Which lessons were never shown, or shown in runs whose end nobody told?
+// Which lessons were never shown, or shown in runs of unknown outcome?
 // Params:  $namespace string, $limit int = 50
 // Returns: lesson string, what string, text string, shown int, runs int
 MATCH (l:Experience|Principle {namespace: $namespace})

@@ -1,7 +1,7 @@
 // What do the principles with most runs behind them say of which concepts?
 // Params:  $namespace string, $limit int = 25
 // Returns: way path, runs int
-// Note:    From the principle to what it speaks of, and on to what it says of that.
+// Note:    From the principle to its concepts, and between them what it says.
 // Picture: yes
 MATCH p = (q:Principle {namespace: $namespace})-[:MENTIONS]->(one:Concept)-[said:RELATES]->(other:Concept)
 WHERE q.live AND said.principle = q.id

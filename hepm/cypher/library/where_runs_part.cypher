@@ -1,7 +1,7 @@
-// After which tool do successful and failed runs go different ways?
+// After which tool do successful and failed runs diverge?
 // Params:  $namespace string, $runs int = 5, $limit int = 20
 // Returns: after string, tool string, share_of_successes float, share_of_failures float, difference float
-// Note:    Tools that fewer than $runs successful or failed runs left are left out. Shares are of the ways taken.
+// Note:    Tools with transitions of fewer than $runs successful or failed runs are left out. Shares are of the transitions taken.
 MATCH (a:Tool {namespace: $namespace})-[r:NEXT]->(:Tool)
 WITH a, sum(r.support) AS successes, sum(r.failures) AS failures
 WHERE successes >= $runs AND failures >= $runs

@@ -1,7 +1,7 @@
 // What does the graph look like?
 // Params:  $namespace string, $support int = 2, $limit int = 300
 // Returns: way path, support int
-// Note:    The best trodden ways first.
+// Note:    The most frequent transitions come first.
 // Picture: yes
 MATCH p = (a:Tool {namespace: $namespace})-[r:NEXT]->(b:Tool)
 WHERE r.support >= $support
