@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from hepm.embed import Embedder
-from hepm.embed.agreed import AgreedEmbedder
+from hepm.embed.named import AgreedEmbedder
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from threading import Lock
 
 import numpy as np
 
 from hepm.embed.protocol import Embedder, FloatArray, check_vectors
-
-Progress = Callable[[int, int], None]
 
 
 class CachedEmbedder:
@@ -22,7 +20,6 @@ class CachedEmbedder:
     Args:
         max_texts: Vectors kept; at 512 dimensions 50,000 take 100 MB.
         batch_size: Texts given to the inner embedder at once.
-        on_progress: Called after each batch with (done, total) of this call, and (total, total) at its end.
     """
 
     def __init__(
@@ -31,25 +28,21 @@ class CachedEmbedder:
         *,
         max_texts: int = 50_000,
         batch_size: int = 512,
-        on_progress: Progress | None = None,
     ) -> None:
         if max_texts < 0 or batch_size < 1:
             raise ValueError(f"max_texts must be >= 0 and batch_size >= 1, got {max_texts} and {batch_size}")
         self._inner = inner
         self._max_texts = max_texts
         self._batch_size = batch_size
-        self._on_progress = on_progress
         self._vectors: OrderedDict[bytes, FloatArray] = OrderedDict()
         self._lock = Lock()
 
     @property
     def name(self) -> str:
-        """The inner embedder's: the vectors are its own."""
         return self._inner.name
 
     @property
     def dimensions(self) -> int:
-        """The inner embedder's."""
         return self._inner.dimensions
 
     def __len__(self) -> int:
@@ -66,17 +59,13 @@ class CachedEmbedder:
         for row, text in enumerate(texts):
             rows_of.setdefault(_key(text), []).append(row)
         missing = self._fill_known(vectors_ND, rows_of)
-        done = len(texts) - sum(len(rows_of[key]) for key in missing)
         for start in range(0, len(missing), self._batch_size):
-            self._report(done, len(texts), when=start > 0)
             keys = missing[start : start + self._batch_size]
             found = self._inner.embed([texts[rows_of[key][0]] for key in keys])
             check_vectors(found, dimensions=self.dimensions, name=self.name)
             for key, vector in zip(keys, found, strict=True):
                 vectors_ND[rows_of[key]] = vector
-                done += len(rows_of[key])
             self._remember(keys, found)
-        self._report(len(texts), len(texts), when=len(texts) > 0)
         return vectors_ND
 
     def _fill_known(self, vectors_ND: FloatArray, rows_of: dict[bytes, list[int]]) -> list[bytes]:
@@ -99,10 +88,6 @@ class CachedEmbedder:
                 self._vectors.move_to_end(key)
             while len(self._vectors) > self._max_texts:
                 self._vectors.popitem(last=False)
-
-    def _report(self, done: int, total: int, *, when: bool) -> None:
-        if when and self._on_progress is not None:
-            self._on_progress(done, total)
 
 
 def _key(text: str) -> bytes:

@@ -75,12 +75,10 @@ class EndpointEmbedder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._client.close()
 
     @property
     def name(self) -> str:
-        """`openai/MODEL`, whatever server answers."""
         return PREFIX + self._model
 
     @property

@@ -40,16 +40,13 @@ class HashingEmbedder:
 
     @property
     def name(self) -> str:
-        """`hepm/hash-512`: the number is the dimensions."""
         return f"hepm/hash-{self._dimensions}"
 
     @property
     def dimensions(self) -> int:
-        """Length of every vector."""
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """One unit vector per text, shape (N, dimensions); about 30 µs for a text of 400 characters."""
         vectors_ND = np.empty((len(texts), self._dimensions), dtype=np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             stop = start + _TEXTS_AT_ONCE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -17,16 +17,11 @@ _LENGTH_TOLERANCE = 1e-2
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose dot product is their cosine.
-
-    Attributes:
-        name: Says which vectors these are; written into the store, and compared on opening.
-        dimensions: Length of every vector.
-    """
+    """Turns texts into vectors whose dot product is their cosine."""
 
     @property
     def name(self) -> str:
-        """Says which vectors these are."""
+        """Says which vectors these are; written into the store, and compared on opening."""
         ...
 
     @property
@@ -60,13 +55,7 @@ def check_vectors(vectors_ND: FloatArray, *, dimensions: int, name: str) -> None
     lengths_N = np.sqrt(np.einsum("nd,nd->n", vectors_ND, vectors_ND, dtype=np.float64))
     wrong = np.flatnonzero(~(np.abs(lengths_N - 1) <= _LENGTH_TOLERANCE))  # negated, so that NaN is wrong too
     if wrong.size:
-        row = int(wrong[0])
-        length = float(lengths_N[row])
-        what = "holds NaN or infinity" if not np.isfinite(length) else f"has length {length:.3g} instead of 1"
-        raise ImplausibleVectorError(
-            f"vector {row} of {len(vectors_ND)} from the embedder {name!r} {what} ({wrong.size} such). "
-            "Nothing was kept; check the model or the endpoint behind this name."
-        )
+        raise _implausible(lengths_N, wrong, name, lambda length: f"has length {length:.3g} instead of 1")
 
 
 def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
@@ -80,13 +69,19 @@ def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
     lengths_N = np.sqrt(np.einsum("nd,nd->n", wide_ND, wide_ND))
     wrong = np.flatnonzero(~(np.isfinite(lengths_N) & (lengths_N > 1e-30)))
     if wrong.size:
-        row = int(wrong[0])
-        what = "is zero" if lengths_N[row] <= 1e-30 else "holds NaN or infinity"
-        raise ImplausibleVectorError(
-            f"vector {row} of {len(wide_ND)} from the embedder {name!r} {what} ({wrong.size} such). "
-            "Nothing was kept; check the model or the endpoint behind this name."
-        )
+        raise _implausible(lengths_N, wrong, name, lambda _: "is zero")
     return (wide_ND / lengths_N[:, None]).astype(np.float32)
+
+
+def _implausible(
+    lengths_N: NDArray[np.float64], wrong: NDArray[np.intp], name: str, what: Callable[[float], str]
+) -> ImplausibleVectorError:
+    length = float(lengths_N[wrong[0]])
+    told = what(length) if np.isfinite(length) else "holds NaN or infinity"
+    return ImplausibleVectorError(
+        f"vector {wrong[0]} of {len(lengths_N)} from the embedder {name!r} {told} ({wrong.size} such). "
+        "Nothing was kept; check the model or the endpoint behind this name."
+    )
 
 
 def diagonal(dimensions: int) -> FloatArray:

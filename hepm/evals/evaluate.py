@@ -153,8 +153,8 @@ class _Places:
 
     def hints(self, predictor: Predictor, k: int) -> Hints:
         """Hints of at most k tools."""
-        moments = [divergence.event for divergence in self.divergences]
-        hints = iter(predictor.hints([*moments, *self.successes, *self.failures], k))
+        diverging = [divergence.event for divergence in self.divergences]
+        hints = iter(predictor.hints([*diverging, *self.successes, *self.failures], k))
         return Hints(
             at_divergences=list(zip(self.divergences, hints, strict=False)),
             in_successes=list(zip(self.successes, hints, strict=False)),
@@ -257,12 +257,8 @@ def _means(domains: Sequence[_Draws], method: str, metric: str) -> FloatArray:
 def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> DomainReport:
     failures = None
     if found.divergences is not None:
-        diverged, unsolved, same_way = (
-            len(found.divergences.found),
-            found.divergences.alone,
-            found.divergences.no_other_way,
-        )
-        failures = Failures(diverged + unsolved + same_way, diverged, unsolved, same_way)
+        counts = (len(found.divergences.found), found.divergences.alone, found.divergences.no_other_way)
+        failures = Failures(sum(counts), *counts)
     return DomainReport(
         events=len(found.events),
         families=draws.families,

@@ -50,7 +50,7 @@ class Run:
     @cached_property
     def all_events(self) -> tuple[Event, ...]:
         """Every call with what was known before it; the first one too, whose last tool is START."""
-        return tuple(_moments(self))
+        return tuple(_all_events(self))
 
     @property
     def opening(self) -> Event | None:
@@ -120,7 +120,7 @@ class Event:
         return f"{self.user} \n {self.result} \n {tail}"
 
 
-def _moments(run: Run) -> list[Event]:
+def _all_events(run: Run) -> list[Event]:
     found: list[Event] = []
     user = result = ""
     for index, turn in enumerate(run.trajectory.turns):

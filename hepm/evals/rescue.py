@@ -106,7 +106,7 @@ def _divergence(failed: Run, solved: Sequence[Run]) -> Divergence | None:
 
 
 def _turns(run: Run) -> list[list[Event]]:
-    return [list(moments) for _, moments in groupby(run.all_events, key=lambda event: event.turn)]
+    return [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
 
 
 def _tools(turn: Sequence[Event]) -> Tools:
@@ -153,7 +153,7 @@ class RescueAndHarm:
         warned_better: Share where it named a tool of the better way.
         interval: 95 %, of "rescue", "misled", "gain" and "harm", where there is anything to resample.
         harm: Share of hints given in successful runs that lacked the tool called next.
-        silent: Share of moments in successful runs where no tool was suggested.
+        silent: Share of calls of successful runs where no tool was suggested.
         rescued_by: The better tools that hints held alone, and at how many divergences, most often first.
         misled_by: The chosen ones that they held alone.
         harmed: Tools that successful runs called and hints lacked, and how often.

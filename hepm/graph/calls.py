@@ -1,7 +1,7 @@
 """Every call of the labelled runs with what came before it, as arrays: what rankers learn from that look further back.
 
-Grows with the store and is made again when something was taken away. Nothing here is stored: it is a reading of the
-runs' steps and of the states' vectors.
+Grows with the store and is made again when something was taken away. Nothing here is stored: it is computed from the
+runs' steps and the states' vectors.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CallMatrix:
     by_turn: dict[int, NDArray[np.intp]]
 
 
-class _Table:
+class _GrowingArray:
     """Rows that are added at the end, in a buffer with room to grow; readers keep the part that was there."""
 
     def __init__(self, columns: int, dtype: type[np.generic]) -> None:
@@ -98,13 +98,13 @@ class CallReader:
 
     def __init__(self) -> None:
         self._numbers: dict[ToolName, int] = {START: 0}
-        self._rows = _Table(ORDER + 5, np.int32)
-        self._bags = _Table(0, np.uint8)
-        self._success = _Table(1, np.bool_)
-        self._said = _Table(0, np.float32)
-        self._vectors = _Table(0, np.float32)
-        self._by_last: dict[int, _Table] = {}
-        self._by_turn: dict[int, _Table] = {}
+        self._rows = _GrowingArray(ORDER + 5, np.int32)
+        self._calls_per_run = _GrowingArray(0, np.uint8)
+        self._success = _GrowingArray(1, np.bool_)
+        self._user_vectors = _GrowingArray(0, np.float32)
+        self._vectors = _GrowingArray(0, np.float32)
+        self._by_last: dict[int, _GrowingArray] = {}
+        self._by_turn: dict[int, _GrowingArray] = {}
         self._run_ids: list[str] = []
         self._state_rows: dict[object, int] = {}
         self.newest_run = 0
@@ -113,7 +113,7 @@ class CallReader:
     def read(self, runs: Sequence[RunRow], states: StateBatch) -> None:
         """Take in what is new."""
         for row in states.rows:
-            self._state_rows[_place_of(row)] = len(self._state_rows)
+            self._state_rows[_key_of_row(row)] = len(self._state_rows)
         if states.rows:
             self._vectors.extend(states.vectors_ND)
             self.newest_state = states.rows[-1].id
@@ -136,14 +136,14 @@ class CallReader:
         called = np.bincount(
             (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
         ).reshape(len(runs), tools)
-        self._bags.extend(np.minimum(called, 255))
+        self._calls_per_run.extend(np.minimum(called, 255))
         self._success.extend(np.array([[run.success] for run in runs]))
         dimensions = max((len(run.vector) for run in runs if run.vector is not None), default=0)
         said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
         for at, run in enumerate(runs):
             if run.vector is not None:
                 said_RD[at] = run.vector
-        self._said.extend(said_RD)
+        self._user_vectors.extend(said_RD)
         self._run_ids += [run.id for run in runs]
         self.newest_run = runs[-1].seq
 
@@ -151,7 +151,7 @@ class CallReader:
         history: list[int] = [0]
         sources: tuple[ToolName, ...] = (START,)
         for step in _steps(run):
-            state = self._state_rows.get(_place(sources, step, run.success), -1)
+            state = self._state_rows.get(_key_of_step(sources, step, run.success), -1)
             numbers = {self._numbers.setdefault(source, len(self._numbers)) for source in sources}
             for index, target in enumerate(step.targets):
                 tool = self._numbers.setdefault(target, len(self._numbers))
@@ -163,8 +163,8 @@ class CallReader:
 
     def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
-        self._bags.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
-        for table in (self._said, self._vectors):
+        self._calls_per_run.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
+        for table in (self._user_vectors, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
         return CallMatrix(
@@ -175,8 +175,8 @@ class CallReader:
             flags_N=rows[:, ORDER + 3],
             state_N=rows[:, ORDER + 4],
             success_R=self._success.read()[:, 0],
-            said_RD=self._said.read(),
-            calls_RT=self._bags.read(),
+            said_RD=self._user_vectors.read(),
+            calls_RT=self._calls_per_run.read(),
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
             names=tuple(self._numbers),
@@ -193,16 +193,16 @@ def _steps(run: RunRow) -> list[Step]:
         return []
 
 
-def _place(sources: tuple[ToolName, ...], step: Step, success: bool) -> object:
+def _key_of_step(sources: tuple[ToolName, ...], step: Step, success: bool) -> object:
     return tuple(sorted(set(sources))), tuple(sorted(set(step.targets))), success, step.key
 
 
-def _place_of(row: StateRow) -> object:
+def _key_of_row(row: StateRow) -> object:
     return row.sources, row.targets, row.success, row.key
 
 
-def _add_groups(tables: dict[int, _Table], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
+def _add_groups(tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:
     order = np.argsort(tools_P, kind="stable")
     tools, starts = np.unique(tools_P[order], return_index=True)
     for tool, rows in zip(tools.tolist(), np.split(rows_P[order], starts[1:]), strict=False):
-        tables.setdefault(tool, _Table(1, np.intp)).extend(rows[:, None])
+        tables.setdefault(tool, _GrowingArray(1, np.intp)).extend(rows[:, None])

@@ -20,8 +20,8 @@ from hepm.graph.store import Change, Header, Store
 
 _log = logging.getLogger("hepm")
 
-_RESTING = 10
-"""A follower rests so many times as long as it took to read all calls of a large memory."""
+_PAUSE_FACTOR = 10
+"""A follower pauses so many times as long as it took to read all calls of a large memory."""
 
 _SWITCH_S = 0.0005
 _switching = threading.Lock()
@@ -73,8 +73,8 @@ class Mirror:
         self._lock = threading.Lock()
         self._polling = threading.Lock()
         self._closed = False
-        self._told: str | None = None
-        self._rested = 0.0
+        self._last_warning: str | None = None
+        self._paused_until = 0.0
         self._follower: ThreadPoolExecutor | None = None
         self._following: Future[None] | None = None
 
@@ -109,7 +109,7 @@ class Mirror:
 
         Args:
             defer: Leave what is worked out of all calls of a larger memory to the thread that follows the store. It
-                begins at once unless it rests, and until it has done suggestions go on from what there was.
+                begins at once unless it pauses, and until it has done suggestions go on from what there was.
 
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
@@ -124,10 +124,10 @@ class Mirror:
             if mirror.few_calls or not defer:
                 mirror.follow_calls()
         if any(mirror.behind for mirror in namespaces):
-            if time.monotonic() >= self._rested:
+            if time.monotonic() >= self._paused_until:
                 self._wake()
             else:
-                self._next_poll = min(self._next_poll, self._rested)  # asked then, it wakes
+                self._next_poll = min(self._next_poll, self._paused_until)  # asked then, it wakes
 
     def follow_now(self) -> None:
         """Take in what `refresh` left to the thread; where the store does not answer, it stays left to it."""
@@ -175,24 +175,24 @@ class Mirror:
     @switching_often()
     def _follow(self) -> None:
         began = time.monotonic()
-        resting = began < self._rested
+        paused = began < self._paused_until
         try:
             self.catch_up(defer=True)
-            if not resting:
+            if not paused:
                 for mirror in list(self._namespaces.values()):
                     mirror.follow_calls(anew=False)
-        except Exception as error:  # nobody waits for this thread: what it does not tell is lost
-            if str(error) != self._told:
-                self._told = str(error)
+        except Exception as error:  # nobody waits for this thread: what it does not log is lost
+            if str(error) != self._last_warning:
+                self._last_warning = str(error)
                 _log.warning(
                     "the store cannot be followed, and suggestions go on from what was read before: %s",
                     error,
                     exc_info=not isinstance(error, HepmError),
                 )
             return
-        self._told = None
-        if not resting:
-            self._rested = time.monotonic() + _RESTING * (time.monotonic() - began)
+        self._last_warning = None
+        if not paused:
+            self._paused_until = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - began)
         if self.lost_since is None and self._on_contact is not None:
             try:
                 self._on_contact()

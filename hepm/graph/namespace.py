@@ -97,15 +97,15 @@ class NamespaceMirror:
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         """Tool names by the numbers that state blocks use."""
-        self._numbering = threading.Lock()
-        self._reading = threading.Lock()
+        self._ids_lock = threading.Lock()
+        self._calls_lock = threading.Lock()
         self._reader: CallReader | None = None
         self._calls: CallMatrix | None = None
         self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
         self._added = False  # whether calls were added to what was worked out before
-        self._marking = threading.Lock()
-        self._now = self._read()
+        self._behind_lock = threading.Lock()
+        self._snapshot = self._read()
 
     def _read(self) -> _Snapshot:
         """The graph as it is; of a remote store its states too, in bulk, so that nothing more is asked of it."""
@@ -124,22 +124,22 @@ class NamespaceMirror:
             tool: self._extended(_States(), StateBatch([states.rows[row] for row in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
-        with self._reading:
+        with self._calls_lock:
             self._reader = CallReader()
             self._reader.read(runs, states)
-            self._take_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
+            self._replace_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
         return _Snapshot(rows, after)
 
     def __contains__(self, tool: ToolName) -> bool:
-        return tool in self._now.rows
+        return tool in self._snapshot.rows
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
-        return sorted(self._now.rows)
+        return sorted(self._snapshot.rows)
 
     def called(self) -> set[ToolName]:
         """Tools that any run called."""
-        rows = self._now.rows
+        rows = self._snapshot.rows
         return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
@@ -150,15 +150,15 @@ class NamespaceMirror:
         Raises:
             InputError: `c` is negative or no number.
         """
-        now = self._now
-        found = now.successors.get((tool, c))
+        snapshot = self._snapshot
+        found = snapshot.successors.get((tool, c))
         if found is None:
-            found = now.successors[tool, c] = _weigh(now.rows.get(tool, ()), c)
+            found = snapshot.successors[tool, c] = _weigh(snapshot.rows.get(tool, ()), c)
         return found
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        for row in self._now.rows.get(source, ()):
+        for row in self._snapshot.rows.get(source, ()):
             if row[1] == target:
                 return EdgeRow(*row)
         return None
@@ -174,12 +174,12 @@ class NamespaceMirror:
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
-        now = self._now
-        found = now.states.get(tool)
+        snapshot = self._snapshot
+        found = snapshot.states.get(tool)
         if found is None:
             if self._store.remote:
                 return StateBlock()  # all that there are were read in bulk
-            found = now.states[tool] = self._extended(_States(), self._states_after(tool, 0))
+            found = snapshot.states[tool] = self._extended(_States(), self._states_after(tool, 0))
         return found.block
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
@@ -189,7 +189,7 @@ class NamespaceMirror:
         """
         found = self._cached.get(make)
         if found is None:
-            with self._reading:
+            with self._calls_lock:
                 if self._calls is None:
                     self._calls = self._newest_calls()
                 if make not in self._cached:
@@ -207,7 +207,7 @@ class NamespaceMirror:
         self._reader.read(runs, states)
         return self._reader.snapshot(self._store.header.dimensions)
 
-    def _take_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
+    def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
         self._calls = calls
         for make, former in list(self._cached.items()):
             self._cached[make] = make(calls, None if anew else former)
@@ -216,7 +216,7 @@ class NamespaceMirror:
         """The number that state blocks know a tool by; given out when first asked for."""
         found = self._tool_ids.get(tool)
         if found is None:
-            with self._numbering:
+            with self._ids_lock:
                 found = self._tool_ids.setdefault(tool, len(self.tool_names))
                 if found == len(self.tool_names):
                     self.tool_names.append(tool)
@@ -257,10 +257,10 @@ class NamespaceMirror:
             if not tool.calls:
                 continue  # described and never called
             graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
-        now = self._now
-        if START in now.rows:
+        snapshot = self._snapshot
+        if START in snapshot.rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
-        for source, rows in sorted(now.rows.items()):
+        for source, rows in sorted(snapshot.rows.items()):
             weights = {following.tool: following for following in _weigh(rows, c)}
             for _, target, support, inverse_steps, failures, unlabelled in rows:
                 following = weights.get(target) or NextTool(target, 0.0, support, failures)
@@ -286,18 +286,18 @@ class NamespaceMirror:
         What is worked out of all calls stays as it is until `follow_calls`.
         """
         everything = any(change.sources is None for change in changes)
-        self._now = self._read() if everything else self._followed(changes)
+        self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons touch no tool: what is worked out of all calls need not be made again for them.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
         if calls_changed and not (everything and self._store.remote):
-            self._mark(rewritten=any(change.rewritten for change in changes))
+            self._mark_behind(rewritten=any(change.rewritten for change in changes))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
         fresh = _by_source(self._store.edges(namespace=self.name, sources=sorted(touched)))
         # Copied in one step each, since readers add to them meanwhile.
-        before = self._now
+        before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         for tool in touched:
             rows.pop(tool, None)
@@ -324,8 +324,8 @@ class NamespaceMirror:
         Args:
             anew: As if it were asked for the first time; else what came since is added to what there was.
         """
-        with self._reading:
-            with self._marking:
+        with self._calls_lock:
+            with self._behind_lock:
                 behind, self._behind = self._behind, None
             if self._calls is None or (behind is None and not (anew and self._added)):
                 return
@@ -333,14 +333,14 @@ class NamespaceMirror:
                 if behind:
                     self._reader = None
                 anew = anew or bool(behind)
-                self._take_calls(self._newest_calls(), anew=anew)
+                self._replace_calls(self._newest_calls(), anew=anew)
                 self._added = not anew
             except BaseException:
-                self._mark(rewritten=bool(behind))
+                self._mark_behind(rewritten=bool(behind))
                 raise
 
-    def _mark(self, *, rewritten: bool) -> None:
-        with self._marking:
+    def _mark_behind(self, *, rewritten: bool) -> None:
+        with self._behind_lock:
             self._behind = bool(self._behind) or rewritten
 
     def _states_after(self, tool: ToolName, newest: int) -> StateBatch:

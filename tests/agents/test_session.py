@@ -191,7 +191,7 @@ def test_the_hint_after_a_finish_knows_the_run_though_the_memory_is_large_and_re
     for number in range(60):
         memory.ingest(messages=asked("get_order", "refund"), id=f"r{number}", success=True, namespace=NS)
     memory.suggest("get_order", namespace=NS)
-    memory._mirror._rested = float("inf")
+    memory._mirror._paused_until = float("inf")
     for _ in range(4):
         with memory.session(namespace=NS, distil=False) as session:
             session.hint(asked("escalate"))

@@ -56,27 +56,14 @@ def test_the_inner_embedder_sees_batches_of_the_given_size():
     assert inner.asked == [["a1", "a2"], ["a3", "a4"], ["a5"]]
 
 
-def test_progress_counts_the_texts_of_the_call_and_ends_at_their_number():
-    seen: list[tuple[int, int]] = []
-    cached = CachedEmbedder(
-        HashingEmbedder(64), batch_size=2, on_progress=lambda done, total: seen.append((done, total))
-    )
-    cached.embed(["a1", "a1", "a2", "a3", "a4", "a5"])
-    cached.embed(["a1", "a2"])
-    cached.embed([])
-    assert seen == [(3, 6), (5, 6), (6, 6), (2, 2)]
-
-
 def test_what_was_embedded_before_an_interruption_is_kept():
-    inner = Counting()
+    class Interrupted(Counting):
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            if self.asked:
+                raise KeyboardInterrupt
+            return super().embed(texts)
 
-    def interrupt(done: int, total: int) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        CachedEmbedder(inner, batch_size=2, on_progress=interrupt).embed(["a1", "a2", "a3"])
-    cached = CachedEmbedder(inner, batch_size=2, on_progress=interrupt)
+    cached = CachedEmbedder(Interrupted(), batch_size=2)
     with pytest.raises(KeyboardInterrupt):
         cached.embed(["a1", "a2", "a3"])
     assert len(cached) == 2
