@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from hepm.errors import HepmError
+from hepm.errors import HepmError, InputError
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 _STORED_AT_ONCE: Final = 256
 
 OUTDATED: Final = "outdated"
-"""Why a lesson is retired that its runs taught, and do not teach any more. Taught again, it is found again."""
+"""Why a lesson is retired that its runs no longer teach. If they teach it again, it is revived."""
 
 
 class Distilled(NamedTuple):
     """What some runs taught.
 
     Attributes:
-        runs: Those that need not be looked at again.
+        runs: Those that are done.
         failed: Why others taught nothing this time, by run.
-        unasked: How many there was no budget for.
+        unasked: How many were left out because the budget was spent.
     """
 
     lessons: tuple[Experience | Principle, ...]
@@ -79,16 +79,23 @@ class ExtractiveDistiller:
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of each task taught."""
         for task in tasks:
-            experiences = self.kind == "experience"
             made = (
                 distill(task.runs, methods=self._methods, alike=task.alike)
-                if experiences
+                if self.kind == "experience"
                 else distill_principles(task.runs, alike=task.alike)
             )
             kept = [lesson for lesson in made if any(s.run in task.wanted for s in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
             yield Distilled(tuple(kept), tuple(seen))
+
+
+def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
+    """The distiller, if it makes lessons of this kind; without one the extractive one."""
+    chosen = distiller or ExtractiveDistiller(kind)
+    if chosen.kind != kind:
+        raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not {kind}s.")
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +106,12 @@ class DistilReport:
         runs: How many were looked at.
         new: Lessons stored for the first time.
         merged: Lessons known before, or from another task, that further runs taught.
-        dropped: Lessons that say what another one of their task says.
+        dropped: Lessons that repeat another one of their task.
         refused: Lessons whose run was forgotten meanwhile.
-        failed: Why runs taught nothing this time, by run; they are looked at again.
-        unasked: Runs that there was no budget for; they are looked at next time.
-        retired: Lessons that runs taught before, and looked at again did not.
-        alike: Runs that were held against runs with like requests, as no other run names their task.
+        failed: Why runs taught nothing this time, by run; they are tried again next time.
+        unasked: Runs left for next time because the budget was spent.
+        retired: Lessons that their runs no longer teach.
+        alike: Runs compared with runs of similar requests, as their task has no other run.
     """
 
     runs: int = 0
@@ -123,10 +130,10 @@ class Curated(NamedTuple):
 
     Attributes:
         rows: New lessons, and stored ones that further runs taught.
-        told: The lessons that tell what the batch taught, whether or not they change, each with the runs that do.
-        merged: Lessons that say what one of another task says; None for those that the store knew.
-        dropped: Lessons that say what another one of their task says.
-        failed: Why it is not known of some runs' lessons, by run; they are looked at again.
+        told: Ids of all lessons that the batch taught, changed or not, each with its runs of the batch.
+        merged: Lessons that repeat one of another task; None for those that the store knew.
+        dropped: Lessons that repeat another one of their task.
+        failed: Why some runs' lessons are undecided, by run; they are tried again.
     """
 
     rows: tuple[LessonRow, ...]
@@ -190,7 +197,7 @@ def distill_into(
 
 
 def _noted(tasks: Iterable[Task], groups: dict[str, str], compared: set[str]) -> Iterator[Task]:
-    """The tasks, with a note of each wanted run of like requests: its group, and whether it has company there."""
+    """Pass tasks on, and note of wanted runs with similar requests their group, and which were compared."""
     for task in tasks:
         if task.alike:
             groups.update(dict.fromkeys(task.wanted, task.name))
@@ -213,7 +220,7 @@ def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
 def _distilled_by(
     library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None
 ) -> dict[str, set[str]]:
-    """Lessons that a distiller made, each with the runs behind it; of the tasks of some runs, where these are given."""
+    """Live lessons that a distiller made from some runs' tasks, or from all, each with its runs."""
     if runs is None:
         rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
     else:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from hepm.errors import InputError, LlmError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
+from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, PastEvolution, Undone, evolutions, undo
-from hepm.experience.lessons import Experience, Stage, Zone
+from hepm.experience.lessons import Experience, Stage, Zone, applies_in
 from hepm.experience.library import Library
 from hepm.experience.population import EvolutionSettings, HeldOut
 from hepm.experience.transcript import situation_text
@@ -33,8 +33,8 @@ class FoundExperience:
 
     Attributes:
         similarity: Cosine with the present state, in [-1, 1].
-        aligned: Whether it comes from the present stage of a run; True where that is unknown.
-        uses: Where it was shown, and what came of it.
+        aligned: Whether it comes from the present stage of a run; True if that is unknown.
+        uses: How often it was shown, and what came of it.
     """
 
     id: str
@@ -44,16 +44,12 @@ class FoundExperience:
     uses: Uses
 
 
-class Chooser(Protocol):
-    """Chooses among candidates, as the agent does that they are offered to (PRIME, figure 11)."""
-
-    def __call__(self, state: str, candidates: Sequence[FoundExperience], k: int) -> Sequence[str]:
-        """Ids of those that apply, best first, at most k."""
-        ...
+Chooser: TypeAlias = Callable[[str, Sequence[FoundExperience], int], Sequence[str]]
+"""Chooses among candidates for a state: ids of those that apply, best first, at most k (PRIME, figure 11)."""
 
 
 class Experiences:
-    """What runs taught, one experience each; part of a memory (see `hepm.Memory.experiences`)."""
+    """The experiences of a memory, one from each run (see `hepm.Memory.experiences`)."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -67,10 +63,8 @@ class Experiences:
         runs: Sequence[str] | None = None,
         on_progress: Progress | None = None,
     ) -> DistilReport:
-        """Distil the runs that were not distilled yet (see `distill_into`); without a model where none is given."""
-        chosen = distiller or ExtractiveDistiller("experience")
-        if chosen.kind != "experience":
-            raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not experiences.")
+        """Distil the runs that were not distilled yet, by default without a model (see `distill_into`)."""
+        chosen = distiller_of("experience", distiller)
         return distill_into(self._library, chosen, namespace=namespace, again=again, runs=runs, on_progress=on_progress)
 
     def search(
@@ -87,15 +81,15 @@ class Experiences:
     ) -> list[FoundExperience]:
         """Experiences for the present state, the most similar first (PRIME, equation 9 and figure 11).
 
-        The 20 most similar ones of the environment are candidates; the agent chooses among them where `choose` asks
-        it. Of equally similar ones those of the present stage come first. The paper puts the stage before similarity,
-        which finds a lesson of one's own kind of task less often (benchmarks/LOG.md, "What lessons are worth").
+        The 20 most similar ones of the environment are candidates; `choose` chooses among them. Of equally similar ones
+        those of the present stage come first. The paper puts the stage before similarity, which finds a lesson of the
+        same kind of task less often (benchmarks/LOG.md, "What lessons are worth").
 
         Args:
             state: What the agent knows now; as text, what the user wants.
-            environment: Experiences of other ones are left out; "" for none.
-            turn, horizon: The agent's present turn, from 1, and the most it may take; 0 where unknown.
-            floor: Least cosine; None for what suits the embedder.
+            environment: Leaves experiences of others out; "" for any.
+            turn, horizon: The agent's present turn, from 1, and its turn limit; 0 if unknown.
+            floor: Least cosine; None for the embedder's default.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one experience.")
@@ -107,7 +101,7 @@ class Experiences:
             namespace=namespace,
             limit=CANDIDATES,
             floor=self._library.floor if floor is None else floor,
-            keep=lambda one: _applies(one, environment) and not says_nothing(one.row),
+            keep=lambda one: applies_in(one.row, environment) and not says_nothing(one.row),
         )
         candidates = [_found(one, cosine, stage) for one, cosine in found]
         candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))
@@ -150,13 +144,8 @@ class Experiences:
         return undo(self._library, evolution, namespace=namespace)
 
     def evolutions(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[PastEvolution]:
-        """What is left of past evolutions, in order."""
+        """Past evolutions that the store still knows, in order."""
         return evolutions(one.row for one in self._library.lessons(namespace).all("experience", retired=True))
-
-
-def _applies(stored: StoredLesson, environment: str) -> bool:
-    of = stored.row.properties["environments"]
-    return not (environment and of) or environment in of  # type: ignore[operator]
 
 
 def _found(stored: StoredLesson, cosine: float, stage: Stage | None) -> FoundExperience:
@@ -186,7 +175,7 @@ _TASK: Final = (
 class ModelChooser:
     """Asks a model which experiences apply; a `Chooser` for `Experiences.search`.
 
-    Where the model cannot be asked, similarity chooses, and the log says so: a search never fails for it.
+    If the model does not answer, similarity chooses and a warning is logged: a search never fails because of it.
     """
 
     def __init__(self, client: Client) -> None:
@@ -210,7 +199,7 @@ class ModelChooser:
 
 
 def tool_name(id: str) -> str:
-    """The name under which an experience is offered: its id, in letters that every endpoint takes."""
+    """The tool name that offers an experience: its id, in characters that every endpoint accepts."""
     return id.replace("-", "_")
 
 

@@ -25,6 +25,11 @@ FAILS_AFTER: Final = "fails_after"
 """Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
 
 
+_OWN: Final = ("situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation")
+_CONDITIONS: Final = ("environments", "first_turn", "last_turn", "preconditions")
+"""Names of an experience's properties in a row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Where an experience applies (PRIME 3.1).
@@ -81,25 +86,13 @@ class Experience:
 
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
         """As stores keep it."""
+        own = {name: getattr(self, name) for name in _OWN}
+        where = {name: getattr(self.conditions, name) for name in _CONDITIONS}
         return LessonRow(
             kind="experience",
             id=self.id,
             text=self.text,
-            properties={
-                "situation": self.situation,
-                "action": self.action,
-                "outcome": self.outcome,
-                "lesson": self.lesson,
-                "zone": self.zone,
-                "stage": self.stage,
-                "reward": self.reward,
-                "environments": self.conditions.environments,
-                "first_turn": self.conditions.first_turn,
-                "last_turn": self.conditions.last_turn,
-                "preconditions": self.conditions.preconditions,
-                "distilled_by": self.distilled_by,
-                "generation": self.generation,
-            },
+            properties=own | where,
             sources=self.sources,
             tools=self.tools,
             parents=self.parents,
@@ -110,21 +103,13 @@ class Experience:
     @classmethod
     def of(cls, row: LessonRow) -> Experience:
         """The experience in a row."""
-        told = cast("dict[str, Any]", row.properties)
+        record = cast("dict[str, Any]", row.properties)
         return cls(
-            situation=told["situation"],
-            action=told["action"],
-            outcome=told["outcome"],
-            lesson=told["lesson"],
-            zone=told["zone"],
-            stage=told["stage"],
-            reward=told["reward"],
-            conditions=Conditions(told["environments"], told["first_turn"], told["last_turn"], told["preconditions"]),
+            **{name: record[name] for name in _OWN},
+            conditions=Conditions(*(record[name] for name in _CONDITIONS)),
             sources=row.sources,
             tools=row.tools,
-            distilled_by=told["distilled_by"],
             parents=row.parents,
-            generation=told["generation"],
         )
 
 
@@ -167,9 +152,15 @@ class Principle:
     @classmethod
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
-        told = cast("dict[str, Any]", row.properties)
+        record = cast("dict[str, Any]", row.properties)
         return cls(
-            told["kind"], row.text, row.triples, row.sources, row.tools, told["environments"], told["distilled_by"]
+            record["kind"],
+            row.text,
+            row.triples,
+            row.sources,
+            row.tools,
+            record["environments"],
+            record["distilled_by"],
         )
 
 
@@ -212,9 +203,9 @@ class Notes:
     @classmethod
     def of(cls, row: LessonRow) -> Notes:
         """The notes in a row."""
-        told = cast("dict[str, Any]", row.properties)
+        record = cast("dict[str, Any]", row.properties)
         session = row.sources[0].run if row.sources else ""
-        return cls(row.user, row.text, told["version"], told["written_by"], session)
+        return cls(row.user, row.text, record["version"], record["written_by"], session)
 
 
 def notes_id(user: str, version: int) -> str:
@@ -225,3 +216,9 @@ def notes_id(user: str, version: int) -> str:
 def _id(letter: str, *parts: str) -> str:
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return f"{letter}-{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def applies_in(row: LessonRow, environment: str) -> bool:
+    """Whether an experience or principle may be found in an environment, "" for any."""
+    environments = cast("tuple[str, ...]", row.properties["environments"])
+    return not (environment and environments) or environment in environments

@@ -1,4 +1,15 @@
-"""Which runs can be compared: runs of one task, and runs with similar requests where task ids do not repeat."""
+"""Which runs can be compared: runs of one task, and runs with similar requests where task ids do not repeat.
+
+Many logs number their tasks anew from file to file. Two runs under one id are of one task if they begin with the same
+words of the user, or name a thing of the same name: an order, an account, an address. On pairs of τ and τ² runs of
+airline and retail under one id that ended differently, this finds all 782 about one customer, and takes 21 of 1,070
+about two customers for one.
+
+Similar requests are grouped by the words that the user began with. Each wording joins the group with the most similar
+leader, from a cosine of .75 on, else it leads a group of its own; so no group is a chain of neighbours. Wordings that
+most runs share come first, which makes the groups of a batch independent of the order of its runs. Lexical vectors are
+compared, weighted by rarity (`hepm.graph.lessons.mirror`), without words that hold a digit, and without names.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +37,14 @@ _SHORTEST_NUMBER: Final = 8
 
 
 class Named(NamedTuple):
-    """What tells a run's task.
-
-    Attributes:
-        goal: What the user said first.
-        things: Names with a digit, such as ids, that the user or the agent's arguments hold.
-    """
+    """What identifies a run's task: the user's first message, and names with a digit, such as ids, in its texts."""
 
     goal: str
     things: frozenset[str]
 
 
 def named_in(run: Trajectory) -> Named:
-    """What a run names."""
+    """What identifies a run's task."""
     said = [text for turn in run.turns if turn.role == "user" and (text := without_hints(turn.text))]
     given = (text for call in run.calls() for text in _texts(dict(call.arguments)))
     things = frozenset(name for text in (*said, *given) for name in _names(text))
@@ -46,7 +52,7 @@ def named_in(run: Trajectory) -> Named:
 
 
 def same_task(one: Named, other: Named) -> bool:
-    """Whether two runs under one id are of one task; also where neither names anything that could tell them apart."""
+    """Whether two runs under one id are of one task; True if neither names anything that tells them apart."""
     if one.goal and one.goal == other.goal:
         return True
     return not one.things.isdisjoint(other.things) or not (one.things or other.things)
@@ -89,7 +95,7 @@ def request_of(run: Trajectory) -> str:
 
 
 def group_by_request(runs: Iterable[Trajectory]) -> dict[str, str]:
-    """The group of each run of one environment, by id; a group is called by the id of a run in it."""
+    """The group of each run of one environment, by id; a group is named by the id of a run in it."""
     return group_alike({run.id: request_of(run) for run in runs})
 
 
@@ -99,7 +105,7 @@ def group_alike(requests: Mapping[str, str], known: Mapping[str, str] | None = N
     O(N · G · D) for N wordings and G groups, in blocks: never all pairs at once.
 
     Args:
-        known: The leading request of each group that there is, by the group's name; new requests join these first.
+        known: The leading request of each existing group, by the group's name; new requests join these first.
     """
     leaders = dict(known or {})
     wordings = _wordings({**{f"{name}\n": text for name, text in leaders.items()}, **requests})
@@ -124,7 +130,7 @@ def group_alike(requests: Mapping[str, str], known: Mapping[str, str] | None = N
 
 
 def _lead(texts: list[str], leading: int) -> list[int]:
-    """For each text the place of its leader; the first `leading` ones lead whatever they are like."""
+    """The position of each text's leader; the first `leading` texts lead their own groups."""
     vectors_ND = HashingEmbedder().embed(texts)
     vectors_ND = weighted(vectors_ND, rarity(vectors_ND.astype(np.float16)))
     joined = list(range(leading))
@@ -156,7 +162,7 @@ def _nearest(block_BD: FloatArray, leaders_LD: FloatArray) -> Iterator[tuple[flo
 
 
 def _wordings(texts: Mapping[str, str]) -> dict[str, str]:
-    """The words of each text that tell what is asked for, lower-cased."""
+    """The words of each text without names and words with a digit, lower-cased."""
     words = {name: _words(text) for name, text in texts.items()}
     inside = Counter(capital for found in words.values() for _, capital in found if capital is not None)
     named = inside[True] <= _CAPITALS * max(inside.total(), 1)

@@ -1,4 +1,13 @@
-"""Whether two principles say the same: by their letter, or as a model judges (EvolveR 3.2.1 and appendix A.4.4)."""
+"""Merge new principles with stored ones that say the same (EvolveR 3.2.1, equation 1, appendix A.2 and A.4.4).
+
+A new principle is compared with the most similar ones of its own kind and environments, most similar first, until the
+judge finds one that says the same. Its runs then stand behind that one; else it is added. Principles of its own task
+(its twins, as from several runs of one prompt) are compared whatever their similarity, others from a cosine of θ_sim.
+
+Ours: sameness is transitive inside a batch, so the first of several linked principles stays with the runs of all;
+candidates are few, and not all pairs; and principles of different environments are never merged, since each is found
+in its own.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +26,17 @@ from hepm.graph.lessons.rows import LessonRow, StoredLesson
 from hepm.graph.store import FloatArray
 from hepm.llm import Answered, Client, Estimate, Failed, Message, Question
 from hepm.text import quoted
+
+SIMILARITY: Final = 0.85
+"""θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
+NEAREST: Final = 3
+"""Principles of other tasks that a new one is judged against, at most; ours."""
+TWINS: Final = 5
+"""Principles of its own task that it is judged against, at most; ours."""
+
+_LOOKED_AT: Final = 20  # stored ones whose cosine is worked out
+
+_TaskName: TypeAlias = tuple[str, str]
 
 STEP: Final = "judge"
 SENTENCE_CHARS: Final = 600
@@ -43,7 +63,7 @@ class Pair(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a pair says the same; None where that could not be found out, and why."""
+    """Whether a pair says the same; None if there is no answer, and why."""
 
     same: bool | None
     why: str = ""
@@ -58,11 +78,7 @@ class Judge(Protocol):
 
 
 class LiteralJudge:
-    """Needs no model, and calls the same only what can be seen to be.
-
-    Two principles are the same where their sentences are, but for case and punctuation, or where they state the same
-    triples about the same tools. It never says yes to what is merely similar.
-    """
+    """Judges without a model: by equal sentences, but for case and punctuation, or equal triples about equal tools."""
 
     def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
         """A verdict on each pair."""
@@ -80,8 +96,8 @@ class ModelJudge:
     """Asks a model, a few pairs at a time.
 
     Args:
-        client: Its ledger keeps each verdict, so that none is paid twice. A verdict counts as being about the run that
-            taught the new principle: a ledger of answers about runs forgets it together with the run.
+        client: Its ledger keeps each verdict, so that none is paid twice, and forgets it with the run that taught the
+            new principle.
     """
 
     def __init__(self, client: Client, *, at_once: int = 4) -> None:
@@ -89,10 +105,10 @@ class ModelJudge:
         self._at_once = at_once
 
     def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        """A verdict on each pair; one whose question had no answer is unknown.
+        """A verdict on each pair.
 
         Raises:
-            EndpointRefusedError: no question will have an answer.
+            EndpointRefusedError: the model refuses every request.
         """
         known = {pair: verdict for pair in pairs if (verdict := _settled(pair)) is not None}
         asked: defaultdict[Question[Sameness], list[Pair]] = defaultdict(list)
@@ -108,12 +124,12 @@ class ModelJudge:
         return [known[pair] for pair in pairs]
 
     def estimate(self, pairs: Sequence[Pair]) -> Estimate:
-        """What judging the pairs would take, at most."""
+        """What judging the pairs would cost, at most."""
         return self._client.estimate(_question(pair) for pair in pairs if _settled(pair) is None)
 
 
 def _settled(pair: Pair) -> Verdict | None:
-    """What needs no model: equal letters; and of two that none wrote, letters alone tell, as all follow a pattern."""
+    """A verdict without a model: on equal letters, or if no model wrote either, as all of those follow a pattern."""
     if _same_letter(*pair):
         return Verdict(True)
     return Verdict(False) if all(one.distilled_by == EXTRACTIVE for one in pair) else None
@@ -140,33 +156,14 @@ def _stated(principle: Principle) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(" ".join(part.casefold().split()) for part in triple) for triple in principle.triples)
 
 
-SIMILARITY: Final = 0.85
-"""θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
-NEAREST: Final = 3
-"""Principles of other tasks that a new one is judged against, at most; ours."""
-TWINS: Final = 5
-"""Principles of its own task that it is judged against, at most; ours."""
-
-_LOOKED_AT: Final = 20  # stored ones whose cosine is worked out
-
-_TaskName: TypeAlias = tuple[str, str]
-
-
 class _Near(NamedTuple):
-    """A principle that may say the same as a new one."""
-
     cosine: float
     principle: Principle
     twin: bool
 
 
 class _Said(NamedTuple):
-    """What is known after judging.
-
-    Attributes:
-        by: Which principle says the same, by the new one's id.
-        unknown: Why it is not known whether any does, likewise.
-    """
+    """Which principle says the same, or why that is unknown, by the new one's id."""
 
     by: Mapping[str, _Near]
     unknown: Mapping[str, str]
@@ -179,11 +176,11 @@ class _Said(NamedTuple):
 
 
 class Matcher:
-    """Holds the principles of a batch against each other and what is stored (see `Curate` in the pipeline).
+    """Compares the principles of a batch with each other and with stored ones (see `distilling.Curate`).
 
     Args:
         similarity: Least cosine of principles from different tasks.
-        runs: What is distilled are the tasks of these runs; None where it may be any.
+        runs: Only the tasks of these runs are distilled; None for all.
     """
 
     def __init__(
@@ -227,13 +224,13 @@ class Matcher:
         return Curated(rows.all(), told, merged, dropped, tuple(dict(failed).items()))
 
     def pairs(self, batch: Sequence[Distilled]) -> Iterator[Pair]:
-        """All that the judge may be asked about a batch."""
+        """All pairs that the judge may be asked about."""
         _, fresh = self._split([one for each in batch for one in each.lessons if isinstance(one, Principle)])
         for one, near in self.near(fresh):
             yield from (Pair(one, other.principle) for other in near)
 
     def near(self, fresh: Sequence[Principle]) -> list[tuple[Principle, Sequence[_Near]]]:
-        """Each new principle with those that may say the same, most similar first."""
+        """Each new principle with its candidates, most similar first."""
         if not fresh:
             return []
         vectors_ND = self._library.vectors([one.text for one in fresh])
@@ -251,7 +248,7 @@ class Matcher:
         return found
 
     def _split(self, found: Sequence[Principle]) -> tuple[list[Principle], list[Principle]]:
-        """Those whose words are told already, and the first of those whose words are new: best supported first."""
+        """Principles whose words are known, and the first of each new wording; best supported first."""
         lessons = self._library.lessons(self._namespace)
         in_order = sorted(found, key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
         known: list[Principle] = []
@@ -270,7 +267,7 @@ class Matcher:
     def _stored_near(
         self, fresh: Sequence[Principle], vectors_ND: FloatArray, tasks: Sequence[set[_TaskName]]
     ) -> list[list[_Near]]:
-        """For each new principle the stored ones that its tasks taught, and those most similar."""
+        """Stored candidates for each new principle: those of its tasks, and the most similar ones."""
         lessons = self._library.lessons(self._namespace)
         of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
         for stored in self._taught(lessons):
@@ -296,7 +293,7 @@ class Matcher:
         ]
 
     def _taught(self, lessons: LessonMirror) -> Sequence[StoredLesson]:
-        """The stored principles that the tasks in question may have taught."""
+        """Stored principles of the tasks that are distilled."""
         if not self._some:
             return lessons.all("principle")
         rows = self._library.store.lessons.from_runs(list(self._task_of), namespace=self._namespace)
@@ -310,7 +307,7 @@ class Matcher:
         return sorted((*twins, *others), key=lambda one: -one.cosine)
 
     def _decide(self, near: Sequence[tuple[Principle, Sequence[_Near]]]) -> _Said:
-        """Ask of each new one about the most similar, then of those still unmatched about the next."""
+        """Judge each new principle against its first candidate, then those still unmatched against the next."""
         by: dict[str, _Near] = {}
         unknown: dict[str, str] = {}
         for place in range(NEAREST + TWINS):
@@ -326,21 +323,21 @@ class Matcher:
 
 
 class _Rows:
-    """Rows to be stored, with the runs that are gathered behind each."""
+    """Rows to store, with the runs behind each."""
 
     def __init__(self, lessons: LessonMirror) -> None:
         self._lessons = lessons
         self._rows: dict[str, LessonRow] = {}
 
     def get(self, name: str) -> LessonRow | None:
-        """The row as it is to be; None while there is none. Behind an outdated one nobody stands any more."""
+        """The row as it will be; None if there is none. An outdated one has no runs left."""
         stored = self._lessons.get(name)
         if name in self._rows or stored is None:
             return self._rows.get(name)
         return replace(stored.row, sources=()) if stored.row.retired == OUTDATED else stored.row
 
     def add(self, name: str, principle: Principle) -> bool:
-        """Put the runs of a principle behind the one of this id; whether that one was there and had not all of them."""
+        """Add a principle's runs to the one of this id; whether that one existed and gained some."""
         before = self.get(name)
         after = principle.row() if before is None else before.with_sources(principle.sources)
         if before != after:
@@ -348,7 +345,6 @@ class _Rows:
         return before is not None and before != after
 
     def all(self) -> tuple[LessonRow, ...]:
-        """All that is new or changed."""
         return tuple(self._rows.values())
 
 

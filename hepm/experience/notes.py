@@ -1,7 +1,7 @@
-"""The lines of a user's notes: cleaned and bounded, and whether one says what another does.
+"""The lines of a user's notes: cleaned, bounded and compared; and wishes found in messages without a model.
 
-Lines are compared by their words. That never takes two wishes for one because a model finds them alike ("answer in
-German" and "answer in English" are), and at worst keeps a wish twice.
+Lines are compared by their words, so that similar wishes ("answer in German", "answer in English") stay two; at worst a
+wish is kept twice.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Draft(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of notes, without bullets, control characters and repeats, each cut to its bound."""
+    """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
     found: dict[str, str] = {}
     for raw in text.splitlines():
         line = cleaned(_BULLET.sub("", raw))
@@ -103,22 +103,22 @@ def text_of(lines: Iterable[str]) -> str:
 
 
 def cleaned(text: str) -> str:
-    """A text as one line: no control characters, no repeated spaces, at most so long."""
+    """A text as one line: no control characters, no repeated spaces, at most 300 characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * LINE_CHARS]).split())
     return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1].rstrip() + "…"
 
 
 def telling(text: str) -> frozenset[str]:
-    """The words that tell what a line wishes, without those that turn it round."""
+    """The words of a line that carry its wish, without negations."""
     words = (word.replace("’", "'") for word in _WORD.findall(text.casefold()))
     return frozenset(_stem(word) for word in words if word not in _EMPTY and not _NEGATION.search(word))
 
 
 def covers(line: str, old: str) -> bool:
-    """Whether a line says what an old one said, and neither turns nor narrows it.
+    """Whether a line says what an old one said, and neither reverses nor narrows it.
 
-    It does where it wants the same on the same topics, of an old line that says nothing else; else where it holds most
-    of the words. Of one or two words that proves little, unless the line is about them too.
+    It does if it wants the same on the same topics and the old line says nothing else, or if it holds most of the old
+    line's words; of one or two words, only if these are half of its own.
     """
     if line.casefold() == old.casefold():
         return True
@@ -133,7 +133,7 @@ def covers(line: str, old: str) -> bool:
 
 
 def topics_of(line: str) -> dict[str, str]:
-    """What a line asks for on topics of which a user wants one thing, by topic; under "" what else it says."""
+    """What a line asks for, by topic; under "" what else it says."""
     rest = line.casefold().replace("’", "'")
     found: dict[str, str] = {}
     for topic, value, pattern in _TOPICS:
@@ -144,7 +144,7 @@ def topics_of(line: str) -> dict[str, str]:
 
 
 def topic_alone(line: str) -> tuple[str, str] | None:
-    """The topic and value of a line that says one thing on one topic, without a condition; None for any other line."""
+    """The topic and value of a line about one topic alone, without a condition; None for any other line."""
     topics = topics_of(line)
     return None if len(topics) != 2 or topics.pop("") or conditional(line) else topics.popitem()
 
@@ -155,14 +155,14 @@ def related(line: str, old: str) -> bool:
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Old lines that no new one says, nor two new ones that share their words."""
+    """Old lines that neither one new line says, nor two together."""
     return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
 
 
 def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
-    """The lines with the wishes: none twice; a wish replaces lines that it covers, and the one that it contradicts.
+    """Add wishes to the lines: none twice; a wish replaces lines that it covers or contradicts.
 
-    Two contradict where each says one thing on the same topic, without a condition and nothing else.
+    Two lines contradict each other if both are about the same topic alone, without a condition.
     """
     now, replaced, left_out = list(lines), list[str](), list[str]()
     for wish in wishes:
@@ -185,12 +185,12 @@ def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
 
 
 def conditional(line: str) -> bool:
-    """Whether a line holds in some cases alone."""
+    """Whether a line holds only in some cases."""
     return bool(_CONDITION.search(line))
 
 
 def _split(old: str, new: Sequence[str]) -> bool:
-    """Whether two lines say it together, each of them a part and little else."""
+    """Whether two new lines together say the old one, and little else."""
     words = telling(old)
     parts = [(telling(line) & words, telling(line)) for line in new if _alike(line, old)]
     shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
@@ -198,7 +198,6 @@ def _split(old: str, new: Sequence[str]) -> bool:
 
 
 def _alike(line: str, old: str) -> bool:
-    """Whether both want, or both do not want, and the first holds wherever the second does."""
     return _negated(line) == _negated(old) and (conditional(old) or not conditional(line))
 
 
@@ -298,7 +297,12 @@ _STORY: Final = _pattern(
 
 
 def wishes_in(said: Iterable[str]) -> Iterator[str]:
-    """Standing requests in what a user said, in order, each in words that the user said."""
+    """Standing requests in a user's messages, in order and in the user's words; English only.
+
+    A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks
+    for a manner ("in three sentences"), asks to be asked first, or states a preference about the agent. Sentences about
+    the task at hand, the past or other people are not.
+    """
     for message in said:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()

@@ -1,6 +1,6 @@
 """What lessons say about one place in a run, the tools just called: for each next tool the runs for it and against it.
 
-Whatever is told about a place is decided here, so that lessons do not contradict each other, or the suggestion.
+What a prompt says about a place is decided here, so that lessons contradict neither each other nor the suggestion.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _Z: Final = 1.645
 _Move: TypeAlias = tuple[ToolName, ToolName]
 
 
-class Sides(NamedTuple):
+class Advice(NamedTuple):
     """Next tools that a lesson advises, and that it warns of."""
 
     better: frozenset[ToolName]
     worse: frozenset[ToolName]
 
 
-_NOTHING: Final = Sides(frozenset(), frozenset())
+_NOTHING: Final = Advice(frozenset(), frozenset())
 
 Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
 
@@ -42,7 +42,7 @@ class Place:
     A run behind "calling a rather than b led to success" speaks for a and against b.
 
     Args:
-        principles: Those that may say something about the place; others are passed over.
+        principles: Those that may be about the place; others are ignored.
         after: Tools of the last turn; none before the first call.
     """
 
@@ -59,12 +59,12 @@ class Place:
             for tool in sides.worse:
                 self._against[tool].update(runs)
 
-    def sides(self, lesson: Principle | Experience) -> Sides:
-        """What a lesson says to call here, and what not; nothing where it is about another place."""
+    def sides(self, lesson: Principle | Experience) -> Advice:
+        """What a lesson says to call here, and what not; nothing if it is about another place."""
         if isinstance(lesson, Experience):
             here = lesson.conditions.preconditions[:1] == (self._where,)
-            return Sides(*sides_of(lesson.lesson, lesson.tools)) if here else _NOTHING
-        return Sides(
+            return Advice(*sides_of(lesson.lesson, lesson.tools)) if here else _NOTHING
+        return Advice(
             frozenset(target for source, target in _moves(lesson, FOLLOWED_BY) if source in self._last),
             frozenset(target for source, target in _moves(lesson, FAILS_AFTER) if source in self._last),
         )
@@ -74,12 +74,11 @@ class Place:
         return len(self._for.get(tool, ())), len(self._against.get(tool, ()))
 
     def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
-        """The k best founded principles that have more runs for what they say than against it, each with news.
+        """The k best supported principles with more runs for what they say than against it.
 
-        Best first by the lower bound of being right (see `lower_bound`), guiding ones before the cautionary ones that
-        mirror them, then by their own runs, ties by text. One that names no tool that those before did not name
-        likewise is passed over. One that fewer runs taught than `least_runs` is told alone, and only where there is no
-        other.
+        Ordered by the lower bound of being right (see `lower_bound`), guiding ones before cautionary ones, then by
+        their own runs, ties by text. A principle that adds nothing to those before is skipped. One from fewer runs
+        than `least_runs` is given only if there is no other.
         """
         kept = [(found, one, sides) for one, sides in self._here if (found := self._founded(sides)) is not None]
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
@@ -92,8 +91,8 @@ class Place:
                 known |= said
         return told[:k] or [one for _, one, _ in kept][: min(k, 1)]
 
-    def _founded(self, sides: Sides) -> float | None:
-        """How well everything is founded that a principle says here: as well as the weakest; None for a dispute."""
+    def _founded(self, sides: Advice) -> float | None:
+        """The least lower bound of all that a principle says here; None if as many runs speak against it."""
         runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
         if any(right <= wrong for right, wrong in runs):
             return None
@@ -103,15 +102,14 @@ class Place:
 def in_one_voice(
     here: Place, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
 ) -> tuple[list[bool], Suggestions]:
-    """Which lessons may be told beside a suggestion, and the suggestion as it is told beside them.
+    """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
 
-    Lessons warn of a tool here that has more runs against it than for it, two or more, or one where the lesson that
-    says so is among those to be told. Such a tool is suggested last, and with how often it failed from here where that
-    was more often than not. A lesson is left out that advises a tool warned of, or warns of one that is suggested all
-    the same.
+    A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
+    Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
+    advises a tool warned of, or warns of one that is suggested all the same.
 
     Args:
-        lessons: Those that are to be told.
+        lessons: Those found for the prompt.
         counts: Gives the successful and the failed runs that called a tool from here.
     """
     sides = [here.sides(one) for one in lessons]
@@ -133,7 +131,7 @@ def in_one_voice(
 
 
 def lower_bound(right: int, wrong: int) -> float:
-    """What a share is above with 95 % certainty, of which so many cases are known; 0 where none are.
+    """Lower bound of a share with 95 % certainty, from counts; 0 without cases.
 
     The lower end of Wilson's interval: 1 of 1 gives .27, 2 of 2 .43, 10 of 10 .79, 10 of 15 .46 (Wilson 1927, "Probable
     inference, the law of succession, and statistical inference").
@@ -180,9 +178,9 @@ class Contradiction(NamedTuple):
 
 
 def contradictions_among(lessons: Sequence[StoredLesson], *, limit: int) -> list[Contradiction]:
-    """Pairs of a guiding and a cautionary principle of which one advises what the other one warns of.
+    """Pairs of a guiding and a cautionary principle where one advises what the other warns of.
 
-    First come those whose weaker side has most runs behind it, then by all runs, then by id.
+    Ordered by the runs of the weaker side, then by all runs, then by id. Only triples about tools are compared.
     """
     principles = {stored.row.id: Principle.of(stored.row) for stored in lessons}
     uses = {stored.row.id: stored.uses for stored in lessons}

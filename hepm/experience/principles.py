@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.distilling import Distiller, DistilReport, ExtractiveDistiller, Progress, distill_into
-from hepm.experience.lessons import EXTRACTIVE, Principle
+from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
+from hepm.experience.lessons import EXTRACTIVE, Principle, applies_in
 from hepm.experience.library import Library
-from hepm.experience.matching import NEAREST, SENTENCE_CHARS, SIMILARITY, TWINS, Judge, LiteralJudge, Matcher, Pair
+from hepm.experience.matching import (
+    NEAREST,
+    SENTENCE_CHARS,
+    SIMILARITY,
+    TWINS,
+    Judge,
+    LiteralJudge,
+    Matcher,
+    ModelJudge,
+    Pair,
+)
 from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.store import LessonChange
@@ -62,14 +72,6 @@ class FoundPrinciple:
         return f"{known}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}" if self.uses.uses else known
 
 
-class Estimator(Protocol):
-    """A judge whose verdicts cost something, and that can say how much."""
-
-    def estimate(self, pairs: Sequence[Pair]) -> Estimate:
-        """What judging would take, at most."""
-        ...
-
-
 class Principles:
     """The principles of a memory (see `hepm.Memory.principles`)."""
 
@@ -89,17 +91,15 @@ class Principles:
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        Both steps do without a model where none is given. Each run that a verdict is missing for is looked at again the
-        next time, and what was paid for is not paid again.
-
-        The order in which runs come decides which words stand for several that mean the same: those stored first, and
-        of a batch those of most runs. Without a model it decides nothing else.
+        By default both steps need no model. A run without a verdict is looked at again next time; what was paid for is
+        not paid again. Of principles that mean the same, the one stored first stays, and of a batch the one of most
+        runs. The order of runs decides nothing else without a model.
 
         Args:
-            judge: Says whether two principles mean the same.
+            judge: Decides whether two principles mean the same.
             similarity: θ_sim, least cosine of principles that it is asked about.
         """
-        chosen = _checked(distiller)
+        chosen = distiller_of("principle", distiller)
         matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
         return distill_into(
             self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
@@ -107,19 +107,19 @@ class Principles:
 
     def estimate(
         self,
-        judge: Estimator,
+        judge: ModelJudge,
         *,
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
         similarity: float = SIMILARITY,
         again: bool = False,
     ) -> Estimate:
-        """What judging would take in `distill`, at most; nothing is asked or stored.
+        """What judging would cost in `distill`, at most; nothing is asked or stored.
 
-        What a model will distil is not known before it is paid for: then it is all questions that may be asked of one
-        long sentence a run. What the distiller itself takes, it says.
+        With a model as distiller, its principles are not known yet: one long sentence a run is assumed. The distiller's
+        own cost is not included.
         """
-        chosen = _checked(distiller)
+        chosen = distiller_of("principle", distiller)
         tasks = self._library.tasks(f"principle/{chosen.name}", namespace=namespace, again=again)
         if chosen.name == EXTRACTIVE:
             matcher = Matcher(self._library, LiteralJudge(), namespace=namespace, similarity=similarity)
@@ -147,12 +147,11 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """The k most similar principles, with their scores, best first; ties by arrival.
 
-        As in EvolveR (3.2.2) similarity alone orders them: the score is told, to be weighed by whoever reads it, and
-        sorts out what `prune` takes.
+        As in EvolveR (3.2.2) similarity alone orders them; the score is for the reader, and for `prune`.
 
         Args:
-            environment: Principles of other ones are left out; "" for none.
-            floor: Least cosine; None for what suits the embedder. EvolveR has none.
+            environment: Leaves principles of others out; "" for any.
+            floor: Least cosine; None for the embedder's default. EvolveR has none.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
@@ -162,7 +161,7 @@ class Principles:
             namespace=namespace,
             limit=k,
             floor=self._library.floor if floor is None else floor,
-            keep=lambda stored: _applies(stored, environment) and not says_nothing(stored.row),
+            keep=lambda stored: applies_in(stored.row, environment) and not says_nothing(stored.row),
         )
         return [_found(stored, cosine) for stored, cosine in found]
 
@@ -199,7 +198,7 @@ class Principles:
     ) -> list[tuple[StoredLesson, Principle]]:
         places = self._library.lessons(namespace).cached(_by_place)
         stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        return [(one, Principle.of(one.row)) for one in stored.values() if _applies(one, environment)]
+        return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
 
     def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
         """One principle, pruned or not; None if there is none."""
@@ -214,10 +213,7 @@ class Principles:
         min_uses: int = FEWEST_USES,
         dry_run: bool = False,
     ) -> list[FoundPrinciple]:
-        """Retire principles whose score is below a threshold once they were used often enough; those it takes.
-
-        They stay to be looked at, and `revive` undoes it. Worst first, ties by id.
-        """
+        """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
         taken = [
             _found(stored, None)
             for stored in self._library.lessons(namespace).all("principle")
@@ -230,7 +226,7 @@ class Principles:
         return sorted(taken, key=lambda one: (one.score, one.id))
 
     def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Find retired principles again from now on; ids of those that were. Their score stays what it was."""
+        """Make retired principles live again; their ids. Their scores stay."""
         lessons = self._library.lessons(namespace)
         retired = [
             id
@@ -242,7 +238,7 @@ class Principles:
         return retired
 
     def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
-        """Guiding and cautionary principles that oppose each other, those that most runs stand behind first."""
+        """Guiding and cautionary principles that oppose each other, those with most runs first."""
         return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
 
 
@@ -267,18 +263,6 @@ def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[S
             for tool in places_of(Principle.of(one.row)):
                 places[tool].append(one)
     return places
-
-
-def _applies(stored: StoredLesson, environment: str) -> bool:
-    of = Principle.of(stored.row).environments
-    return not (environment and of) or environment in of
-
-
-def _checked(distiller: Distiller | None) -> Distiller:
-    chosen = distiller or ExtractiveDistiller("principle")
-    if chosen.kind != "principle":
-        raise InputError(f"the distiller {chosen.name!r} makes lessons of kind {chosen.kind!r}, not principles.")
-    return chosen
 
 
 def _longest(letter: str) -> Principle:
