@@ -1,8 +1,8 @@
-"""Lessons without a model: deterministic, and no wiser than counting.
+"""Lessons without a model, by counting alone.
 
-A lesson is what can be read off the runs of one task: what the user asked for, which tools were called at the turns
-that counted, how it ended, and where the way parts from runs of the task that ended otherwise. It says what happened,
-not why. Where a model is set, it distils better ones from the same key turns (PRIME 3.2, EvolveR 3.2.1).
+A lesson says what the user asked for, which tools were called at the key turns, how the run ended, and where it
+diverges from runs of the task with the opposite outcome. It says what happened, not why. A model distils better ones
+from the same key turns (PRIME 3.2, EvolveR 3.2.1).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _experience(it: RunComparison) -> Experience:
 
 
 def _action(moves: Sequence[Move]) -> str:
-    """Which tools were called with which arguments, never with what values."""
+    """Which tools were called with which argument names, never the values."""
     return f"Called {', then '.join(map(_calls, moves))}." if moves else "Called no tool."
 
 
@@ -165,7 +165,7 @@ def _rule(it: RunComparison) -> tuple[str, tuple[Triple, ...], tuple[ToolName, .
 
 
 def _way_to_success(way: Sequence[Tools]) -> tuple[str, tuple[Triple, ...], tuple[ToolName, ...]] | None:
-    """How the run ended: of a whole way hardly two are equal. None where it called no tool."""
+    """The end of the run, as whole runs are hardly ever equal; None if it called no tool."""
     if not way:
         return None
     steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
@@ -178,7 +178,7 @@ _Lesson = TypeVar("_Lesson", Experience, Principle)
 
 
 def _merged(lessons: Iterable[_Lesson]) -> list[_Lesson]:
-    """Lessons of equal words as one: the words are the first run's, the others taught the same."""
+    """Merge lessons of equal words: the words are the first run's."""
     found: dict[str, _Lesson] = {}
     for lesson in lessons:
         first = found.get(lesson.id)

@@ -1,8 +1,7 @@
 """Lessons from a language model: one question a run, about the turns that counted (PRIME 3.2, EvolveR 3.2.1).
 
-What counting can tell is not asked for: zone, stage, conditions and tools are those of the extractive lesson. What the
-prompt holds of other runs is the names of tools that they called; so a lesson's words come from its run alone, and go
-when that is forgotten.
+Zone, stage, conditions and tools are counted as for an extractive lesson, not asked for. Of other runs the prompt holds
+only the names of tools that they called; so a lesson's words come from its run alone, and go when that is forgotten.
 """
 
 from __future__ import annotations
@@ -91,14 +90,14 @@ def check_words(**parts: str) -> None:
 
 
 class ModelDistiller:
-    """Asks a model what each labelled run taught. Runs without a label are left for when they have one.
+    """Asks a model what each labelled run taught. Runs without a label wait for one.
 
-    What it was told is kept in the client's ledger: with a `StoreLedger(..., "run")` nothing is paid for twice, and an
-    answer is forgotten with its run.
+    The client's ledger keeps the answers: with a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is
+    forgotten with its run.
 
     Args:
-        at_once: Questions under way at the same time.
-        methods: How turns are credited in which environment; by reward-to-go where it is not named.
+        at_once: Concurrent questions.
+        methods: How turns are credited, by environment; reward-to-go for others.
     """
 
     def __init__(
@@ -120,10 +119,10 @@ class ModelDistiller:
         return self._client.endpoint.model
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
-        """What the wanted runs of the tasks taught, task by task, as their last answers come.
+        """What the wanted runs of each task taught, once all its answers are here.
 
         Raises:
-            EndpointRefusedError: no question will have an answer.
+            EndpointRefusedError: the model refuses every request.
         """
         waiting: dict[str, _Asked] = {}
         done: list[Distilled] = []
@@ -136,7 +135,7 @@ class ModelDistiller:
         yield from _taken(done)
 
     def estimate(self, tasks: Iterable[Task]) -> Estimate:
-        """What distilling them would take, at most; opens no connection."""
+        """What distilling them would cost, at most; opens no connection."""
         return self._client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
@@ -159,13 +158,13 @@ class ModelDistiller:
 
 
 def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, again: bool = False) -> Estimate:
-    """What `distill_into` would ask a model, at most: for a dry run. Opens no connection and stores nothing."""
+    """What `distill_into` would ask a model, at most; opens no connection and stores nothing."""
     return distiller.estimate(library.tasks(f"{distiller.kind}/{distiller.name}", namespace=namespace, again=again))
 
 
 @dataclass(slots=True)
 class _Asked:
-    """A task that was asked about, until all its answers are here."""
+    """A task whose answers are not all here yet."""
 
     open: dict[str, RunComparison]
     told: dict[str, Experience | Principle] = field(default_factory=dict[str, Experience | Principle])
@@ -174,7 +173,6 @@ class _Asked:
     unasked: int = 0
 
     def add(self, result: Result[Told], model: str) -> None:
-        """Take down what became of one question."""
         run = result.question.subject
         it = self.open.pop(run)
         if isinstance(result, Answered):
@@ -272,7 +270,7 @@ def _lesson(it: RunComparison, told: Told, model: str) -> Experience | Principle
 
 
 def _situation(it: RunComparison, told: str) -> str:
-    """In the model's words, framed as situations are that it is looked for by."""
+    """The model's words in the form that searches use."""
     return situation_text(it.run.environment, replace(it.known, own=told))
 
 
@@ -288,10 +286,10 @@ _KEY_LINE_CHARS: Final = 1_000
 
 
 def quoted_run(it: RunComparison, *, limit: int = RUN_CHARS) -> str:
-    """The run, a line for each message and each call, of about `limit` characters at most.
+    """The run as quoted data: a line for each message and call, at most about `limit` characters.
 
-    A key turn is marked `KEY 1`, `KEY 2`, in order of its credit. Of a long run, lines near key turns, near the
-    beginning and near the end stay. System messages are left out: they are the agent's, not the run's.
+    Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near key turns, the beginning
+    and the end. System messages are left out: they are the agent's, not the run's.
     """
     lines = list(_lines(it))
     kept: set[int] = set()
@@ -344,7 +342,7 @@ def _call(call: ToolCall, limit: int) -> str:
 
 
 def _on_one_line(value: Any) -> Any:
-    """Without line ends inside: quoted twice they would read as letters, and hide where a word begins."""
+    """Without line ends: quoted twice, they would read as letters and hide where a word begins."""
     if isinstance(value, str):
         return " ".join(value.split())
     if is_object(value):
@@ -353,6 +351,6 @@ def _on_one_line(value: Any) -> Any:
 
 
 def _nearest_first(lines: Sequence[_Line]) -> list[int]:
-    """Places of lines: those of key turns, then the nearer to one, to the beginning or to the end, the earlier."""
+    """Positions of lines by their distance to a key turn, the beginning or the end."""
     marks = [-1, len(lines), *(at for at, line in enumerate(lines) if line.key)]
     return sorted(range(len(lines)), key=lambda at: (min(abs(at - mark) for mark in marks), at))

@@ -1,7 +1,7 @@
-"""What memory has to say, as text for a prompt.
+"""What memory has to say at one moment of a run: found, and written as text for a prompt.
 
-Everything recalled is quoted as a JSON string, so that it reads as data whatever it says, and bounded by a number of
-tokens. What changes least comes first, so that a provider's cache of the prompt's beginning holds.
+Everything recalled is quoted as a JSON string, so that it reads as data, and bounded by a number of tokens. What
+changes least comes first, so that a provider's prompt cache holds.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """Both parts, the stable one first; "" where memory has nothing to say."""
+        """Both parts, the stable one first; "" if memory has nothing to say."""
         return "\n".join(part for part in (self.stable, self.present) if part)
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it has, rather too many."""
+        """Estimated tokens, rather too many."""
         return estimate_tokens(self.text) if self.text else 0
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What was found for a prompt, before any of it is written down."""
+    """What was found for a prompt."""
 
     notes: Notes | None = None
     principles: Sequence[FoundPrinciple] = ()
@@ -109,13 +109,13 @@ class Recollection:
 
 
 def render(found: Recollection, *, budget: int = BUDGET, redact: Redact | None = None) -> Prompt:
-    """Write down what was found, in a stable order, within about so many tokens.
+    """Write what was found, in a stable order, within a budget of tokens.
 
-    The user's notes have up to half of the room, whatever else is told: so they are cut alike in every turn. Of what is
-    left the suggestion has its part first, then what is recalled of the notes, then experiences and principles in turn.
+    The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
+    first, then recalled lines of the notes, then experiences and principles in turn.
 
     Args:
-        redact: Takes secrets out of each text before it is quoted.
+        redact: Removes secrets from each text before it is quoted.
     """
     lines = list(_lines(found, redact or _as_it_is))
     stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
@@ -169,7 +169,7 @@ def _experience(one: FoundExperience, redact: Redact) -> str:
 
 
 def _fitting(lines: Sequence[_Line], room: int) -> tuple[list[_Line], int]:
-    """The lines of a block that there is room for, in the order they are to be told, and what they take of it."""
+    """The lines of a block that fit, in order, and the tokens they take."""
     left = room - estimate_tokens("\n".join((BLOCK_START, _FRAME, BLOCK_END))) - 3
     headers: set[str] = set()
     kept: set[int] = set()
@@ -204,7 +204,7 @@ def _block(lines: Sequence[_Line], hint: str) -> str:
 _log = logging.getLogger("hepm")
 
 FURTHER: Final = 2
-"""Tools that a policy is asked for beyond those to be told: some may come in the place of one that lessons warn of."""
+"""Extra tools that a policy is asked for: they may replace one that lessons warn of."""
 
 
 def _without_secrets(text: str) -> str:
@@ -253,7 +253,7 @@ class Moment(NamedTuple):
     def told(
         cls, state: str, after: ToolName | Sequence[ToolName] | None, history: Sequence[ToolName], turn: int
     ) -> Self:
-        """The moment that somebody tells in words."""
+        """The moment as a caller describes it."""
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:])
         return cls(StateSummary(said=(state,) if state else (), tools=last), last, tuple(history), turn)
 
@@ -289,7 +289,7 @@ def recollect(
     horizon: int,
     options: PromptOptions,
 ) -> Recollection:
-    """Everything that memory has to say at a moment, put together so that nothing in it contradicts the rest.
+    """Everything that memory has to say at a moment, without contradictions.
 
     Args:
         suggestions: The next tools as a policy ranks them, some more than `options` asks for.

@@ -4,10 +4,8 @@ A model rewrites the notes whole (MultiSessionCollab 4.1, appendix B). Its rewri
 
 - A new line needs evidence: a quotation of what the user asked for; or, where that says little ("no, again"), one of
   the reply that the user then accepted.
-- An old line goes only where a new one covers it, an evidenced one refines it, or the model takes it back and quotes
-  the user for that. Others are appended again: "do not lose any useful information" is not left to the model.
-
-So an empty rewrite changes nothing, and a shrunken one at most adds.
+- An old line goes only if a new one covers it, an evidenced one refines it, or the model takes it back and quotes the
+  user for that. Others are appended again: "do not lose any useful information" is not left to the model.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ class NoteLine:
     """A line of a model's notes.
 
     Attributes:
-        quote: Words of the user that it is from; "" for one from the notes before.
-        reply: Words of the agent's later reply that satisfied the user; "" where the quote says it all.
-        refines: The line of the notes before that it takes the place of; "" for none.
+        quote: The user's words that it comes from; "" for a line of the old notes.
+        reply: Words of the agent's later reply that satisfied the user; "" if the quote suffices.
+        refines: The old line that it replaces; "" for none.
     """
 
     text: str
@@ -66,7 +64,7 @@ class RewrittenNotes:
     """Notes as a model writes them.
 
     Attributes:
-        taken_back: Lines of the notes before that the user wants otherwise now, with the words that say so.
+        taken_back: Old lines that the user wants otherwise now, with the words that say so.
     """
 
     reasoning: str
@@ -104,7 +102,7 @@ _RECALL_SYSTEM: Final = (
 
 
 def spoken(turns: Iterable[Turn]) -> list[Turn]:
-    """Messages of user and agent that say something, without recalled memory in them."""
+    """Non-empty messages of user and agent, without recalled memory."""
     said = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
     return [turn for turn in said if turn.text]
 
@@ -122,7 +120,7 @@ def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) 
 
 
 def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> Draft:
-    """A model's notes, as far as they lose nothing and invent nothing."""
+    """A model's notes, checked: nothing lost, nothing invented."""
     if not answer.notes and lines:
         return Draft(tuple(lines), refused="the model gave no notes")
     said = spoken(turns)
@@ -164,8 +162,8 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
 def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
-    A line is so short that a whole context would be far from all. Vectors of words compare telling words alone, as
-    "please" and "the" are in most wishes and in most sentences. A sentence model reads both whole.
+    A whole context would be far from every short line. Lexical vectors compare telling words alone, as "please" and
+    "the" are in most wishes and sentences; a sentence model reads both whole.
     """
     seen = _telling_words if library.lexical else str
     queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
@@ -180,10 +178,10 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
 
 
 def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHARS) -> str:
-    """A conversation with its line ends, each line after "> ", in about `limit` characters at most.
+    """A conversation, each line after "> ", in at most about `limit` characters.
 
-    What is too long is cut in the middle of its longest messages, with a note on how much was left out. Where there are
-    too many messages, those in the middle go, the agent's before the user's.
+    The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
+    middle go, the agent's before the user's.
     """
     said = spoken(turns)
     texts = [_in_lines(turn.text) for turn in said]
@@ -226,7 +224,7 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
-    """Whether a line has evidence: a telling quote of the user, or also one of a later reply that they accepted."""
+    """Whether a line has evidence: a telling quote of the user, or a quote and a later reply that they accepted."""
     for at, turn in enumerate(said):
         if turn.role != "user" or not _holds(turn.text, one.quote):
             continue
@@ -240,7 +238,7 @@ def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
 
 
 def _holds(message: str, quote: str) -> bool:
-    """Whether a message holds a quotation, but for case and punctuation, or nearly all of its telling words."""
+    """Whether a message holds a quote, but for case and punctuation, or nearly all of its telling words."""
     words, needed = _WORD.findall(quote.casefold()), telling(quote)
     if not words:
         return False
