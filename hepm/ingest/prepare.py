@@ -27,7 +27,7 @@ from hepm.ingest.sources import regular_files
 from hepm.ingest.transitions import transitions
 from hepm.ingest.trust import set_label_aside
 from hepm.ingest.workers import prepare_in_workers, workers_for
-from hepm.types import JSON, OWN_STATES, Outcome, Tool, ToolName, Trajectory
+from hepm.types import OWN_STATES, Outcome, Tool, ToolName, Trajectory
 
 Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
@@ -167,24 +167,7 @@ class _Preparer:
         for tool in told:
             known = self._clean.get(tool.name)
             if known is None or known[0] != tool:
-                known = self._clean[tool.name] = tool, without_secrets(tool, redactor)
+                known = self._clean[tool.name] = tool, redactor.tool(tool)
                 self._lists.clear()
             clean.append(known[1])
         return self._lists.setdefault(tuple(map(id, clean)), tuple(clean))
-
-
-def without_secrets(tool: Tool, redactor: Redactor) -> Tool:
-    """A tool whose description and parameters hold no secret."""
-    parameters = cast("Mapping[str, JSON]", _clean_leaves(tool.parameters, redactor))
-    return Tool(tool.name, redactor.text(tool.description), parameters)
-
-
-def _clean_leaves(value: JSON, redactor: Redactor) -> JSON:
-    # Not as one text: a schema names arguments such as "password", which are no secrets.
-    if isinstance(value, str):
-        return redactor.text(value)
-    if isinstance(value, Mapping):
-        return {key: _clean_leaves(member, redactor) for key, member in value.items()}
-    if isinstance(value, Sequence):
-        return [_clean_leaves(member, redactor) for member in value]
-    return value
