@@ -41,8 +41,8 @@ from hepm.experience.distilling.transcript import Move, moves_of
 from hepm.experience.lessons import Experience
 from hepm.experience.zones import stage_of
 from hepm.ingest import Rejection, read_runs
+from hepm.ingest.prepare import shorten
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shorten import shorten
 from hepm.types import Trajectory
 
 Array = NDArray[np.float64]

@@ -27,10 +27,11 @@ from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outbox import Outbox
 from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
-from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
+from hepm.ingest.prepare import IngestOptions, Source, source_of
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import situation_of
 from hepm.ingest.turns import read_messages
+from hepm.ingest.workers import prepare
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
 
