@@ -40,8 +40,8 @@ from hepm.experience.likeness import group_by_request
 from hepm.experience.transcript import Move, moves_of, situation_text
 from hepm.experience.zones import stage_of
 from hepm.ingest import Rejection, read_runs
+from hepm.ingest.prepare import shorten
 from hepm.ingest.redact import Redactor
-from hepm.ingest.shorten import shorten
 from hepm.types import Trajectory
 
 Array = NDArray[np.float64]

@@ -40,8 +40,7 @@ from hepm import Memory, Trajectory, Turn
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.lessons import Experience
 from hepm.ingest import Rejection, read_runs
-from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.trust import TrustByTags
+from hepm.ingest.prepare import IngestOptions, TrustByTags
 from hepm.policy import Hybrid, Policy, Procedural
 from hepm.policy.query import Floors
 

@@ -35,7 +35,8 @@ from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.stored_vectors import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
-from hepm.ingest.prepare import IngestOptions, prepare
+from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.workers import prepare
 
 SEED = 7
 BATCH = 500

@@ -27,10 +27,11 @@ from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outbox import Outbox
 from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
-from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of, without_secrets
+from hepm.ingest.prepare import IngestOptions, Source, source_of
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
+from hepm.ingest.workers import prepare
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
 
@@ -159,7 +160,7 @@ class Memory:
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe([tool if clean is None else without_secrets(tool, clean) for tool in described])
+            pipeline.describe([tool if clean is None else clean.tool(tool) for tool in described])
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)

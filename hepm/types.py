@@ -57,7 +57,8 @@ class Tool:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", _tool_name(self.name))
+        if (name := _tool_name(self.name)) is not self.name:
+            object.__setattr__(self, "name", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class ToolCall:
     latency_s: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", _tool_name(self.name))
+        if (name := _tool_name(self.name)) is not self.name:
+            object.__setattr__(self, "name", name)
         if self.latency_s is not None:
             object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
 

@@ -80,9 +80,8 @@ def ingest(
     """
     from hepm.cli.progress import Bar
     from hepm.ingest import ReadOptions, load_tools, read_runs
-    from hepm.ingest.prepare import IngestOptions
+    from hepm.ingest.prepare import IngestOptions, TrustByTags
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
-    from hepm.ingest.trust import TrustByTags
 
     check_sources(runs)
     reading = ReadOptions(format, reward_key, success_key, label_key, ids)

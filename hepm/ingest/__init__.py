@@ -1,11 +1,10 @@
 """Readers of recorded runs: one file per format, from any source to trajectories."""
 
 from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.prepare import shorten
 from hepm.ingest.reading import READERS, read_runs
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, Rejection
 from hepm.ingest.redact import DEFAULT_RULES, Redactor, Rule
-from hepm.ingest.rejection import Rejection
-from hepm.ingest.shorten import shorten
 from hepm.ingest.tools import load_tools
 
 __all__ = [

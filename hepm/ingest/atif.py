@@ -2,15 +2,24 @@
 
 https://harborframework.com/docs/trajectory-format. The format has no field for an outcome: a Harbor trial keeps it in
 result.json beside or above the trajectory, agentpile under extra.agentpile, and we under extra.hepm.
+
+agentpile brings other formats and public datasets into ATIF. A source is spelled ``agentpile:NAME`` for one of its
+datasets ("agentpile:tau_bench"), ``agentpile:PATH`` for a file or folder in a format that it recognises (Claude Code
+sessions, OTLP traces, ...), or ``agentpile:READER:PATH`` to name the format as well
+("agentpile:claude-code-jsonl:sessions").
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
+from hepm.errors import MissingExtraError
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document
+from hepm.ingest.document import Document, built
 from hepm.ingest.json_stream import DECODER
 from hepm.ingest.records import (
     SOLVED,
@@ -18,6 +27,7 @@ from hepm.ingest.records import (
     Object,
     ReadOptions,
     RecordError,
+    Rejection,
     as_number,
     as_object,
     kind_of,
@@ -27,11 +37,14 @@ from hepm.ingest.records import (
     text_at,
     unix_time,
 )
+from hepm.ingest.sources import files_below
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import OpenCall, TurnBuilder
 from hepm.types import Outcome, Role, Trajectory, Turn
 
 NAME = "atif"
+AGENTPILE: Final = "agentpile"
+PREFIX: Final = "agentpile:"
 
 _KNOWN_MINOR: Final = 8
 _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "agent": "assistant"}
@@ -219,3 +232,59 @@ def _failed(*told: Any) -> bool | None:
         if record.get("error"):
             return True
     return None
+
+
+def is_dataset(source: str) -> bool:
+    """Whether a source is spelled as one that agentpile reads."""
+    return source.startswith(PREFIX)
+
+
+def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
+    """The runs behind an ``agentpile:...`` source.
+
+    Raises:
+        MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.
+    """
+    agentpile = _agentpile()
+    reader, name = _split(source.removeprefix(PREFIX), agentpile)
+    for place in _places(name):
+        yield from _read_place(agentpile, place, reader, options)
+
+
+def _agentpile() -> Any:
+    try:
+        return import_module("agentpile")
+    except ImportError:
+        raise MissingExtraError(
+            "other formats and datasets are read by agentpile: pip install 'hepm[datasets]'"
+        ) from None
+
+
+def _split(name: str, agentpile: Any) -> tuple[str | None, str]:
+    reader, colon, rest = name.partition(":")
+    return (reader, rest) if colon and reader in agentpile.readers.names() else (None, name)
+
+
+def _places(name: str) -> Iterator[str]:
+    if os.path.isdir(name):
+        yield from map(str, files_below(Path(name)))
+    else:
+        yield name
+
+
+def _read_place(agentpile: Any, place: str, reader: str | None, options: ReadOptions) -> Iterator[Item]:
+    source = PREFIX + place
+    converter = AtifReader(source, {}, options)
+    number = 0
+    try:
+        for number, run in enumerate(agentpile.load(place, reader=reader), 1):
+            if run.kind == "trajectory":
+                yield built(source, number, run.record, converter.trajectory)
+            else:
+                yield Rejection(source, number, "it describes tools and holds no run")
+    except ImportError as error:
+        raise MissingExtraError(f"agentpile cannot read {place!r}: {error}") from error
+    except Exception as error:  # whatever goes wrong in there, other sources are still to be read
+        yield Rejection(
+            source, number + 1 if number else None, f"agentpile cannot read it: {error or type(error).__name__}"
+        )

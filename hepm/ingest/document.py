@@ -23,8 +23,7 @@ from hepm.ingest.json_stream import (
     walk,
     walk_decoded,
 )
-from hepm.ingest.records import Broken, Item, RecordError, is_list, is_object, kind_of
-from hepm.ingest.rejection import Rejection
+from hepm.ingest.records import Broken, Item, RecordError, Rejection, is_list, is_object, kind_of
 from hepm.ingest.sources import Source, printable
 from hepm.types import Trajectory
 

@@ -19,7 +19,7 @@ from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.outbox import Outbox, Waiting
 from hepm.ingest.prepare import Prepared
-from hepm.ingest.rejection import Rejection
+from hepm.ingest.records import Rejection
 from hepm.ingest.transitions import transitions
 from hepm.types import Tool, Trajectory
 

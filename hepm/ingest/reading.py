@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from hepm.errors import FormatError
-from hepm.ingest import agentdojo, atif, bfcl, chat, datasets, hepm, tau, tau2, tau2_sft
+from hepm.ingest import agentdojo, atif, bfcl, chat, hepm, tau, tau2, tau2_sft
 from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
 from hepm.ingest.objects import json_of
-from hepm.ingest.records import Item, ReadOptions, RecordError
-from hepm.ingest.rejection import Rejection
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection
 from hepm.ingest.sources import Source, open_source
 
 
@@ -52,7 +51,7 @@ def read_runs(
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.datasets`).
+        sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.atif`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Yields:
         A trajectory, or a Rejection that says which file or record could not be read, and why.
@@ -95,9 +94,9 @@ def _read_all(
     sources: Iterable[str | os.PathLike[str]], readers: tuple[Reader, ...], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
     for source in [os.fspath(source) for source in sources]:
-        if datasets.is_dataset(source):
-            for item in datasets.read_dataset(source, options):
-                yield datasets.NAME, item
+        if atif.is_dataset(source):
+            for item in atif.read_dataset(source, options):
+                yield atif.AGENTPILE, item
             continue
         for opened in open_source(source):
             if isinstance(opened, Rejection):

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
 
 from hepm.errors import FormatError
-from hepm.ingest.rejection import Rejection
 from hepm.types import Trajectory
 
 Object: TypeAlias = dict[str, Any]
@@ -18,6 +17,21 @@ Object: TypeAlias = dict[str, Any]
 
 SOLVED = 1 - 1e-6
 """A reward from here on counts as success: benchmarks write 1.0, some after a sum of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Something that could not be read, and why.
+
+    Attributes:
+        file: As shown to people; a member of an archive reads "runs.tar.xz!a/b.json".
+        record: Number of the record from 1 (in JSON lines: the line); None for a whole file.
+        reason: One sentence.
+    """
+
+    file: str
+    record: int | str | None
+    reason: str
 
 
 Item: TypeAlias = Trajectory | Rejection

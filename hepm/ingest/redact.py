@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.ingest.secret_rules import DEFAULT_RULES, Rule
-from hepm.types import ToolCall, Trajectory, Turn
+from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, Rule
+from hepm.types import JSON, Tool, ToolCall, Trajectory, Turn
 
 Hook: TypeAlias = Callable[[str], str]
 
@@ -43,39 +43,37 @@ _CELL: Final = re.compile(
     r"""^([\s"'`]*)(?!null|none|\[redacted|<|\*{3})[^\s"'`][^"'`\n]*[^\s"'`}\])]""", re.IGNORECASE
 )
 _SEPARATORS: Final = ("\t", r"\\t", r"\t", "|", ",")
-_COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", "key"))
+_COLUMN_LITERALS: Final = frozenset(("passw", "passphrase", "passcode", "token", "secret", *API_KEYS))
 _VALUE_KEYS: Final = ("value", "Value")
 _NAME_KEYS: Final = ("name", "Name", "key", "Key")
 
-_RARE_FIRST: Final = "~&;%+=|][}@!`/{?$<>z#q()\\8jx796534_'k12*-vb\",0:w.ygpfmucdlhrsoniate "
-"""Letters of literals, the ones that are rarest in texts and JSON first."""
+_COMMON: Final = " etainosrhldcumfpgy.w:0b\"v-*2k1'_435697xj8\\qz$/=~"
+"""Letters, digits and signs of literals, the ones most common in recorded runs first."""
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
 _REMEMBERED_KEYS: Final = 10_000
-_LONGEST: Final = 64
-"""Bytes of the longest literal that is looked for around another one."""
 _FEW: Final = 100
 
 
-class _Looked:
+class _Seen:
     """What was found in texts, and what names of arguments say of their values.
 
     It only grows, so a thread that has put a text in finds it there; to forget is to take a new one.
     """
 
-    __slots__ = ("characters", "clean", "cleaned", "keys", "names")
+    __slots__ = ("characters", "clean", "cleaned", "hooked", "keys")
 
     def __init__(self) -> None:
         self.clean: set[str] = set()
         self.cleaned: dict[str, str] = {}
+        self.hooked: dict[str, str] = {}
         self.keys: dict[str, str | None] = {}
-        self.names: dict[str, str] = {}
         self.characters = 0
 
     @property
     def is_full(self) -> bool:
-        return self.characters > _REMEMBERED or len(self.keys) + len(self.names) > _REMEMBERED_KEYS
+        return self.characters > _REMEMBERED or len(self.keys) > _REMEMBERED_KEYS
 
 
 class Redactor:
@@ -95,13 +93,15 @@ class Redactor:
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
         self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
-        self._bare = [rule for rule in self._rules if not rule.literals]
-        self._bare_patterns = [rule.pattern for rule in self._bare]
         literals = frozenset(literal for rule in self._rules for literal in rule.literals)
         self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
+        self._longest = max((len(as_bytes) for _, as_bytes in self._literals), default=0)
+        self._touching: dict[bytes, list[tuple[str, bytes]]] = {}
         self._any_literal = _any_of(literals)
+        self._chosen: dict[frozenset[str], list[Rule]] = {}
+        self._bare = [(rule.pattern, rule.kind) for rule in self._rules if not rule.literals]
         self._hook = hook
-        self._looked = _Looked()
+        self._seen = _Seen()
 
     @property
     def has_hook(self) -> bool:
@@ -114,16 +114,22 @@ class Redactor:
         Raises:
             InputError: its id or its user holds one. Either tells it from others, which no replacement would.
         """
-        looked = self._looked
-        if looked.is_full:
+        seen = self._seen
+        if seen.is_full:
             # Not emptied: another thread may be between looking at a run's texts and writing them again.
-            looked = self._looked = _Looked()
-        trajectory = self._without_secret_names(trajectory, looked)
-        texts, found = self._texts(trajectory, looked)
-        new = [text for text in texts if text not in looked.clean]
-        if new and self._look_at(new, looked):
-            found = True
-        return self._rebuilt(trajectory, looked) if found else trajectory
+            seen = self._seen = _Seen()
+        t = trajectory
+        texts = [t.id, t.user, t.task, t.environment, t.model, t.source, *t.tags.values()]
+        found = self._collect_texts(t, texts, seen)
+        clean, cleaned = seen.clean, seen.cleaned
+        for text in {text for text in texts if text not in clean}:
+            if text not in cleaned:
+                self._look_at(text, seen)
+            found = found or text in cleaned
+        for what, name in (("id", t.id), ("user", t.user)):
+            if name in cleaned:
+                raise InputError(f"its {what} holds a secret, {cleaned[name]!r} without it: name the {what} otherwise")
+        return self._rebuilt(t, seen) if found or self._hook is not None else t
 
     def text(self, text: str) -> str:
         """One text without secrets."""
@@ -141,140 +147,157 @@ class Redactor:
             return clean
         return text
 
+    def tool(self, tool: Tool) -> Tool:
+        """A tool whose description and parameters hold no secret."""
+        # Not as one text: a schema names arguments such as "password", which are no secrets.
+        parameters = cast("Mapping[str, JSON]", self._without_secret_leaves(tool.parameters))
+        return Tool(tool.name, self.text(tool.description), parameters)
+
+    def _without_secret_leaves(self, value: JSON) -> JSON:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {key: self._without_secret_leaves(member) for key, member in value.items()}
+        if isinstance(value, Sequence):
+            return [self._without_secret_leaves(member) for member in value]
+        return value
+
+    def _look_at(self, text: str, seen: _Seen) -> None:
+        """Remember whether a text holds secrets, and what it is without."""
+        seen.characters += len(text)
+        without = self.without_secrets(text)
+        if without == text:
+            seen.clean.add(text)
+        else:
+            seen.cleaned[text] = without
+
     def _replaced(self, text: str) -> str:
         searched = text.encode("utf-8", "replace").lower()
-        rules: Iterable[Rule] = self._bare
-        if self._any_literal.search(searched):
-            # What is found may overlap another literal, so those around it are looked for.
-            spans = [match.span() for match in islice(self._any_literal.finditer(searched), _FEW)]
-            if len(spans) < _FEW:
-                searched = b"\n".join(searched[max(0, start - _LONGEST) : end + _LONGEST] for start, end in spans)
-            there = {literal for literal, as_bytes in self._literals if as_bytes in searched}
-            if not there.isdisjoint(_COLUMN_LITERALS):
-                text = _without_secret_columns(text)
+        if not self._any_literal.search(searched):
+            for pattern, kind in self._bare:
+                if pattern.search(text):
+                    text = pattern.sub(partial(_replacement, kind=kind), text)
+            return text
+        there = self._literals_in(searched)
+        if not there.isdisjoint(_COLUMN_LITERALS):
+            text = _without_secret_columns(text)
+        rules = self._chosen.get(there)
+        if rules is None:
             rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
+            if len(self._chosen) < _REMEMBERED_KEYS:
+                self._chosen[there] = rules
         for rule in rules:
             text = rule.pattern.sub(partial(_replacement, kind=rule.kind), text)
         return text
 
-    def _may_hold(self, text: str) -> bool:
-        text = _shown(text)
-        if self._any_literal.search(text.encode("utf-8", "replace").lower()):
-            return True
-        return any(pattern.search(text) for pattern in self._bare_patterns)
+    def _literals_in(self, searched: bytes) -> frozenset[str]:
+        matches = list(islice(self._any_literal.finditer(searched), _FEW))
+        literals = self._literals
+        if len(matches) < _FEW:
+            # What is found may be part of another literal or overlap it, so those are looked for around it.
+            beside = self._longest - 1
+            searched = b"\n".join({searched[max(0, one.start() - beside) : one.end() + beside] for one in matches})
+            literals = {one for found in {match[0] for match in matches} for one in self._literals_touching(found)}
+        return frozenset([literal for literal, as_bytes in literals if as_bytes in searched])
 
-    def _without_secret_names(self, t: Trajectory, looked: _Looked) -> Trajectory:
-        """The trajectory with its task and the like cleaned; they are few, and runs share them."""
-        names = looked.names
-        for name in (t.user, t.task, t.environment, t.model, t.source):
-            if name not in names:
-                names[name] = self.without_secrets(name)
-        for what, name, clean in (("id", t.id, self.without_secrets(t.id)), ("user", t.user, names[t.user])):
-            if clean != name:
-                raise InputError(f"its {what} holds a secret, {clean!r} without it: name the {what} otherwise")
-        before = (t.task, t.environment, t.model, t.source)
-        after = task, environment, model, source = tuple(names[name] for name in before)
-        if after == before:
-            return t
-        return replace(t, task=task, environment=environment, model=model, source=source)
+    def _literals_touching(self, end: bytes) -> list[tuple[str, bytes]]:
+        """The literals that may share a letter with one that ends so, which was found in a text."""
+        if end not in self._touching:
+            found = [one for _, one in self._literals if one.endswith(end)]
+            self._touching[end] = [each for each in self._literals if any(_may_touch(each[1], one) for one in found)]
+        return self._touching[end]
 
-    def _look_at(self, texts: list[str], looked: _Looked) -> bool:
-        """Remember which of these texts hold secrets, and what they are without; True where one does."""
-        new = [text for text in texts if text not in looked.cleaned]
-        looked.characters += sum(map(len, new))
-        # One look at all of them is enough for nearly every run.
-        if self._hook is None and not self._may_hold("\n".join(new)):
-            looked.clean.update(new)
-            return len(new) < len(texts)
-        for text in new:
-            cleaned = self.text(text)
-            if cleaned == text:
-                looked.clean.add(text)
-            else:
-                looked.cleaned[text] = cleaned
-        return any(text in looked.cleaned for text in texts)
-
-    def _texts(self, trajectory: Trajectory, looked: _Looked) -> tuple[list[str], bool]:
-        """Every text of the run, and whether some argument is secret by its name."""
-        texts: list[str] = list(trajectory.tags.values())
+    def _collect_texts(self, trajectory: Trajectory, texts: list[str], seen: _Seen) -> bool:
+        """Put every text of the turns into `texts`; True where some argument is secret by its name."""
         secret = False
         for turn in trajectory.turns:
             texts.append(turn.text)
             for call in turn.calls:
                 if call.result is not None:
                     texts.append(call.result)
-                secret = self._collect(call.arguments, texts, looked.keys) or secret
-        return texts, secret
+                secret = self._collect(call.arguments, texts, seen.keys) or secret
+        return secret
 
-    def _collect(self, value: Any, texts: list[str], known: dict[str, str | None]) -> bool:
-        """Put every text inside `value` into `texts`; True where a name tells of a secret."""
+    def _collect(self, value: Any, texts: list[str], kinds: dict[str, str | None]) -> bool:
         secret = False
         for name, member in _named_members(value):
             if type(member) is str:
                 texts.append(member)
-            elif isinstance(member, Mapping | list | tuple):
-                secret = self._collect(member, texts, known) or secret
-            if known[name] if name in known else self._kind_of_key(name, known):
+            elif isinstance(member, (dict, list, tuple, Mapping)):
+                secret = self._collect(member, texts, kinds) or secret
+            if kinds[name] if name in kinds else self._kind_of_key(name, kinds):
                 secret = True
         return secret
 
-    def _kind_of_key(self, key: str, known: dict[str, str | None]) -> str | None:
+    def _kind_of_key(self, key: str, kinds: dict[str, str | None]) -> str | None:
         """What a value is by its key's name; None where it is no secret. Remembered, since keys are few."""
-        if key not in known:
-            known[key] = _kind_of_key(key) if self._rules else None
-        return known[key]
+        if key not in kinds:
+            kinds[key] = _kind_of_key(key) if self._rules else None
+        return kinds[key]
 
-    def _rebuilt(self, trajectory: Trajectory, looked: _Looked) -> Trajectory:
-        cleaned = looked.cleaned
+    def _rebuilt(self, t: Trajectory, seen: _Seen) -> Trajectory:
+        cleaned = seen.cleaned
         turns = tuple(
             Turn(
                 turn.role,
-                cleaned.get(turn.text, turn.text),
-                tuple(self._call(call, looked) for call in turn.calls),
+                self._remembered(turn.text, seen),
+                tuple(self._call(call, seen) for call in turn.calls),
                 turn.reward,
             )
-            for turn in trajectory.turns
+            for turn in t.turns
         )
-        tags = {key: cleaned.get(value, value) for key, value in trajectory.tags.items()}
-        return replace(trajectory, turns=turns, tags=tags)
+        names = {
+            key: cleaned.get(getattr(t, key), getattr(t, key)) for key in ("task", "environment", "model", "source")
+        }
+        tags = {key: self._remembered(value, seen) for key, value in t.tags.items()}
+        return replace(t, turns=turns, tags=tags, **names)
 
-    def _call(self, call: ToolCall, looked: _Looked) -> ToolCall:
-        result = None if call.result is None else looked.cleaned.get(call.result, call.result)
-        return ToolCall(call.name, self._value(call.arguments, looked), result, call.error, call.latency_s)
+    def _call(self, call: ToolCall, seen: _Seen) -> ToolCall:
+        result = None if call.result is None else self._remembered(call.result, seen)
+        return ToolCall(call.name, self._value(call.arguments, seen), result, call.error, call.latency_s)
 
-    def _value(self, value: Any, looked: _Looked) -> Any:
+    def _remembered(self, text: str, seen: _Seen) -> str:
+        """A text that was looked at, as rules and hook leave it."""
+        text = seen.cleaned.get(text, text)
+        if self._hook is None:
+            return text
+        if text not in seen.hooked:
+            seen.hooked[text] = self._hook(text)
+        return seen.hooked[text]
+
+    def _value(self, value: Any, seen: _Seen) -> Any:
         if isinstance(value, str):
-            return looked.cleaned.get(value, value)
+            return self._remembered(value, seen)
         if not isinstance(value, Mapping | list | tuple):
             return value
         members: list[Any] = []
         for name, member in _named_members(value):
-            kind = self._kind_of_key(name, looked.keys)
+            kind = self._kind_of_key(name, seen.keys)
             secret = kind is not None and member is not None and member != "" and not isinstance(member, bool)
-            members.append(f"[redacted:{kind}]" if secret else self._value(member, looked))
-        return (
-            dict(zip(cast("Mapping[str, Any]", value), members, strict=True)) if isinstance(value, Mapping) else members
-        )
+            members.append(f"[redacted:{kind}]" if secret else self._value(member, seen))
+        if isinstance(value, Mapping):
+            return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
+        return members
 
 
-def _named_members(value: Any) -> Iterator[tuple[str, Any]]:
+def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
     """The members of an object or list, and what each is called.
 
     That is its key, the name beside a value ("name": "TOKEN", "value": …), or the option before it in a command.
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         members = cast("Mapping[str, Any]", value)
-        for key, member in members.items():
-            if key in _VALUE_KEYS and type(member) is str:
-                named = (members.get(name) for name in _NAME_KEYS)
-                yield next((name for name in named if type(name) is str and len(name) < 100), key), member
-            else:
-                yield key, member
-    else:
-        before = ""
-        for member in cast("Sequence[Any]", value):
-            yield before, member
-            before = member if type(member) is str and member[:1] == "-" and len(member) < 100 else ""
+        if "value" not in members and "Value" not in members:
+            return members.items()
+        named = (members.get(name) for name in _NAME_KEYS)
+        name = next((name for name in named if type(name) is str and len(name) < 100), "")
+        return [
+            (name if name and key in _VALUE_KEYS and type(member) is str else key, member)
+            for key, member in members.items()
+        ]
+    elements = cast("Sequence[Any]", value)
+    options = [one if type(one) is str and one[:1] == "-" and len(one) < 100 else "" for one in elements]
+    return zip(["", *options], elements, strict=False)
 
 
 def _shown(text: str) -> str:
@@ -310,19 +333,40 @@ def _without_secret_columns(text: str) -> str:
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
 def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
-    """Finds whether any literal is in a text: twice as fast as asking for one after the other.
+    """Finds whether any literal is in a text: several times as fast as asking for one after the other.
 
-    `re` runs quickly over letters that no alternative begins with, so each literal begins with a rare letter, and what
-    comes before that is looked back at last. A literal that holds another one is found by it.
+    `re` runs quickly over letters that no alternative begins with, so each literal begins with one of a few letters
+    that are rare in texts, and what comes before that is looked back at last. A literal that holds another one is found
+    by it.
     """
-    by_anchor: dict[str, list[str]] = {}
-    for literal in sorted(literals):
-        if any(other != literal and other in literal for other in literals):
-            continue
-        at = min(range(len(literal)), key=lambda at, literal=literal: _RARE_FIRST.find(literal[at]))
-        before = f"(?<={re.escape(literal)})" if at else ""
-        by_anchor.setdefault(literal[at], []).append(re.escape(literal[at + 1 :]) + before)
-    return re.compile("|".join(f"{re.escape(key)}(?:{'|'.join(rest)})" for key, rest in by_anchor.items()).encode())
+    shortest = [one for one in sorted(literals) if not any(other != one and other in one for other in literals)]
+    letters = sorted({letter for one in shortest for letter in one}, key=lambda letter: _COMMON.find(letter) % 999)
+    anchors = list(letters)
+    for letter in letters:
+        if all(any(other != letter and other in one for other in anchors) for one in shortest):
+            anchors.remove(letter)
+    by_anchor: dict[str, dict[str, list[str]]] = {}
+    for literal in shortest:
+        anchor = next(letter for letter in reversed(anchors) if letter in literal)
+        at = literal.index(anchor)
+        rest = by_anchor.setdefault(anchor, {}).setdefault(literal[at + 1 :], [])
+        rest.append(f"(?<={re.escape(literal)})" if at else "")
+    alternatives = [
+        re.escape(anchor)
+        + "(?:"
+        + "|".join(f"{re.escape(end)}(?:{'|'.join(whole)})" for end, whole in ends.items())
+        + ")"
+        for anchor, ends in by_anchor.items()
+    ]
+    return re.compile("|".join(alternatives).encode())
+
+
+def _may_touch(one: bytes, other: bytes) -> bool:
+    return (
+        other in one
+        or any(one.startswith(other[at:]) for at in range(1, len(other)))
+        or any(other.startswith(one[at:]) for at in range(1, len(one)))
+    )
 
 
 def compiled(kind: str, expression: str) -> Rule:

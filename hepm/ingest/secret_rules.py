@@ -8,6 +8,7 @@ that time grows with the length of a text and no more.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -68,17 +69,28 @@ _IS: Final = (
 )
 # The shell's PWD is a folder. First letters stand apart: where case is ignored, `re` skips to nothing else quickly.
 _PASSWORD: Final = (
-    r"""(?:(?-i:[pPkKmMcCsSпП密パ비])(?:(?<=p)(?:assw(?:or)?[dt]|assphrase|asscode"""
-    r"""|wd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.]))"""
-    r"|(?<=k)ennwort|(?<=m)ot de passe|(?<=c)ontrase[nñ]a|(?<=s)enha|(?<=п)ароль|(?<=密)[码碼]|(?<=パ)スワード"
-    r"|(?<=비)밀번호))"
+    r"""(?-i:[pP])(?:assw(?:or)?[dt]|assphrase|asscode|wd(?!["'\\]{0,9}[ \t]*[:=][ \t]*["'\\]{0,9}[/~.]))"""
 )
-_PASSWORDS: Final = (
-    "passw,passphrase,passcode,pwd,kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
+_PASSWORDS: Final = "passw,passphrase,passcode,pwd"
+_FOREIGN_PASSWORD: Final = (
+    r"(?-i:[kKmMcCsSпП密パ비])(?:(?<=k)ennwort|(?<=m)ot de passe|(?<=c)ontrase[nñ]a|(?<=s)enha|(?<=п)ароль"
+    r"|(?<=密)[码碼]|(?<=パ)スワード|(?<=비)밀번호)"
 )
-_API_KEY: Final = (
-    r"(?:api|access|private|secret|account|subscription|signing|encryption|auth|master)[ _-]?key(?:_base)?"
+_FOREIGN_PASSWORDS: Final = "kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
+_KEY_WORDS: Final = (
+    "api",
+    "access",
+    "private",
+    "secret",
+    "account",
+    "subscription",
+    "signing",
+    "encryption",
+    "auth",
+    "master",
 )
+_API_KEY: Final = rf"(?:{'|'.join(_KEY_WORDS)})[ _-]?key(?:_base)?"
+API_KEYS: Final = tuple(f"{word}{between}key" for word in _KEY_WORDS for between in ("", " ", "_", "-"))
 
 # What pages, locks and repeated requests are told apart by.
 _TOKEN: Final = "token" + "".join(
@@ -88,8 +100,9 @@ _TOKEN: Final = "token" + "".join(
         *("action", "product", "unit", "import", "confirmation"),
     )
 )
-_WORD: Final = rf"(?:{_PASSWORD}|{_TOKEN}|secret|{_API_KEY})"
-_WORDS: Final = f"{_PASSWORDS},token,secret,key"
+_API_KEYS: Final = ",".join(API_KEYS).replace(" ", "·")
+_WORD: Final = rf"(?:{_PASSWORD}|{_FOREIGN_PASSWORD}|{_TOKEN}|secret|{_API_KEY})"
+_WORDS: Final = f"{_PASSWORDS},{_FOREIGN_PASSWORDS},token,secret,{_API_KEYS}"
 
 # A word that does not read like one: a digit beside letters, four digits, or a sign between letters.
 _CHARACTER: Final = r"""[^\s"'`,;<>()\[\]{}|…\\]"""
@@ -119,6 +132,7 @@ _ARGUMENT: Final = rf"(?P<q>{_QUOTE})?(?P<secret>(?(q){_QUOTED}{{3,}}|(?![$<-]){
 
 # One rule a line: its kind, its literals, its expression, which may go on in indented lines. {ANY} is any of the
 # literals, as they are spelt, where no word is being written; other names in braces stand for the expressions above.
+# A rule of {PASSWORDS} becomes two, for English and for other languages. To (?-i:[cC]) `re` skips quickly.
 # The last of the two without literals is Airtable's and Discord's: what stands before the first dot is no secret.
 _TABLE: Final = r"""
 private-key        -----BEGIN       -----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----
@@ -211,14 +225,14 @@ password           htpasswd         \bhtpasswd[ \t]+-\w*b\w*(?:[ \t]+[^\s|;]{1,2
 password           --password-stdin,chpasswd,--with-token,sudo·-s,vault·login
     \b(?:echo|printf)[ \t]+(?:-n[ \t]+)?{ARGUMENT}(?(q)(?P=q))[ \t]*\|[^\n]{0,120}?
     (?:--password-stdin|chpasswd|--with-token|sudo[ ]-S|vault[ ]login)
-password           {WORDS}          (?i)\bconfig(?:ure)?[ \t]+set[ \t]+\S{0,80}?{WORD}[ \t]+{ARGUMENT}
+password           {WORDS}          (?i)(?-i:[cC])(?<=\b.)onfig(?:ure)?[ \t]+set[ \t]+\S{0,80}?{WORD}[ \t]+{ARGUMENT}
 password           :5432:,:5433:,:6432:
     (?m)(?:^|\\n|")[\w.*-]{1,200}:(?:5432|5433|6432):[\w.*-]{1,64}:[\w.*-]{1,64}:(?P<secret>[^\s"'\\]{3,})(?=$|["\\])
 password           -pass,-pwd,pass",storepass,keypass
     (?im)(?<![\w-])--?{PARTS}(?:password|passwd|passphrase|passcode|(?:store|key)?pass|pwd){OPTION}
 token              -token           (?im)(?<![\w-])--?{PARTS}{TOKEN}{OPTION}
 secret             -secret          (?im)(?<![\w-])--?{PARTS}secret{OPTION}
-api-key            key              (?im)(?<![\w-])--?{PARTS}{API_KEY}{OPTION}
+api-key            {API_KEYS}       (?im)(?<![\w-])--?{PARTS}{API_KEY}{OPTION}
 password           passphrase       (?i)passphrase{QUOTE}?\*{0,2}[ \t]*:\*{0,2}[ \t]*{PROSE}{NO_VALUE}
     (?P<secret>[^\s"'`,;}\])>\\\[](?:[^"'`,;}\])>\\\[\n….]|\.(?=\S)){2,100})
 password           {PASSWORDS},psk  (?i)(?:{PASSWORD}|\bpsk){IS}{VALUE}
@@ -231,8 +245,10 @@ password           {PASSWORDS}
     (?i){PASSWORD}[*"]{0,2}(?:[ \t]+|[ \t]*(?:->|→|⇒|=>|[–—])[ \t]*|[ \t]+-[ \t]+){SECRETIVE}
 password           {PASSWORDS}
     (?im){PASSWORD}[*"]{0,2}:?\*{0,2}(?:{NEW_LINE}){1,3}[ \t]*{SECRETIVE}{QUOTE}?(?=[ \t]*(?:$|["\\]))
-password           passw,passphrase (?i)(?:chang|set|updat|reset)\w* [^\n:.,;]{0,60}?{PASSWORD} to {SECRETIVE}
-password           passw,identified (?i)(?:with password|identified by)[ \t]+'(?P<secret>[^'\n]{3,})'
+password           passw,passphrase
+    (?i)(?-i:[cCsSuUrR])(?:(?<=c)hang|(?<=s)et|(?<=u)pdat|(?<=r)eset)\w* [^\n:.,;]{0,60}?{PASSWORD} to {SECRETIVE}
+password           passw,identified
+    (?i)(?-i:[wWiI])(?:(?<=w)ith password|(?<=i)dentified by)[ \t]+'(?P<secret>[^'\n]{3,})'
 password           requirepass,masterauth \b(?:requirepass|masterauth)[ \t]+{ARGUMENT}
 password           login:,credentials:,username:
     (?i)\b(?:login|credentials|username):[ \t]*\S{1,64}[ \t]*/[ \t]*{SECRETIVE}
@@ -240,22 +256,23 @@ password           {WORDS}
     (?i)<(?:\w{1,20}:)?([\w.-]{0,60}{WORD})(?:\s[^<>]{0,200})?>(?P<secret>[^<>\s\[][^<>\n]{2,2000})</
 password           {WORDS}
     (?i)<key>[^<>]{0,60}{WORD}</key>(?:\s|\\{1,4}n){0,40}<string>(?P<secret>[^<>\s\[][^<>\n]{2,2000})<
-password           {WORDS}          (?i)\b(?:name|key|id){QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w./-]{0,80}{WORD}\w{0,20}
+password           {WORDS}          (?i)(?-i:[nNkKiI])(?<=\b.)(?:(?<=n)ame|(?<=k)ey|(?<=i)d)
+    {QUOTE}?[ \t]*[:=][ \t]*{QUOTE}?[\w./-]{0,80}{WORD}\w{0,20}
     {QUOTE}?(?:(?:(?!name\b|\bkey\b)[^{}]){1,200}?\bvalue{IS}|[^<>]{0,80}>){VALUE}
 password           {WORDS}
-    (?i)\bvalue{QUOTE}[ \t]*[:=][ \t]*{VALUE}(?P=q)[\s,]{1,40}{QUOTE}(?:name|key){QUOTE}[ \t]*
+    (?i)(?-i:[vV])(?<=\b.)alue{QUOTE}[ \t]*[:=][ \t]*{VALUE}(?P=q)[\s,]{1,40}{QUOTE}(?:name|key){QUOTE}[ \t]*
     [:=][ \t]*{QUOTE}[\w./-]{0,80}{WORD}
 password           variable·
     \bvariable\s+\\{0,9}"[\w-]{0,80}(?i:{WORD})\w{0,20}\\{0,9}"\s*\{[^{}]{0,400}?\bdefault\s*=\s*{VALUE}
 password           {WORDS}          (?i)["'](?=[\w.-]{4,60}\\{0,8}["'][ \t]*,)
     [\w.-]{0,60}?{WORD}(?P<q>{QUOTE})[ \t]*,[ \t]*{QUOTE}(?!\w*{WORD}){SECRETIVE}
 secret             secret           (?i)secret{IS}{VALUE}
-api-key            key              (?i){API_KEY}{IS}{VALUE}
+api-key            {API_KEYS}       (?i){API_KEY}{IS}{VALUE}
 token              token            (?i){TOKEN}{IS}(?!{QUOTE}?\d+\b){LONG}{VALUE}
 secret             credential       (?i)credentials{IS}{LONG}(?=\S{0,64}\d){VALUE}
 token              token            (?i){TOKEN}\s+(?:is\s+)?{LONG}(?!\d+\b){SECRETIVE}
 secret             secret           (?i)secret\s+is\s+{LONG}(?!\d+\b){SECRETIVE}
-api-key            key              (?i){API_KEY}\s+is\s+{LONG}(?!\d+\b){SECRETIVE}
+api-key            {API_KEYS}       (?i){API_KEY}\s+is\s+{LONG}(?!\d+\b){SECRETIVE}
 api-key            key·is
     (?i)\bkey is {QUOTE}?(?P<secret>(?=\w{0,64}\d)(?-i:(?=\w{0,64}[a-z])(?=\w{0,64}[A-Z]))[\w-]{20,})
 token              code·is,code:,otp·is,otp:
@@ -267,27 +284,28 @@ token              code·is,code:,otp·is,otp:
 _PARTS: Final = {
     **{"KEY": _KEY, "RANDOM": _RANDOM, "HEX": _HEX, "UUID": _UUID, "QUOTE": _QUOTE, "QUOTED": _QUOTED, "IS": _IS},
     **{"VALUE": _VALUE, "SECRETIVE": _SECRETIVE, "PROSE": _PROSE, "NO_VALUE": _NO_VALUE, "NEW_LINE": _NEW_LINE},
-    **{"PASSWORD": _PASSWORD, "PASSWORDS": _PASSWORDS, "WORD": _WORD, "WORDS": _WORDS, "API_KEY": _API_KEY},
+    **{"WORD": _WORD, "WORDS": _WORDS, "API_KEY": _API_KEY, "API_KEYS": _API_KEYS},
     **{"TOKEN": _TOKEN, "WITH": _WITH, "ARGUMENT": _ARGUMENT, "PARTS": r"(?:[a-z0-9]{1,40}-){0,8}"},
     **{"OPTION": rf"(?:[ \t=]|{_QUOTE},[ \t]*(?={_QUOTE})){_OPTION_VALUE}", "LONG": rf"(?={_QUOTE}?\S{{8}})"},
 }
 
 
-def _rules() -> tuple[Rule, ...]:
-    def expanded(text: str, literals: str = "") -> str:
+def _rules() -> Iterator[Rule]:
+    def expanded(text: str, words: dict[str, str], literals: str = "") -> str:
         spelt = "|".join(map(re.escape, literals.split(",")))
-        parts = {**_PARTS, "ANY": rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{spelt})"}
+        parts = {**_PARTS, **words, "ANY": rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:{spelt})"}
         return re.sub(r"\{([A-Z_]+)\}", lambda match: parts[match[1]], text)
 
-    rules: list[Rule] = []
+    english = {"PASSWORD": _PASSWORD, "PASSWORDS": _PASSWORDS}
+    foreign = {"PASSWORD": _FOREIGN_PASSWORD, "PASSWORDS": _FOREIGN_PASSWORDS}
     for entry in re.split(r"\n(?! )", _TABLE.strip()):
         first, *more = entry.splitlines()
         kind, literals, *expression = first.split(maxsplit=2)
         whole = "".join((*expression, *map(str.strip, more)))
-        any_of = () if literals == "-" else tuple(expanded(literals).lower().replace("·", " ").split(","))
-        rules.append(Rule(kind, expanded(whole, literals), any_of))
-    return tuple(rules)
+        for words in (english, foreign) if "{PASSWORDS}" in literals else (english,):
+            any_of = () if literals == "-" else tuple(expanded(literals, words).lower().replace("·", " ").split(","))
+            yield Rule(kind, expanded(whole, words, literals), any_of)
 
 
-DEFAULT_RULES: Final = _rules()
+DEFAULT_RULES: Final = tuple(_rules())
 """The rules that a `Redactor` goes by where it is given no others."""

@@ -12,14 +12,16 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
-from hepm.ingest.beginnings import Beginning, Begun, SpoolError
 from hepm.ingest.compression import (
     STREAM_ERRORS,
+    PeekedStream,
+    SniffedFile,
+    SpoolError,
     decompressed,
     open_file,
     uncompressed_name,
 )
-from hepm.ingest.rejection import Rejection
+from hepm.ingest.records import Rejection
 from hepm.ingest.tar_stream import is_tar, tar_members
 
 DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
@@ -187,31 +189,31 @@ def _open_stream(name: str, path: str, stream: IO[bytes], sibling: Callable[[str
     """What a file or standard input holds, told by its first bytes, and by its name where these say nothing."""
     bare = uncompressed_name(path).lower()
     try:
-        with Beginning(stream) as beginning:
-            suffix = beginning.suffix(path)
+        with SniffedFile(stream) as sniffed:
+            suffix = sniffed.suffix(path)
             if suffix == ".zip" or bare.endswith((".zip", ".whl")):
-                yield from _open_zip(name, beginning.whole())
-            elif bare.endswith(".tar") or is_tar(beginning.head):
-                yield from _open_tar(name, beginning.whole(), suffix)
+                yield from _open_zip(name, sniffed.whole())
+            elif bare.endswith(".tar") or is_tar(sniffed.head):
+                yield from _open_tar(name, sniffed.whole(), suffix)
             elif not suffix:
-                beginning.forget()
-                yield Source(name, path, beginning.stream(), sibling)
+                sniffed.forget()
+                yield Source(name, path, sniffed.stream(), sibling)
             else:
-                yield from _open_compressed(name, path, beginning, suffix, sibling)
+                yield from _open_compressed(name, path, sniffed, suffix, sibling)
     except _ARCHIVE_ERRORS as error:
         yield Rejection(name, None, _sentence(error))
 
 
 def _open_compressed(
-    name: str, path: str, beginning: Beginning, suffix: str, sibling: Callable[[str], bytes | None]
+    name: str, path: str, sniffed: SniffedFile, suffix: str, sibling: Callable[[str], bytes | None]
 ) -> Iterator[Opened]:
-    with decompressed(beginning.stream(), suffix) as stream:
-        begun = Begun(stream)
-        if not begun.is_tar:
-            beginning.forget()
-            yield Source(name, path, cast(IO[bytes], begun), sibling)
+    with decompressed(sniffed.stream(), suffix) as stream:
+        peeked = PeekedStream(stream)
+        if not peeked.is_tar:
+            sniffed.forget()
+            yield Source(name, path, cast(IO[bytes], peeked), sibling)
             return
-    yield from _open_tar(name, beginning.whole(), suffix)
+    yield from _open_tar(name, sniffed.whole(), suffix)
 
 
 def _read_beside(path: str) -> bytes | None:

@@ -17,19 +17,19 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, TypeAlias, cast
+from typing import IO, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
+from hepm.ingest.objects import is_message, is_record
+from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_here
 from hepm.ingest.records import ReadOptions
-from hepm.ingest.trust import TrustByTags
-
-if TYPE_CHECKING:
-    from hepm.ingest.prepare import IngestOptions, Prepared
+from hepm.ingest.sources import regular_files
 
 MOST_WORKERS: Final = 4
 """Storing keeps up with about so many."""
@@ -50,6 +50,20 @@ _Frame: TypeAlias = bytes | Exception | None
 """Some runs of a file, pickled; what went wrong; or the end of the file."""
 
 
+def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
+    """Every run of the sources, in a fixed order; lazy, but for several processes reading a few files ahead."""
+    sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+    if isinstance(sources, list | tuple) and any(map(is_message, sources[:1])):
+        raise InputError(
+            "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
+        )
+    files = regular_files(sources) if isinstance(sources, list | tuple) else None
+    if files is not None and (count := workers_for(files, options)) > 0:
+        yield from prepare_in_workers(files, reading, options, count)
+    else:
+        yield from prepare_here(sources, reading, options)
+
+
 def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
     """How many processes are worth starting; 0 where this one does as well alone."""
     if options.redactor is not None and options.redactor.has_hook:
@@ -68,7 +82,7 @@ def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
 def prepare_in_workers(
     files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int
 ) -> Iterator[Prepared]:
-    """Every run of the files, file by file in order, whichever process was done first.
+    """Every run of the files, in the order of the files.
 
     Raises:
         InputError: a process ended in the middle of a file.
@@ -169,9 +183,7 @@ class _Waiting:
 
 
 def serve() -> None:
-    """What a process does: prepare the files it is told, one after the other, until nobody tells it any more."""
-    from hepm.ingest.prepare import prepare_here
-
+    """Worker loop: read paths until EOF, and answer each with its runs."""
     source = sys.stdin.buffer
     # Nothing else may be written between the frames.
     answers = os.fdopen(os.dup(1), "wb")
@@ -231,7 +243,7 @@ def _receive(stream: IO[bytes]) -> bytes:
 def _exactly(stream: IO[bytes], length: int) -> bytes:
     found = stream.read(length)
     if len(found) < length:
-        raise EOFError("it said no more")
+        raise EOFError("its output ended")
     return found
 
 

@@ -20,7 +20,7 @@ from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
 from hepm.ingest.copying import copy_store
-from hepm.ingest.trust import set_label_aside
+from hepm.ingest.prepare import exclude
 from tests.runs import Shelf, trajectory
 
 NS = "team"
@@ -260,7 +260,7 @@ def test_a_run_that_is_trusted_no_more_takes_what_it_taught_and_credited_and_sta
     shared = replace(principle("Look.").row(), sources=(Source("won", words=False), Source("lost", words=False)))
     put(filled, experience("ask", "won").row(), shared)
     filled.lessons.show("won", [shared.id], namespace=NS)
-    shelf = Shelf(set_label_aside(trajectory("won", "look", "buy", user="ann", task="t")))
+    shelf = Shelf(exclude(trajectory("won", "look", "buy", user="ann", task="t")))
     assert filled.add(shelf.runs(), {}, namespace=NS, replay=shelf.replay).stored == ("won",)
     (stored,) = filled.lessons.list(namespace=NS)
     assert ([source.run for source in stored.row.sources], stored.uses) == (["lost"], Uses())

@@ -16,7 +16,7 @@ from hepm import START, Outcome, Tool, Trajectory
 from hepm.errors import InputError
 from hepm.graph.store import Selection, Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
-from hepm.ingest.trust import set_label_aside
+from hepm.ingest.prepare import exclude
 from hepm.types import Evidence
 from tests.runs import Shelf, trajectory
 
@@ -99,7 +99,7 @@ def test_a_run_that_is_trusted_no_more_counts_as_if_it_had_never_had_a_label(mak
     late, never = make_two_stores("late"), make_two_stores("never")
     other = trajectory("other", "a", "c", goal="something else")
     labelled = Shelf(trajectory("r", "a", "b"), other)
-    aside = set_label_aside(trajectory("r", "a", "b"))
+    aside = exclude(trajectory("r", "a", "b"))
     distrusted = Shelf(aside, other)
     add(late, labelled)
     for store in (late, never):

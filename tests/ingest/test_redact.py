@@ -143,6 +143,10 @@ def test_own_rules_are_added_to_the_default_ones():
     assert redactor(run_with("see T-12")).turns[0].text == "see [redacted:ticket]"
 
 
+def test_an_own_rule_for_a_whole_text_is_tried_on_each_text_of_a_run():
+    assert Redactor([("ticket", r"^T-\d+$")])(run_with("T-12", "done", note="n")).turns[0].text == "[redacted:ticket]"
+
+
 def test_own_rules_alone_leave_everything_else():
     assert Redactor([("ticket", r"T-\d+")])(run_with("T-12", password="x")).turns[0].text == "[redacted:ticket]"
     assert only_call(Redactor([])(run_with("T-12", password="x"))).arguments == {"password": "x"}

@@ -18,9 +18,8 @@ from hepm.cli import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.prepare import IngestOptions, prepare, prepare_here
-from hepm.ingest.trust import TrustByTags, set_label_aside
-from hepm.ingest.workers import WORTH_BYTES, workers_for
+from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_here
+from hepm.ingest.workers import WORTH_BYTES, prepare, workers_for
 from hepm.memory import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory
@@ -92,12 +91,12 @@ def test_the_run_is_kept_whole_and_its_former_label_in_a_tag(tmp_path: Path, out
 
 
 def test_setting_a_label_aside_twice_keeps_it() -> None:
-    once = set_label_aside(trajectory("r", "look"))
-    assert set_label_aside(once) == once
+    once = exclude(trajectory("r", "look"))
+    assert exclude(once) == once
 
 
 def test_a_run_is_not_taken_for_a_success_since_it_lost_its_label(tmp_path: Path) -> None:
-    runs = [attacked(trajectory("r", "look")), set_label_aside(trajectory("again", "look"))]
+    runs = [attacked(trajectory("r", "look")), exclude(trajectory("again", "look"))]
     with open_with(tmp_path, *runs, options=replace(BUT_ATTACKED, assume_success=True)) as memory:
         assert memory.totals().unlabelled == 2
         assert not memory.suggest()

@@ -14,8 +14,8 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
-from hepm.ingest.prepare import IngestOptions, Prepared, prepare, prepare_here
-from hepm.ingest.workers import WORTH_BYTES, workers_for
+from hepm.ingest.prepare import IngestOptions, Prepared, prepare_here
+from hepm.ingest.workers import WORTH_BYTES, prepare, workers_for
 from tests.faults.command import interruptible
 
 FILES = 12

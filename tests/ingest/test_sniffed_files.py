@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from hepm.ingest.beginnings import Beginning
+from hepm.ingest.compression import SniffedFile
 from tests.faults.command import HEPM, hepm, quick
 from tests.faults.places import limited_to
 from tests.ingest.samples import AGENTDOJO, CHAT, TAU, read, read_reason, write, write_bfcl
@@ -228,7 +228,7 @@ def test_a_pipe_is_not_kept_beyond_its_beginning(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     thread = threading.Thread(target=lambda: [os.write(writer, bytes(1000)) for _ in range(5000)] and os.close(writer))
     thread.start()
-    with open(reader, "rb") as pipe, Beginning(pipe) as beginning:
+    with open(reader, "rb") as pipe, SniffedFile(pipe) as beginning:
         beginning.forget()
         stream = beginning.stream()
         size = 0
