@@ -181,9 +181,15 @@ class Memory:
         user: str | None = None,
         environment: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
+        dry_run: bool = False,
     ) -> list[str]:
-        """Remove runs that match every given part, and all they added; ids of the removed."""
+        """Remove runs that match every given part, and all they added; ids of the removed.
+
+        With `dry_run` nothing is removed: the ids are those of the runs that would be.
+        """
         selection = Selection(trajectory, environment, task, user)
+        if dry_run:
+            return self._store.selected(selection, namespace=namespace)
         embedder = self._agreed_embedder()
         try:
             return self._store.forget(

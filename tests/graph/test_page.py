@@ -255,7 +255,7 @@ def test_a_missing_graph_library_is_named(installed: bool, tmp_path: Path, monke
     spec = ModuleSpec("gravis", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr("hepm.graph.page.vis_network.find_spec", lambda name: spec if installed else None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*gravis==0\.1\.0"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*hepm\[view\]"):
         render_page(shop(), title="shop")
 
 
