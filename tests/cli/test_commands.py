@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -287,7 +288,18 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
     assert answer.code == 0
     assert re.fullmatch(rf"\d+ tools and \d+ edges drawn in {re.escape(str(page))}\n", answer.out)
     assert "return_items" in page.read_text("utf-8")
+    assert "12 of 24 runs succeeded (50 %)" in page.read_text("utf-8")
     one_sentence(quick("view", page, "--store", store, "--tool", "no_such_tool"))
+
+
+def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "graph.html"
+    quick("principle", "distill", "--store", store)
+    assert quick("view", page, "--most", "2", "--store", store).code == 0
+    [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
+    drawn = json.loads(data)
+    assert any(tool["lessons"] for tool in drawn["tools"])
+    assert all(edge["runs"] for edge in drawn["edges"] if edge["support"])
 
 
 def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> None:
