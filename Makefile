@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := embed,openai,llm,plot,zstd,datasets,neo4j-fast,neo4j-local,cypher
+EXTRAS := view,embed,openai,llm,plot,zstd,datasets,neo4j-fast,neo4j-local,cypher
 
 .PHONY: demo test test-all browser lint format bench clean
 
@@ -46,7 +46,7 @@ $(VENV)/uv:
 	touch $@
 
 $(VENV)/base: $(VENV)/uv pyproject.toml
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[view]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/base

@@ -181,9 +181,15 @@ class Memory:
         user: str | None = None,
         environment: str | None = None,
         namespace: str = DEFAULT_NAMESPACE,
+        dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added. Returns their ids."""
+        """Remove the runs that match every given part, and everything they added. Returns their ids.
+
+        With `dry_run`, nothing is removed: returns the ids of the runs that would be.
+        """
         selection = Selection(trajectory, environment, task, user)
+        if dry_run:
+            return self._store.selected(selection, namespace=namespace)
         embedder = self._agreed_embedder()
         try:
             return self._store.forget(

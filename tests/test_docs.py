@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import click
 import pytest
-import typer
 
 from hepm.cli import app
+from hepm.cli.commands import COMMANDS
 from hepm.ingest import read_runs
 from hepm.types import Trajectory
 from tests.faults.command import quick
@@ -139,7 +139,6 @@ def test_the_record_shown_for_a_format_is_read_as_that_format_with_calls_and_a_g
 
 def commands() -> dict[str, click.Command]:
     """Every command of the program by the words that call it."""
-    group = typer.main.get_command(app)
     found: dict[str, Any] = {}
 
     def walk(words: tuple[str, ...], command: Any) -> None:
@@ -150,7 +149,7 @@ def commands() -> dict[str, click.Command]:
         for name, child in children.items():
             walk((*words, name), child)
 
-    walk(("hepm",), group)
+    walk(("hepm",), app)
     return found
 
 
@@ -167,11 +166,16 @@ def test_every_command_has_a_section_that_names_its_options_and_no_others(name: 
     expected = {
         option for param in command.params for option in (*param.opts, *param.secondary_opts) if option[0] == "-"
     }
-    # A flag's own negation is made by typer and said once for all of them.
+    # A flag's own negation is made by click and said once for all of them.
     turned_off = {option for param in command.params for option in param.secondary_opts}
     named = set(OPTION.findall(section_of(name)))
     assert expected - turned_off - {"--help"} <= named
     assert {option for option in named if option.startswith("--")} <= expected | {"--help", "--debug"}
+
+
+@pytest.mark.parametrize("name", app.commands)
+def test_a_command_says_in_its_own_help_what_the_list_of_commands_says(name: str):
+    assert (app.commands[name].help or "").split()[0] == COMMANDS[name][1].split()[0]
 
 
 def section_of(name: str) -> str:

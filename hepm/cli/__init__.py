@@ -1,4 +1,4 @@
-"""The command line: one file per command, registered in `hepm.cli.commands`.
+"""The command line; `hepm.cli.commands` has the table of its commands.
 
 A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and complaints to stderr.
 Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted.
@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import io
 import os
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from hepm.errors import HepmError
 
 if TYPE_CHECKING:
+    import click
+
     from hepm.cli.commands import app
 
 __all__ = ["app", "main"]
@@ -41,7 +42,7 @@ def main() -> None:
     raise SystemExit(code)
 
 
-def _run(arguments: list[str]) -> int | str | None:
+def _run(arguments: list[str]) -> int:
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
     debug = "--debug" in before
     _prepare_terminal()
@@ -59,28 +60,56 @@ def _run(arguments: list[str]) -> int | str | None:
             import traceback
 
             traceback.print_exc()
-        with contextlib.suppress(OSError):
-            print(f"hepm: {_sentence(error)}", file=sys.stderr)
+        _complain(f"hepm: {_sentence(error)}")
         return 1
 
 
-@functools.cache
-def _commands() -> Any:
-    from typer.main import get_command
+def _exit_code(arguments: list[str]) -> int:
+    if arguments[:1] == ["--version"]:
+        import hepm
+
+        print(f"hepm {hepm.__version__}")
+        return 0
+    import click
 
     from hepm.cli.commands import app
 
-    return get_command(app)  # takes 70 ms: callers of `main` in one process build it once
-
-
-def _exit_code(arguments: list[str]) -> int | str | None:
+    if "_HEPM_COMPLETE" in os.environ:  # a shell asks how a word may end
+        app.main(prog_name="hepm")
     try:
-        _commands()(arguments, prog_name="hepm")
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer ends with 1 then
-            raise end.__context__ from None
-        return end.code
+        with app.make_context("hepm", arguments) as context:
+            app.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort:  # Ctrl-C or Ctrl-D at a question
+        return 130
+    except click.exceptions.NoArgsIsHelpError as error:
+        _complain(error.format_message())
+        return error.exit_code
+    except click.UsageError as error:
+        _complain(f"hepm: {_misuse(error)}")
+        return error.exit_code
     return 0
+
+
+def _misuse(error: click.UsageError) -> str:
+    """The message about wrong arguments: the option, the error, and where to find help."""
+    from click import BadParameter, MissingParameter
+
+    from hepm.text import on_one_line
+
+    about = ""
+    if isinstance(error, BadParameter) and not isinstance(error, MissingParameter):
+        hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
+        about = f"{hint if isinstance(hint, str) else ' / '.join(hint)}: ".replace("'", "") if hint else ""
+    text = error.message if about else error.format_message().removeprefix("Invalid value: ")
+    path = error.ctx.command_path if error.ctx else "hepm"
+    return f"{on_one_line(about + text)}\nTry `{path} --help`."
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 def _prepare_terminal() -> None:

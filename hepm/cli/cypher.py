@@ -9,20 +9,18 @@ import sys
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+import click
 
+from hepm.cli.commands import Argument, Option
 from hepm.cli.options import (
-    NAMESPACE,
-    STORE,
     JsonOption,
-    NamespaceOption,
-    StoreOption,
+    Place,
     check_store,
     known_namespace,
+    read_stdin,
     store_file,
 )
 from hepm.cli.output import plain, print_json, print_table, raw
-from hepm.cli.standard_input import read_stdin
 
 if TYPE_CHECKING:
     from hepm.cypher.questions import Question
@@ -34,30 +32,27 @@ LIMIT: Final = 10_000
 
 
 def cypher(
+    place: Place,
     query: Annotated[
-        str | None, typer.Argument(help="A question of the library by name, or Cypher; - reads standard input.")
+        str | None, Argument(help="A question of the library by name, or Cypher; - reads standard input.")
     ] = None,
     param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", help="k=v, for $k in the query; v is JSON where it can be.")
+        list[str] | None, Option("--param", "-p", help="k=v, for $k in the query; v is read as JSON if it parses.")
     ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="Name the questions of the library.")] = False,
-    show: Annotated[str | None, typer.Option("--show", metavar="NAME", help="Print a question's Cypher.")] = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Let the query change the graph; a store in Neo4j alone.")
-    ] = False,
-    timeout: Annotated[float, typer.Option(min=0.001, max=86_400, help="Seconds that a query may take.")] = TIMEOUT_S,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = LIMIT,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
+    list_all: Annotated[bool, Option("--list", help="List the questions of the library.")] = False,
+    show: Annotated[str | None, Option("--show", metavar="NAME", help="Print a question's Cypher.")] = None,
+    write: Annotated[bool, Option("--write", help="Let the query change the graph (only in Neo4j).")] = False,
+    timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = TIMEOUT_S,
+    limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = LIMIT,
     as_json: JsonOption = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Ask the graph a question of the library, or one of your own in Cypher.
+    """Run a question of the library, or your own Cypher.
 
     Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
     """
     if as_json and as_csv:
-        raise typer.BadParameter("take one of --json and --csv", param_hint="--csv")
+        raise click.BadParameter("take one of --json and --csv", param_hint="--csv")
     if list_all:
         _print_library(as_json=as_json)
         return
@@ -67,15 +62,15 @@ def cypher(
         print(question(show).text, end="")
         return
     if query is None:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "name a question, write Cypher, or take --list to see what there is", param_hint="QUERY"
         )
     text = read_stdin("QUERY") if query == "-" else query
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
-        text = named.text if store_file(store) is None else named.embedded
-    values = _values(param or [], namespace, named)
-    with _open(store, namespace if "$namespace" in text else None, write=write) as ask:
+        text = named.text if store_file(place.store) is None else named.embedded
+    values = _values(param or [], place.namespace, named)
+    with _open(place.store, place.namespace if "$namespace" in text else None, write=write) as ask:
         found = ask(text, values, timeout_s=timeout, limit=limit)
     _print(found, as_json=as_json, as_csv=as_csv)
     if found.truncated:
@@ -93,7 +88,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
             yield server.change if write else server.ask
         return
     if write:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
             param_hint="--write",
         )
@@ -119,7 +114,7 @@ def _values(given: Sequence[str], namespace: str, named: Question | None) -> dic
         name, equals, raw = part.partition("=")
         name = name.strip().lstrip("$")
         if not equals or not name:
-            raise typer.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
+            raise click.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
         values[name] = _value(raw, text=types.get(name) == "string")
     if named is None:
         return {"namespace": namespace, **values}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
+from hepm.cli.commands import Argument, Option
 from hepm.cli.options import JsonOption, check_sources
 from hepm.cli.output import print_json
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.evals.domains import Domain
     from hepm.evals.methods import Method
     from hepm.evals.report import SplitName
@@ -22,43 +24,47 @@ if TYPE_CHECKING:
 
 def eval_runs(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
+        list[str] | None, Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
     ] = None,
-    train: Annotated[list[str] | None, typer.Option(help="Runs to remember; may be given several times.")] = None,
-    test: Annotated[list[str] | None, typer.Option(help="Runs to predict from those of --train.")] = None,
+    train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None,
+    test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None,
     unseen_families: Annotated[
-        bool, typer.Option("--unseen-families", help="Take the task families of --test out of memory, fold by fold.")
+        bool, Option("--unseen-families", help="Remove the task families of --test from memory, fold by fold.")
     ] = False,
-    folds: Annotated[int, typer.Option(min=2, help="Parts that task families are divided into.")] = 5,
+    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
     leave_model_out: Annotated[
-        bool, typer.Option("--leave-model-out", help="Predict each model's runs from those of the others.")
+        bool, Option("--leave-model-out", help="Predict each model's runs from those of the others.")
     ] = False,
-    method: Annotated[list[str] | None, typer.Option(help="Measure this one; may be given several times.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Measure every method, not the five usual ones.")] = False,
+    method: Annotated[list[str] | None, Option(help="Measure this method; repeatable.")] = None,
+    every: Annotated[bool, Option("--all", help="Measure every method instead of five.")] = False,
     ablation: Annotated[
         list[str] | None,
-        typer.Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
+        Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
     ] = None,
-    environment: Annotated[list[str] | None, typer.Option(help="Only this environment; several may be given.")] = None,
-    k: Annotated[int, typer.Option("-k", "--k", min=1, max=3, help="Tools in a hint, for rescue and harm.")] = 2,
-    rescue: Annotated[bool, typer.Option("--rescue/--no-rescue", help="Look at where failed runs went wrong.")] = True,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture (.png, .svg, .pdf).")] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="A reader's name; auto looks at each file.")] = "auto",
+    environment: Annotated[list[str] | None, Option(help="Only this environment; repeatable.")] = None,
+    k: Annotated[
+        int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint, for rescue and harm.")
+    ] = 2,
+    rescue: Annotated[
+        bool, Option("--rescue/--no-rescue", help="Measure hints where failed runs diverged from successful ones.")
+    ] = True,
+    plot: Annotated[Path | None, Option(help="Write a plot (.png, .svg, .pdf).")] = None,
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
     assume_success: Annotated[
-        bool, typer.Option("--assume-success", help="Take runs without an outcome for successes.")
+        bool, Option("--assume-success", help="Treat runs without an outcome as successes.")
     ] = False,
     simulate: Annotated[
-        bool, typer.Option("--simulate", help="Measure hints that simulated agents follow, without RUNS; a minute.")
+        bool, Option("--simulate", help="Measure hints that simulated agents follow, without RUNS; a minute.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' random draws.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how well memory predicts the next tool on tasks it has not seen, and whether that would have helped.
+    """Measure how well memory predicts the next tool on unseen tasks, and whether hints would have helped.
 
     Runs of one task are never both remembered and tested, unless --leave-model-out or --test without --unseen-families
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS
     from hepm.evals.plot import check_plot
@@ -66,7 +72,7 @@ def eval_runs(
 
     if simulate:
         if runs or train or test:
-            raise typer.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
+            raise click.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
         _simulate(as_json=as_json)
         return
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
@@ -103,7 +109,7 @@ def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> 
     from hepm.evals.methods import all_methods, find_methods, methods_without
 
     if every and names:
-        raise typer.BadParameter("--all measures every method; leave out --method")
+        raise click.BadParameter("--all measures every method; leave out --method")
     methods = all_methods() if every else find_methods(names)
     extra = methods_without(ablations, [known.name for known in all_methods()])
     return methods + [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
@@ -112,7 +118,7 @@ def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> 
 def _domains(
     remembered: Sequence[str], tested: Sequence[str] | None, environments: Sequence[str], format: str
 ) -> list[Domain]:
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.errors import InputError
     from hepm.evals.domains import domains_of
 
@@ -128,7 +134,7 @@ def _domains(
 
 
 def _simulate(*, as_json: bool) -> None:
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.evals.simulator import simulate
     from hepm.memory import POLICIES
 
@@ -165,13 +171,13 @@ def _split(
     leave_model_out: bool,
 ) -> SplitName:
     if bool(train) != bool(test):
-        raise typer.BadParameter("--train and --test belong together")
+        raise click.BadParameter("--train and --test belong together")
     if bool(runs) == bool(train):
-        raise typer.BadParameter("give either RUNS, or --train and --test")
+        raise click.BadParameter("give either RUNS, or --train and --test")
     if train and leave_model_out:
-        raise typer.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
+        raise click.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
     if unseen_families and not train:
-        raise typer.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
+        raise click.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
     if train:
         return "files, unseen families" if unseen_families else "files"
     return "models" if leave_model_out else "families"
@@ -193,10 +199,12 @@ def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
             bar.show(len(records))
     if rejected:
         first = rejected[0]
-        typer.echo(f"{len(rejected):,} could not be read, the first: {plain(first.file)}: {first.reason}", err=True)
+        print(f"{len(rejected):,} could not be read, the first: {plain(first.file)}: {first.reason}", file=sys.stderr)
     if not records:
         raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
     found = without_repeats(records)
     if repeats := len(records) - len(found):
-        typer.echo(f"{count_of(repeats, 'run')} came again and {'counts' if repeats == 1 else 'count'} once", err=True)
+        print(
+            f"{count_of(repeats, 'run')} came again and {'counts' if repeats == 1 else 'count'} once", file=sys.stderr
+        )
     return found

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+import click
 
+from hepm.cli.commands import Argument, Option
 from hepm.cli.options import (
-    NAMESPACE,
-    STORE,
     JsonOption,
-    NamespaceOption,
-    StoreOption,
+    Place,
     check_sources,
     open_memory,
     store_file,
@@ -24,7 +23,7 @@ from hepm.errors import HepmError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.ingest import Rejection
     from hepm.ingest.pipeline import IngestReport
 
@@ -32,53 +31,48 @@ _SHOWN_REJECTIONS = 10
 
 
 def ingest(
-    runs: Annotated[
-        list[str], typer.Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
-    ],
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
-    format: Annotated[str, typer.Option("--format", "-f", help="A reader's name; auto looks at each file.")] = "auto",
-    tools: Annotated[
-        str | None, typer.Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")
-    ] = None,
-    reward_key: Annotated[
-        str, typer.Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")
-    ] = "reward",
-    success_key: Annotated[str, typer.Option(help="Key of the success flag in chat JSONL.")] = "success",
-    label_key: Annotated[str, typer.Option(help="Key of a textual label in chat JSONL.")] = "label",
+    place: Place,
+    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
+    tools: Annotated[str | None, Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
+    reward_key: Annotated[str, Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")] = "reward",
+    success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success",
+    label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label",
     ids: Annotated[
-        Literal["own", "content"], typer.Option(help="Tell runs apart by their own id, or by a hash of what they hold.")
+        Literal["own", "content"], Option(help="Identify runs by their own id, or by a hash of their content.")
     ] = "own",
-    assume_success: Annotated[bool, typer.Option(help="Take runs without an outcome for successes.")] = False,
+    assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
     shortest: Annotated[
-        bool, typer.Option(help="Of a task's successful runs let the shortest alone count (a new store keeps to it).")
+        bool, Option(help="Count only the shortest successful run of each task (fixed when a store is created).")
     ] = False,
     own_states: Annotated[
-        bool, typer.Option("--own-states", help="Keep only agents' own summaries as states, no extracts (as H-EPM).")
+        bool, Option("--own-states", help="Store only the agents' own summaries as states (as in H-EPM).")
     ] = False,
-    vectors: Annotated[bool, typer.Option(help="Embed state summaries now; else `hepm reembed` does it later.")] = True,
-    embedder: Annotated[str | None, typer.Option(help="What embeds them: hash-512, a model name, a folder.")] = None,
+    vectors: Annotated[
+        bool, Option(help="Compute vectors of state summaries now; else `hepm reembed` does so later.")
+    ] = True,
+    embedder: Annotated[
+        str | None, Option(help="Embedder of a new store: hash-512, a model name, or a folder.")
+    ] = None,
     distrust: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="KEY[=VALUE]",
-            help="Keep runs with this tag, and learn nothing from them; may be given several times.",
+            help="Store runs with this tag but learn nothing from them; repeatable.",
         ),
     ] = None,
-    redact: Annotated[
-        list[str] | None, typer.Option(help="A further KIND=REGEX to take out of texts; may be given several times.")
-    ] = None,
-    keep_secrets: Annotated[bool, typer.Option(help="Store texts as they are, keys and passwords included.")] = False,
+    redact: Annotated[list[str] | None, Option(help="Another KIND=REGEX to redact; repeatable.")] = None,
+    keep_secrets: Annotated[bool, Option(help="Store texts unchanged, including keys and passwords.")] = False,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="How many read files side by side; as many as pay by default.")
+        int | None, Option(min=1, help="Number of processes that read files; chosen automatically by default.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read recorded runs and remember them. Safe to repeat: a run is stored once.
+    """Read recorded runs and store them. You can repeat it: a run is stored once.
 
     Example: `hepm ingest results/*.json --namespace retail`
     """
-    from hepm.cli.progress import Bar
+    from hepm.cli.output import Bar
     from hepm.ingest import ReadOptions, load_tools, read_runs
     from hepm.ingest.prepare import IngestOptions, TrustByTags
     from hepm.ingest.redact import DEFAULT_RULES, Redactor
@@ -91,13 +85,13 @@ def ingest(
     described = load_tools(tools) if tools else []
     with (
         _interruption_told() as so_far,
-        no_empty_store(store),
-        open_memory(store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        no_empty_store(place.store),
+        open_memory(place.store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
         report = memory.ingest(
             runs,
-            namespace=namespace,
+            namespace=place.namespace,
             reading=reading,
             options=IngestOptions(redactor, assume_success, processes, trusted, own_states),
             tools=described,
@@ -121,8 +115,18 @@ def ingest(
                 "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
             )
         _tell_rejections(report.rejected)
+    named = [
+        key for key, usual in ((success_key, "success"), (reward_key, "reward"), (label_key, "label")) if key != usual
+    ]
+    if named and report.stored and report.unlabelled == report.stored:
+        keys = " or ".join(map(repr, named))
+        print(
+            on_one_line(f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"),
+            file=sys.stderr,
+        )
+        raise click.exceptions.Exit(1)
     if not report.read:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _show(report: IngestReport, so_far: list[IngestReport], bar: Bar) -> None:
@@ -143,7 +147,7 @@ def _interruption_told() -> Generator[list[IngestReport]]:
     except KeyboardInterrupt:
         stored = count_of(so_far[-1].stored if so_far else 0, "run")
         with contextlib.suppress(OSError):
-            typer.echo(f"hepm: interrupted with {stored} stored so far; repeat the command to go on", err=True)
+            print(f"hepm: interrupted with {stored} stored so far; repeat the command to go on", file=sys.stderr)
         raise
 
 
@@ -172,7 +176,7 @@ def _is_empty(file: Path) -> bool:
 def _rule(option: str) -> tuple[str, str]:
     kind, equals, expression = option.partition("=")
     if not (kind and equals and expression):
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"{option!r} is not KIND=REGEX, such as 'ssn=\\d{{3}}-\\d{{2}}-\\d{{4}}'", param_hint="--redact"
         )
     return kind, expression
@@ -180,9 +184,9 @@ def _rule(option: str) -> tuple[str, str]:
 
 def _tell_rejections(rejected: Sequence[Rejection]) -> None:
     if rejected:
-        typer.echo(f"{count_of(len(rejected), 'record')} could not be used:", err=True)
+        print(f"{count_of(len(rejected), 'record')} could not be used:", file=sys.stderr)
     for one in rejected[:_SHOWN_REJECTIONS]:
         record = "" if one.record is None else f" record {one.record}"
-        typer.echo(on_one_line(f"  {one.file}{record}: {one.reason}"), err=True)
+        print(on_one_line(f"  {one.file}{record}: {one.reason}"), file=sys.stderr)
     if len(rejected) > _SHOWN_REJECTIONS:
-        typer.echo(f"  … and {len(rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", err=True)
+        print(f"  … and {len(rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", file=sys.stderr)

@@ -6,8 +6,9 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from hepm.cli.commands import Option
 from hepm.cli.output import print_json
 from hepm.text import count_of
 
@@ -18,24 +19,22 @@ if TYPE_CHECKING:
 
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--model",
         envvar="HEPM_LLM_MODEL",
-        help="A model to ask, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'); left out: none is.",
+        help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
     ),
 ]
-MaxCallsOption = Annotated[int | None, typer.Option("--max-calls", min=0, help="Stop before more requests than this.")]
+MaxCallsOption = Annotated[int | None, Option("--max-calls", min=0, help="Maximum number of requests.")]
 MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", min=0, help="Stop before more tokens than this, in and out.")
+    int | None, Option("--max-tokens", min=0, help="Maximum number of tokens, input and output.")
 ]
-MaxCostOption = Annotated[
-    float | None, typer.Option("--max-cost", min=0, help="Stop before more dollars than this; needs --prices.")
-]
+MaxCostOption = Annotated[float | None, Option("--max-cost", min=0, help="Maximum cost in dollars; needs --prices.")]
 PricesOption = Annotated[
-    str | None, typer.Option("--prices", help="Dollars per million tokens in and out, such as 0.15,0.6.")
+    str | None, Option("--prices", help="Dollars per million tokens in and out, such as 0.15,0.6.")
 ]
-AtOnceOption = Annotated[int, typer.Option("--at-once", min=1, help="Requests at the same time.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done and asked; change nothing.")]
+AtOnceOption = Annotated[int, Option("--at-once", min=1, help="Number of concurrent requests.")]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Print what would be done and asked; change nothing.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +45,18 @@ class ModelChoice:
         model: None where no model is to be asked.
     """
 
-    model: str | None
-    max_calls: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    prices: str | None = None
+    model: ModelOption = None
+    max_calls: MaxCallsOption = None
+    max_tokens: MaxTokensOption = None
+    max_cost: MaxCostOption = None
+    prices: PricesOption = None
 
     def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
         """A client whose answers the store keeps; None where no model is to be asked."""
         if not self.model:
             return None
         if self.max_cost is not None and self.prices is None:
-            raise typer.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
+            raise click.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
         from hepm.llm import Budget, Client, Endpoint
 
         return Client(
@@ -74,19 +73,19 @@ def _prices(text: str) -> Prices:
     try:
         return Prices(*(float(part) for part in text.split(",")))
     except (TypeError, ValueError) as error:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"{text!r} is not two or three numbers, such as 0.15,0.6", param_hint="--prices"
         ) from error
 
 
 def tell_cost(client: Client | None) -> None:
-    """One line on stderr of what asking took."""
+    """Print the usage of the model in one line on stderr."""
     if client is not None:
         print(f"asked {client.endpoint.model}: {client.meter.line()}", file=sys.stderr)
 
 
 def cost_of(client: Client | None) -> dict[str, object] | None:
-    """The same for programs; None where nothing was asked."""
+    """The usage as JSON; None if no model was used."""
     if client is None:
         return None
     total = client.meter.total

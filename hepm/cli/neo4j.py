@@ -8,20 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+import click
 
+from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.options import (
-    NAMESPACE,
-    STORE,
     JsonOption,
-    NamespaceOption,
-    StoreOption,
+    Place,
     chosen_by,
-    open_existing,
     store_file,
 )
-from hepm.cli.output import print_json
-from hepm.cli.progress import Bar
+from hepm.cli.output import Bar, print_json
 from hepm.errors import InputError, LocalServerError
 from hepm.text import on_one_line
 
@@ -30,39 +26,31 @@ if TYPE_CHECKING:
 
 FolderOption = Annotated[
     Path,
-    typer.Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Holds the server's data, logs, settings and password."),
+    Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Folder of the server's data, logs, settings and password."),
 ]
 FOLDER: Final = Path("neo4j")
 FAVOURITES: Final = Path("hepm-favourites.zip")
 NOT_RUNNING: Final = 3
 
-app = typer.Typer(
-    name="neo4j",
-    help="Run a Neo4j Community server on this machine: no Docker, no root, no system Java.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
 
 
-@app.command()
+@app.takes
 def start(
     folder: FolderOption = FOLDER,
-    version: Annotated[
-        str | None, typer.Option("--version", help="5.26 (the default of a new folder) or 2026.08.")
-    ] = None,
+    version: Annotated[str | None, Option("--version", help="5.26 (the default of a new folder) or 2026.08.")] = None,
     bolt_port: Annotated[
-        int | None, typer.Option("--bolt-port", min=1, max=65535, help="For drivers; 7687, or a free one.")
+        int | None, Option("--bolt-port", min=1, max=65535, help="Port for drivers; 7687, or a free one.")
     ] = None,
     http_port: Annotated[
-        int | None, typer.Option("--http-port", min=1, max=65535, help="For Browser; 7474, or a free one.")
+        int | None, Option("--http-port", min=1, max=65535, help="Port for Browser; 7474, or a free one.")
     ] = None,
-    heap: Annotated[str | None, typer.Option("--heap", help="Java's heap; 1g for a new folder.")] = None,
+    heap: Annotated[str | None, Option("--heap", help="Java's heap; 1g for a new folder.")] = None,
     page_cache: Annotated[
-        str | None, typer.Option("--page-cache", help="Memory for pages of the database; 256m for a new folder.")
+        str | None, Option("--page-cache", help="Memory for pages of the database; 256m for a new folder.")
     ] = None,
 ) -> None:
-    """Start a server in a folder and wait until it answers; the first time fetches Neo4j, 160 to 190 MB.
+    """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
 
     Example: `hepm neo4j start`
     """
@@ -84,9 +72,9 @@ def start(
     print(f'Next: eval "$({_command("env", folder)})"')
 
 
-@app.command()
+@app.takes
 def stop(folder: FolderOption = FOLDER) -> None:
-    """Stop the server of a folder; its data stay.
+    """Stop the server of a folder. Its data stay.
 
     Example: `hepm neo4j stop`
     """
@@ -94,13 +82,13 @@ def stop(folder: FolderOption = FOLDER) -> None:
     print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
 
 
-@app.command()
+@app.takes
 def status(
     folder: FolderOption = FOLDER,
-    show_password: Annotated[bool, typer.Option("--show-password", help="Print the password too.")] = False,
+    show_password: Annotated[bool, Option("--show-password", help="Print the password too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell whether the server of a folder runs, and how to reach it; exit 0 running, 3 not running.
+    """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
 
     Example: `hepm neo4j status --json`
     """
@@ -122,10 +110,10 @@ def status(
         if not found.running:
             print(f"Start it: {_command('start', folder)}")
     if not found.running:
-        raise typer.Exit(NOT_RUNNING)
+        raise click.exceptions.Exit(NOT_RUNNING)
 
 
-@app.command()
+@app.takes
 def env(folder: FolderOption = FOLDER) -> None:
     """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
 
@@ -140,11 +128,11 @@ def env(folder: FolderOption = FOLDER) -> None:
         print(f"export {name}={shlex.quote(value)}")
 
 
-@app.command()
+@app.takes
 def logs(
     folder: FolderOption = FOLDER,
-    lines: Annotated[int, typer.Option("-n", min=0, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    lines: Annotated[int, Option("-n", min=0, help="Number of lines.")] = 50,
+    follow: Annotated[bool, Option("--follow", "-f", help="Follow the log until Ctrl-C.")] = False,
 ) -> None:
     """Print the last lines of the server's log.
 
@@ -162,9 +150,9 @@ def logs(
             print(line, flush=True)
 
 
-@app.command()
+@app.takes
 def style() -> None:
-    """Print the style for Neo4j Browser in GraSS; dropped onto its window as a file, it is taken.
+    """Print the style for Neo4j Browser in GraSS, to drop onto its window as a file.
 
     Example: `hepm neo4j style > style.grass`
     """
@@ -173,11 +161,11 @@ def style() -> None:
     print(style(), end="")
 
 
-@app.command()
+@app.takes
 def favourites(
-    file: Annotated[Path, typer.Argument(help="The archive to write.")] = FAVOURITES,
+    file: Annotated[Path, Argument(help="The archive to write.")] = FAVOURITES,
 ) -> None:
-    """Write the library as favourites for Neo4j Browser: an archive to drop onto its window.
+    """Write the questions as favourites for Neo4j Browser, an archive to drop onto its window.
 
     Example: `hepm neo4j favourites`
     """
@@ -190,11 +178,10 @@ def favourites(
     print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
 
 
-@app.command()
+@app.takes
 def paint(
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
-    clear: Annotated[bool, typer.Option("--clear", help="Only remove what was painted.")] = False,
+    place: Place,
+    clear: Annotated[bool, Option("--clear", help="Only remove the paint.")] = False,
 ) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
@@ -202,8 +189,9 @@ def paint(
 
     Example: `hepm neo4j paint --namespace shop`
     """
+    store, namespace = place.store, place.namespace
     if store_file(store) is not None:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows none else: name one like"
             " neo4j://localhost:7687, or set HEPM_STORE. An embedded store is drawn by `hepm view`.",
             param_hint="--store",
@@ -211,7 +199,7 @@ def paint(
     from hepm.graph.login import Login
     from hepm.graph.neo4j import painting
 
-    open_existing(store, namespace).close()  # says what is wrong with the server or the namespace
+    place.open().close()  # says what is wrong with the server or the namespace
     login = Login.from_environment(store)
     if clear:
         print(on_one_line(f"{painting.clear_paint(login, namespace=namespace):,} painted edges of {namespace} removed"))

@@ -1,10 +1,11 @@
-"""What commands print: JSON that any terminal can take, and tables that are never cut."""
+"""What commands print: JSON that any terminal can take, tables that are never cut, progress on stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from hepm.text import on_one_line
 
@@ -28,7 +29,7 @@ def raw(text: str) -> str:
 
 
 def plain(text: str) -> Text:
-    """A name as it is: no markup is read in it, and nothing in it moves the cursor."""
+    """A name without markup and control characters."""
     from rich.text import Text
 
     return Text(on_one_line(text))
@@ -56,3 +57,30 @@ def print_table(table: Table) -> None:
             records.add_row(header, value)
     console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
     console.print(records)
+
+
+class Bar:
+    """A spinner with a count; silent if stderr is not a terminal."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console
+
+        self._what = what
+        self._console = Console(stderr=True)
+        self._status = self._console.status(what) if sys.stderr.isatty() else None
+
+    def show(self, done: int, total: int | None = None) -> None:
+        """Tell how far it is."""
+        if self._status is not None:
+            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self._what}")
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()

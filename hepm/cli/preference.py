@@ -6,90 +6,64 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
+from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.lessons import read_messages_file
-from hepm.cli.model import (
-    DryRunOption,
-    MaxCallsOption,
-    MaxCostOption,
-    MaxTokensOption,
-    ModelChoice,
-    ModelOption,
-    PricesOption,
-    cost_of,
-    tell_cost,
-    tell_estimate,
-)
-from hepm.cli.options import NAMESPACE, STORE, JsonOption, NamespaceOption, StoreOption, open_existing, open_memory
-from hepm.cli.output import print_json
-from hepm.cli.progress import Bar
-from hepm.cli.standard_input import read_stdin
+from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
+from hepm.cli.options import JsonOption, Place, open_memory, read_stdin
+from hepm.cli.output import Bar, print_json
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.lessons import Notes
 
-UserArgument = Annotated[str, typer.Argument(help="The user's id.")]
+UserArgument = Annotated[str, Argument(help="The user's id.")]
 
-app = typer.Typer(
-    name="preference",
-    help="What each user wants of the agent, refined after every session (MultiSessionCollab).",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+app = Group("preference", "What each user wants of the agent, refined after every session (MultiSessionCollab).")
 
 
-@app.command()
+@app.takes
 def reflect(
-    user: Annotated[
-        str | None, typer.Option(help="Whose session it was; left out: all stored runs not seen yet.")
-    ] = None,
+    place: Place,
+    choice: ModelChoice,
+    user: Annotated[str | None, Option(help="The session's user. Default: all stored runs that are new.")] = None,
     messages: Annotated[
-        Path | None, typer.Option(help="The session: a file with OpenAI chat messages; - reads stdin.")
+        Path | None, Option(help="The session: a file with OpenAI chat messages; - reads stdin.")
     ] = None,
-    run: Annotated[str, typer.Option(help="The session: a stored run.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Look at stored runs too that were reflected on.")] = False,
+    run: Annotated[str, Option(help="The session: a stored run.")] = "",
+    again: Annotated[bool, Option("--again", help="Include runs that were reflected on before.")] = False,
     dry_run: DryRunOption = False,
-    model: ModelOption = None,
-    max_calls: MaxCallsOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_cost: MaxCostOption = None,
-    prices: PricesOption = None,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write down what a session told of a user's wishes, or what all stored runs did; nothing known is ever lost.
+    """Write users' preferences into their notes, from one session or from all new stored runs.
 
     Example: `hepm preference reflect --namespace retail`
     """
     from hepm.experience.preferences import unseen
 
-    choice = ModelChoice(model, max_calls, max_tokens, max_cost, prices)
     one = messages is not None or bool(run)
     if one != (user is not None):
-        raise typer.BadParameter("one session needs its user: give --user with --messages or --run, or none of them")
-    opened = open_memory(store) if messages is not None else open_existing(store, namespace)
+        raise click.BadParameter("one session needs its user: give --user with --messages or --run, or none of them")
+    opened = open_memory(place.store) if messages is not None else place.open()
     with opened as memory, Bar("runs reflected on") as bar:
-        client = choice.client(memory, namespace, "user")
+        client = choice.client(memory, place.namespace, "user")
         if dry_run:
-            waiting = sum(1 for _ in unseen(memory.library, namespace, again=again))
+            waiting = sum(1 for _ in unseen(memory.library, place.namespace, again=again))
             tell_estimate(
                 waiting,
-                client and memory.preferences.estimate(client, namespace=namespace, again=again),
+                client and memory.preferences.estimate(client, namespace=place.namespace, again=again),
                 as_json=as_json,
             )
             return
         if user is not None:
             session = read_messages_file(messages) if messages is not None else run
-            done = memory.preferences.reflect(user, session, namespace=namespace, model=client)
+            done = memory.preferences.reflect(user, session, namespace=place.namespace, model=client)
             told: dict[str, object] = {"outcome": done.outcome, "notes": _json(done.notes)}
             line = f"{user}: {done.outcome}"
         else:
             report = memory.preferences.reflect_all(
-                namespace=namespace, model=client, again=again, on_progress=lambda so_far: bar.show(so_far.runs)
+                namespace=place.namespace, model=client, again=again, on_progress=lambda so_far: bar.show(so_far.runs)
             )
             told = {
                 "runs": report.runs,
@@ -109,14 +83,14 @@ def reflect(
         print(on_one_line(line))
 
 
-@app.command("list")
-def list_(store: StoreOption = STORE, namespace: NamespaceOption = NAMESPACE, as_json: JsonOption = False) -> None:
-    """List the users that there are notes on.
+@app.takes
+def list_(place: Place, as_json: JsonOption = False) -> None:
+    """List the users with notes.
 
     Example: `hepm preference list`
     """
-    with open_existing(store, namespace) as memory:
-        users = memory.preferences.users(namespace=namespace)
+    with place.open() as memory:
+        users = memory.preferences.users(namespace=place.namespace)
     if as_json:
         print_json({"users": users})
         return
@@ -126,21 +100,20 @@ def list_(store: StoreOption = STORE, namespace: NamespaceOption = NAMESPACE, as
         print("none")
 
 
-@app.command()
+@app.takes
 def show(
+    place: Place,
     user: UserArgument,
-    history: Annotated[bool, typer.Option("--history", help="All versions, the first one first.")] = False,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
+    history: Annotated[bool, Option("--history", help="All versions, the oldest first.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the notes on a user.
 
     Example: `hepm preference show alice --history`
     """
-    with open_existing(store, namespace) as memory:
-        newest = memory.preferences.notes(user, namespace=namespace)
-        found = memory.preferences.history(user, namespace=namespace) if history else [newest] if newest else []
+    with place.open() as memory:
+        newest = memory.preferences.notes(user, namespace=place.namespace)
+        found = memory.preferences.history(user, namespace=place.namespace) if history else [newest] if newest else []
     if as_json:
         print_json({"notes": [_json(one) for one in found]})
     else:
@@ -153,24 +126,23 @@ def show(
             print(on_one_line(f"there are no notes on {user}"))
 
 
-@app.command()
+@app.takes
 def search(
+    place: Place,
     user: UserArgument,
-    context: Annotated[str, typer.Argument(help="What the agent knows now, or the latest message.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="At most so many lines.")] = 3,
-    floor: Annotated[float | None, typer.Option(min=-1, max=1, help="Least similarity.")] = None,
+    context: Annotated[str, Argument(help="What the agent knows now, or the latest message.")],
+    k: Annotated[int, Option("-k", min=1, help="Maximum number of lines.")] = 3,
+    floor: Annotated[float | None, Option(min=-1, max=1, help="Minimum similarity.")] = None,
     model: ModelOption = None,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the lines of a user's notes that matter now; with a model, it picks them.
+    """Find the lines of a user's notes that matter now; a model, if named, chooses them.
 
     Example: `hepm preference search alice "writes a summary of the report"`
     """
-    with open_existing(store, namespace) as memory:
-        client = ModelChoice(model).client(memory, namespace, "user")
-        found = memory.preferences.recall(user, context, namespace=namespace, k=k, floor=floor, model=client)
+    with place.open() as memory:
+        client = ModelChoice(model).client(memory, place.namespace, "user")
+        found = memory.preferences.recall(user, context, namespace=place.namespace, k=k, floor=floor, model=client)
     tell_cost(client)
     if as_json:
         print_json({"lines": found, "cost": cost_of(client)})
@@ -181,59 +153,58 @@ def search(
         print("no line matters now")
 
 
-@app.command()
+@app.takes
 def edit(
+    place: Place,
     user: UserArgument,
-    text: Annotated[str, typer.Argument(help="The notes, a wish a line; - reads stdin.")],
-    version: Annotated[int | None, typer.Option(min=0, help="The one edited; a newer one is not written over.")] = None,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
+    text: Annotated[str, Argument(help="The notes, one preference per line; - reads stdin.")],
+    version: Annotated[
+        int | None, Option(min=0, help="The version you edited; a newer one is not overwritten.")
+    ] = None,
 ) -> None:
-    """Write the notes on a user by hand, as a new version.
+    """Write a new version of a user's notes.
 
     Example: `hepm preference edit alice "short answers"`
     """
     words = read_stdin("TEXT") if text == "-" else text
-    with open_memory(store) as memory:
-        notes = memory.preferences.edit(user, words, namespace=namespace, version=version)
+    with open_memory(place.store) as memory:
+        notes = memory.preferences.edit(user, words, namespace=place.namespace, version=version)
     print(on_one_line(f"{user}: version {notes.version} written"))
 
 
-@app.command()
+@app.takes
 def restore(
+    place: Place,
     user: UserArgument,
-    version: Annotated[int, typer.Argument(min=1, help="Its number, as `show --history` tells it.")],
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
+    version: Annotated[int, Argument(min=1, help="Its number, from `show --history`.")],
 ) -> None:
-    """Write an earlier version of the notes anew, as the newest one.
+    """Copy an earlier version of the notes to a new version.
 
     Example: `hepm preference restore alice 2`
     """
-    with open_existing(store, namespace) as memory:
-        notes = memory.preferences.restore(user, version, namespace=namespace)
+    with place.open() as memory:
+        notes = memory.preferences.restore(user, version, namespace=place.namespace)
     print(on_one_line(f"{user}: version {notes.version} written"))
 
 
-@app.command()
+@app.takes
 def forget(
+    place: Place,
     user: UserArgument,
-    store: StoreOption = STORE,
-    namespace: NamespaceOption = NAMESPACE,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget all notes on a user, every version; `hepm forget --user` forgets their runs too.
+    """Delete every version of a user's notes; `hepm forget --user` deletes their runs too.
 
     Example: `hepm preference forget alice`
     """
-    with open_existing(store, namespace) as memory:
-        gone = memory.preferences.forget(user, namespace=namespace)
+    with place.open() as memory:
+        gone = memory.preferences.forget(user, namespace=place.namespace)
     if as_json:
         print_json({"forgotten": gone})
     else:
         print(f"{count_of(len(gone), 'version')} forgotten")
     if not gone:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _json(notes: Notes | None) -> dict[str, object] | None:

@@ -227,12 +227,13 @@ class NamespaceMirror:
 
         Empty while the store does not answer.
         """
-        found = self._evidence([(source, target) for source in sources])
+        found = self.evidence_of([(source, target) for source in sources])
         runs = dict.fromkeys(run for one in found for run in one.runs)
         summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
         return Evidence(tuple(runs)[:EVIDENCE_RUNS], tuple(summaries)[:EVIDENCE_SUMMARIES])
 
-    def _evidence(self, edges: Sequence[Edge]) -> list[Evidence]:
+    def evidence_of(self, edges: Sequence[Edge]) -> list[Evidence]:
+        """Runs and summaries behind each edge, read from the store in bulk."""
         found: list[Evidence] = []
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
@@ -276,7 +277,7 @@ class NamespaceMirror:
                 )
         if evidence:
             edges: list[Edge] = list(graph.edges)
-            for edge, behind in zip(edges, self._evidence(edges), strict=True):
+            for edge, behind in zip(edges, self.evidence_of(edges), strict=True):
                 graph.edges[edge].update(runs=list(behind.runs), summaries=list(behind.summaries))
         return graph
 

@@ -306,6 +306,10 @@ class Store(Protocol):
         """
         ...
 
+    def selected(self, selection: Selection, *, namespace: str) -> list[str]:
+        """Ids of the runs that `forget` would remove, sorted."""
+        ...
+
     def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
         """Make everything but the records again from the records, in one transaction,
         and vectors where there is `embedder`.

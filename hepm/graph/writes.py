@@ -73,6 +73,9 @@ class RunWrites:
             embedder=embedder,
         )
 
+    def selected(self, selection: Selection, *, namespace: str) -> list[str]:
+        return self._write(namespace, lambda write: [run.id for run in write.select(selection)])
+
     def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
         self._write(
             namespace,

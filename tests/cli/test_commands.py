@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sqlite3
@@ -239,6 +240,15 @@ def test_what_is_forgotten_is_gone_from_every_count(store: Path, log: Path, tmp_
     assert (again.code, again.json) == (1, {"forgotten": [], "notes": 0})
 
 
+def test_many_runs_are_forgotten_only_when_it_is_confirmed(store: Path) -> None:
+    dry = quick("forget", "--environment", "shop", "--store", store, "--dry-run", "--json").json
+    assert (len(dry["forgotten"]), dry["dry_run"]) == (24, True)
+    refused = quick("forget", "--environment", "shop", "--store", store)
+    assert (refused.code, "24 runs" in refused.err, "--yes" in refused.err) == (2, True, True)
+    assert totals(store)["trajectories"] == 24
+    assert quick("forget", "--environment", "shop", "--store", store, "--yes").out == "24 runs forgotten\n"
+
+
 def test_forgetting_needs_to_be_told_what(store: Path) -> None:
     one_sentence(quick("forget", "--store", store))
     assert totals(store)["trajectories"] == 24
@@ -278,7 +288,18 @@ def test_a_page_is_written_that_names_the_tools(store: Path, tmp_path: Path) -> 
     assert answer.code == 0
     assert re.fullmatch(rf"\d+ tools and \d+ edges drawn in {re.escape(str(page))}\n", answer.out)
     assert "return_items" in page.read_text("utf-8")
+    assert "12 of 24 runs succeeded (50 %)" in page.read_text("utf-8")
     one_sentence(quick("view", page, "--store", store, "--tool", "no_such_tool"))
+
+
+def test_a_page_of_the_busiest_tools_names_the_runs_and_lessons_behind_them(store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "graph.html"
+    quick("principle", "distill", "--store", store)
+    assert quick("view", page, "--most", "2", "--store", store).code == 0
+    [data] = re.findall(r'<script type="application/json" id="data">(.*)</script>', page.read_text("utf-8"))
+    drawn = json.loads(data)
+    assert any(tool["lessons"] for tool in drawn["tools"])
+    assert all(edge["runs"] for edge in drawn["edges"] if edge["support"])
 
 
 def test_an_evaluation_as_json_says_what_programs_are_promised(log: Path) -> None:
@@ -358,18 +379,30 @@ def test_what_stands_behind_two_dashes_is_a_name_even_if_it_reads_debug(tmp_path
 
 
 def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
-    words = {"_HEPM_COMPLETE": "complete_bash", "COMP_WORDS": "hepm st", "COMP_CWORD": "1"}
-    assert quick(env=words).out.split() == ["stats"]
+    words = {"_HEPM_COMPLETE": "bash_complete", "COMP_WORDS": "hepm st", "COMP_CWORD": "1"}
+    assert quick(env=words).out.split() == ["plain,stats"]
     words = {**words, "COMP_WORDS": "hepm suggest --pol", "COMP_CWORD": "2"}
-    assert quick(env=words).out.split() == ["--policy"]
+    assert quick(env=words).out.split() == ["plain,--policy"]
     shown = subprocess.run(["bash", "-c", f"'{HEPM}' --show-completion; :"], capture_output=True, text=True, check=True)
-    assert "complete -o default -F _hepm_completion hepm" in shown.stdout
+    assert "-F _hepm_completion hepm" in shown.stdout
 
 
-def test_help_and_misuse_load_nothing_heavy() -> None:
-    code = "import sys, hepm.cli.commands; print({'numpy', 'networkx', 'torch', 'hepm.memory'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+@pytest.mark.parametrize("command", ["", "--version", "--help", "suggest --help", "suggest --policy none"])
+def test_help_and_misuse_load_nothing_heavy(command: str) -> None:
+    code = f"import sys; sys.argv = 'hepm {command}'.split(); import hepm.cli; import atexit; atexit.register(lambda: "
+    code += "print({'numpy', 'networkx', 'torch', 'hepm.memory', 'rich', 'hepm.ingest'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; hepm.cli.main()"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.endswith("set()\n")
+
+
+def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
+    answer = quick("suggest", "--policy", "none", "--store", store)
+    assert answer.err == (
+        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural'.\n"
+        "Try `hepm suggest --help`.\n"
+    )
 
 
 def test_the_defaults_of_the_options_are_those_of_memory() -> None:

@@ -61,3 +61,12 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
     stored = stored_in(store)
     assert 0 < stored < 30_000
     assert err == f"hepm: interrupted with {stored:,} runs stored so far; repeat the command to go on\n"
+
+
+def test_a_key_of_outcomes_that_no_run_has_is_said_and_is_a_failure(tmp_path: Path) -> None:
+    log = write(tmp_path / "runs.jsonl", [chat("a", ["find_user"], task="t", success=None)])
+    answer = quick("ingest", log, "--store", tmp_path / "s.hepm", "--success-key", "passed")
+    assert (answer.code, answer.err.splitlines()[-1]) == (
+        1,
+        "hepm: no outcome was found under 'passed' in any run; ingest again with the right key",
+    )

@@ -75,16 +75,17 @@ def test_a_search_finds_the_lesson_of_a_like_wish_and_says_when_there_is_none(ta
     first = found(taught, "experience", "search", wish, "--environment", "shop", "--turn", "1", "--horizon", "4")
     assert "cancel" in first["found"][0]["situation"]
     assert found(taught, "experience", "search", wish, "--environment", "elsewhere")["found"] == []
-    told = quick("experience", "search", "zebra", "--store", taught).out
-    said = re.search(
-        r"no experience is similar enough: .* is ([\d.-]+), the floor 0\.4; --floor ([\d.-]+) finds it", told
-    )
-    assert said is not None
-    assert float(said[1]) < 0.4
-    assert found(taught, "experience", "search", "zebra", "--floor", said[2])["found"]
-    assert (
-        "no experience here" in quick("experience", "search", "x", "--environment", "elsewhere", "--store", taught).out
-    )
+    below = quick("experience", "search", "zebra", "--store", taught)
+    assert "no experience reaches the similarity 0.4" in below.err
+    assert float(below.out.split()[0]) < 0.4
+    as_json = found(taught, "experience", "search", "zebra")
+    assert (as_json["found"], len(as_json["nearest"])) == ([], 3)
+    nothing = quick("experience", "search", "x", "--environment", "elsewhere", "--store", taught)
+    assert (nothing.out, "no experience here" in nothing.err) == ("", True)
+
+
+def lines(store: Path) -> list[str]:
+    return quick("principle", "list", "--store", store).out.splitlines()
 
 
 def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None:
@@ -106,6 +107,9 @@ def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None
 def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> None:
     listed = found(taught, "principle", "list", "--kind", "cautionary")["lessons"]
     assert any("give_up" in one["text"] for one in listed)
+    runs = [len(one["sources"]) for one in listed]
+    assert runs == sorted(runs, reverse=True)
+    assert re.match(r"p-\w+  \w+, \d+ runs?, score 0\.50 \(not shown yet\): ", listing := lines(taught)[0]), listing
     best = found(taught, "principle", "search", "give_up after get_order", "--floor", "0")["found"][0]
     assert {"id", "score", "kind", "text", "runs", "triples", "uses"} <= best.keys()
     assert found(taught, "principle", "prune", "--dry-run") == {"pruned": [], "dry_run": True}

@@ -6,10 +6,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-import typer
+from click.testing import CliRunner
 from rich.console import Console
-from typer.testing import CliRunner
 
+from hepm.cli.commands import command
 from hepm.cli.eval import eval_runs
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.evaluate import EvalOptions, evaluate
@@ -21,8 +21,7 @@ from hepm.ingest import write_run
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
 
-app = typer.Typer(pretty_exceptions_enable=False)
-app.command()(eval_runs)
+app = command(eval_runs)
 
 
 @pytest.fixture

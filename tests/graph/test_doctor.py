@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import neo4j
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from hepm import Memory
 from hepm.cli import app

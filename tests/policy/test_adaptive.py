@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.cli import app

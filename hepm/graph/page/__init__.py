@@ -4,7 +4,7 @@ Nothing is fetched: script, style and data stand in the page, and its Content-Se
 What it shows comes from recorded runs and is never trusted: it travels as JSON and is written as text, never as HTML.
 """
 
-from hepm.graph.page.content import PageReport
+from hepm.graph.page.content import PageNotes, PageReport
 from hepm.graph.page.render import render_page, write_page
 
-__all__ = ["PageReport", "render_page", "write_page"]
+__all__ = ["PageNotes", "PageReport", "render_page", "write_page"]

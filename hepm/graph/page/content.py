@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 import networkx as nx
 
 from hepm.errors import InputError
-from hepm.types import START, ToolName
+from hepm.types import START, Evidence, ToolName
 
 LABEL_CHARACTERS: Final = 36
 """Longest name written beside a node; the panel has the whole."""
@@ -22,6 +22,7 @@ START_LABEL: Final = "start of a run"
 """What START is called; its diamond tells it from a tool of that name."""
 SUMMARIES: Final = 6
 RUNS: Final = 30
+LESSONS: Final = 8
 SUMMARY_CHARACTERS: Final = 600
 """What one edge keeps in the page; how many there are is told. A page of 200 tools stays a few MB."""
 
@@ -51,6 +52,26 @@ class PageTool:
     calls: int | None
     errors: int | None
     description: str
+    lessons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PageNotes:
+    """What a page shows beside its graph.
+
+    Attributes:
+        successes, failures: Runs of known outcome in the whole log, against which the colours are set.
+        lessons: Lessons about a tool, the best supported first.
+        evidence: Runs and summaries behind the edges that are drawn, in their order.
+    """
+
+    successes: int | None = None
+    failures: int | None = None
+    lessons: Mapping[ToolName, Sequence[str]] = field(default_factory=dict[ToolName, Sequence[str]])
+    evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]] | None = None
+
+
+NO_NOTES: Final = PageNotes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +107,7 @@ class PageContent:
     edges: tuple[PageEdge, ...] = ()
     focus: int | None = None
     left_out: int = 0
+    notes: PageNotes = NO_NOTES
     tool_count: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +115,11 @@ class PageContent:
 
 
 def read_content(
-    graph: nx.DiGraph[ToolName], *, focus: ToolName | None = None, max_tools: int | None = None
+    graph: nx.DiGraph[ToolName],
+    *,
+    focus: ToolName | None = None,
+    max_tools: int | None = None,
+    notes: PageNotes = NO_NOTES,
 ) -> PageContent:
     """The part of `graph` that a page shows; the same whatever order nodes and edges were added in.
 
@@ -117,10 +143,17 @@ def read_content(
     kept = ordered[:max_tools]
     names = ([START] if START in wanted and kept else []) + sorted(kept, key=lambda n: (-(every[n].calls or 0), n))
     index = {name: i for i, name in enumerate(names)}
-    edges = (_edge(index[a], index[b], attributes) for (a, b), attributes in links.items() if a in index and b in index)
+    drawn = [(a, b) for a, b in links if a in index and b in index]
+    evidence = [Evidence()] * len(drawn) if notes.evidence is None else notes.evidence(drawn)
+    behind = [{"runs": one.runs, "summaries": one.summaries} if notes.evidence else {} for one in evidence]
+    edges = (_edge(index[a], index[b], {**links[a, b], **more}) for (a, b), more in zip(drawn, behind, strict=True))
     return PageContent(
-        tools=tuple(every[name] for name in names),
+        tools=tuple(
+            replace(every[name], lessons=tuple(_cut(text) for text in notes.lessons.get(name, ())[:LESSONS]))
+            for name in names
+        ),
         edges=tuple(sorted(edges, key=lambda e: (e.source, -(e.weight or 0.0), -(e.support or 0), e.target))),
+        notes=notes,
         focus=None if focus is None else index.get(focus),
         left_out=len(ordered) - len(kept),
     )

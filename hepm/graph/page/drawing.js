@@ -5,7 +5,20 @@ const plane = document.getElementById("graph");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const view = { tool: null, edge: null, hovered: null, perTool: readableNext(), weight: 0 };
 
-// Failure share 0, ½, 1: blue to orange, told apart by people who see no red or no green.
+// Blue to orange, told apart by people who see no red or no green: fewer failures than in the log as a whole, as many
+// (grey), more. Of few runs little is known, so their share is drawn towards that of the log.
+const BASE = DATA.base ?? 0.5;
+const runsOf = (edge) => (edge.support ?? 0) + (edge.failures ?? 0);
+const MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
+function againstBase(edge) {
+  if (edge.failure_share === null) return null;
+  const runs = runsOf(edge);
+  const share = runs ? (edge.failure_share * runs + 2 * BASE) / (runs + 2) : edge.failure_share;
+  return share <= BASE ? share / (2 * BASE || 1) : 0.5 + (share - BASE) / (2 * (1 - BASE));
+}
+/** How much stands behind an edge, in [0, 1]: the opacity of its arrow. */
+const backing = (edge) => (edge.support === null ? 1 : Math.log1p(runsOf(edge)) / Math.log1p(MOST_RUNS));
+
 const SCALE = {
   light: { stops: [[33, 102, 172], [150, 140, 150], [217, 95, 2]], unknown: [130, 130, 130], page: [250, 250, 248] },
   dark: { stops: [[92, 165, 235], [160, 150, 155], [255, 140, 40]], unknown: [130, 130, 130], page: [22, 25, 29] },
@@ -14,7 +27,8 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const scale = () => (dark.matches ? SCALE.dark : SCALE.light);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function failureColour(share) {
+function failureColour(edge) {
+  const share = againstBase(edge);
   const { stops, unknown } = scale();
   if (share === null) return unknown;
   const [from, to, part] = share < 0.5 ? [stops[0], stops[1], 2 * share] : [stops[1], stops[2], 2 * share - 1];
@@ -41,11 +55,11 @@ function standingOut() {
 function edgeStyle(edge) {
   const chosen = view.tool === null && view.edge === null;
   const mine = edge.id === view.edge || (view.tool !== null && (edge.source === view.tool || edge.target === view.tool));
-  const strong = css(failureColour(edge.failure_share), chosen || mine ? 0.9 : 0.12);
+  const strong = css(failureColour(edge), mine ? 0.9 : chosen ? 0.15 + 0.8 * backing(edge) : 0.1);
   return {
     id: edge.id,
     hidden: !isShown(edge),
-    width: 1 + 8 * (edge.weight ?? 0) + (edge.id === view.edge ? 3 : 0),
+    width: 1 + 8 * (edge.weight ?? 0) * (0.2 + 0.8 * backing(edge)) + (edge.id === view.edge ? 3 : 0),
     color: { color: strong, highlight: strong, hover: strong, inherit: false },
     dashes: edge.failure_share === null,
     selfReference: { size: 9 + TOOLS[edge.source].radius / 2, angle: Math.PI / 4 },
@@ -85,7 +99,7 @@ const network = new vis.Network(plane, { nodes, edges: links }, {
     arrows: { to: { enabled: true, scaleFactor: 0.5 } },
     chosen: false,
     smooth: { enabled: true, type: "curvedCW", roundness: 0.14 },
-      },
+  },
 });
 
 /** Put the view into the picture; only what changed is told to vis-network. */

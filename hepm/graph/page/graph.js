@@ -41,5 +41,10 @@ const NOT_KNOWN = "not known";
 
 const asCount = (number) => (number === null ? NOT_KNOWN : counted.format(number));
 const asWeight = (number) => (number === null ? NOT_KNOWN : number.toFixed(2));
+/** Failed runs as a count of all that took an edge: a share alone hides that there were two. */
+const asFailed = (edge) =>
+  edge.failures === null || edge.support === null
+    ? asPercent(edge.failure_share)
+    : `${counted.format(edge.failures)} of ${counted.format(edge.failures + edge.support)} (${asPercent(edge.failure_share)})`;
 const asPercent = (share) =>
   share === null ? NOT_KNOWN : `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;

@@ -26,23 +26,32 @@ const nameOf = (id) => (isStart(id) ? TOOLS[id].label : TOOLS[id].name);
 const toolButton = (id) =>
   make("button", { type: "button", class: isStart(id) ? "tool start" : "tool", dir: "auto", onclick: () => selectTool(id) }, nameOf(id));
 
+const MEANS = {
+  Weight: "Share of this edge among all that leave its tool, by successful runs, short ones counting for more; 0 to 1",
+  Support: "Successful runs in which this tool came next",
+  Failed: "Failed runs among all of known outcome in which this tool came next",
+};
 function facts(rows) {
-  return make("dl", { class: "facts" }, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]));
+  const terms = rows.flatMap(([term, value]) => [
+    make("dt", MEANS[term] ? { title: MEANS[term] } : {}, term),
+    make("dd", MEANS[term] ? { title: MEANS[term] } : {}, value),
+  ]);
+  return make("dl", { class: "facts" }, ...terms);
 }
 
 function bar(edge, share) {
   const fill = make("i");
   fill.style.width = `${100 * (share ?? 0)}%`;
-  fill.style.background = css(failureColour(edge.failure_share));
+  fill.style.background = css(failureColour(edge));
   return make("span", { class: "bar", "aria-hidden": "true" }, fill);
 }
 
 /** One row of a list of tools: the name goes to the tool, the bar and the numbers to the edge. */
 function row(edge, id) {
-  const numbers = `weight ${asWeight(edge.weight)} · support ${asCount(edge.support)} · failed ${asPercent(edge.failure_share)}`;
+  const numbers = `weight ${asWeight(edge.weight)} · support ${asCount(edge.support)} · failed ${asFailed(edge)}`;
   const why = make(
     "button",
-    { type: "button", class: "why", title: "Runs and summaries behind this edge", onclick: () => selectEdge(edge.id) },
+    { type: "button", class: "why", title: `Runs and summaries behind this edge. ${Object.entries(MEANS).map((each) => each.join(": ")).join(". ")}`, onclick: () => selectEdge(edge.id) },
     bar(edge, edge.weight),
     make("span", { class: "numbers" }, numbers),
   );
@@ -74,6 +83,7 @@ function toolPanel(id) {
     make("h2", { dir: "auto" }, nameOf(id)),
     ...about,
     ...list("Next tools", nextOf[id], "target", "No tool followed it in the recorded runs."),
+    ...(tool.lessons.length ? texts("Lessons", tool.lessons, tool.lessons.length, "lessons") : []),
     ...(isStart(id) ? [] : list("Tools before it", beforeOf[id], "source", "Nothing came before it.")),
   ];
 }
@@ -97,8 +107,7 @@ function edgePanel(edge) {
     facts([
       ["Weight", asWeight(edge.weight)],
       ["Support", asRuns(edge.support, "successful ")],
-      ["Failed", asRuns(edge.failures)],
-      ["Failure share", asPercent(edge.failure_share)],
+      ["Failed", asFailed(edge)],
     ]),
     ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
     ...texts("Runs", edge.runs, edge.all_runs, "runs"),
@@ -119,12 +128,11 @@ function overview() {
 }
 
 function fillPanel() {
-  const back =
-    view.tool === null && view.edge === null
-      ? []
-      : [make("button", { type: "button", class: "back", onclick: clearSelection }, "← All tools")];
+  // It keeps its place where it does nothing, so that nothing moves on a click.
+  const back = make("button", { type: "button", class: "back", onclick: clearSelection }, "← All tools");
+  if (view.tool === null && view.edge === null) back.style.visibility = "hidden";
   const body = view.edge !== null ? edgePanel(EDGES[view.edge]) : view.tool !== null ? toolPanel(view.tool) : overview();
-  panel.replaceChildren(...back, ...body);
+  panel.replaceChildren(back, ...body);
   panel.scrollTop = 0;
 }
 
@@ -136,7 +144,7 @@ function tipBody(found) {
     const edge = EDGES[found.edge];
     return [
       make("b", {}, `${TOOLS[edge.source].label} → ${TOOLS[edge.target].label}`),
-      facts([["Weight", asWeight(edge.weight)], ["Support", asCount(edge.support)], ["Failed", asPercent(edge.failure_share)]]),
+      facts([["Weight", asWeight(edge.weight)], ["Support", asCount(edge.support)], ["Failed", asFailed(edge)]]),
       ...(edge.summaries.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
     ];
   }

@@ -15,7 +15,7 @@ from typing import Final
 import networkx as nx
 
 from hepm.atomic_file import atomic_file
-from hepm.graph.page.content import PageContent, PageReport, read_content
+from hepm.graph.page.content import NO_NOTES, PageContent, PageNotes, PageReport, read_content
 from hepm.graph.page.layout import positions, radii
 from hepm.graph.page.vis_network import vis_network_script
 from hepm.text import count_of
@@ -32,6 +32,7 @@ def write_page(
     title: str,
     focus: ToolName | None = None,
     max_tools: int | None = None,
+    notes: PageNotes = NO_NOTES,
 ) -> PageReport:
     """Write the page to `path`, in place of what was there; an error leaves that as it was.
 
@@ -39,7 +40,7 @@ def write_page(
         InputError: unknown `focus` (its text names close ones), `max_tools` below 1, or a path that cannot be written.
         MissingExtraError: the graph library is not installed.
     """
-    content = read_content(graph, focus=focus, max_tools=max_tools)
+    content = read_content(graph, focus=focus, max_tools=max_tools, notes=notes)
     page = _render(content, title).encode("utf-8")
     with atomic_file(Path(path), "the page") as file:
         file.write_bytes(page)
@@ -47,7 +48,12 @@ def write_page(
 
 
 def render_page(
-    graph: nx.DiGraph[ToolName], *, title: str, focus: ToolName | None = None, max_tools: int | None = None
+    graph: nx.DiGraph[ToolName],
+    *,
+    title: str,
+    focus: ToolName | None = None,
+    max_tools: int | None = None,
+    notes: PageNotes = NO_NOTES,
 ) -> str:
     """The page as a text, the same for the same graph whatever order it was built in.
 
@@ -58,7 +64,7 @@ def render_page(
         InputError: unknown `focus` (its text names close ones), or `max_tools` below 1.
         MissingExtraError: the graph library is not installed.
     """
-    return _render(read_content(graph, focus=focus, max_tools=max_tools), title)
+    return _render(read_content(graph, focus=focus, max_tools=max_tools, notes=notes), title)
 
 
 def _render(content: PageContent, title: str) -> str:
@@ -100,7 +106,15 @@ def _counts(content: PageContent) -> str:
     counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
     if content.focus is not None:
         counts = f"neighbourhood of {content.tools[content.focus].label}: {counts}"
+    if (of := _outcomes(content)) is not None:
+        counts += f"; {of[0]:,} of {count_of(of[1], 'run')} succeeded ({100 * of[0] / of[1]:.0f} %)"
     return counts + (f" ({count_of(content.left_out, 'more tool')} left out)" if content.left_out else "")
+
+
+def _outcomes(content: PageContent) -> tuple[int, int] | None:
+    """Successful runs of the log and all of known outcome; None where there are none, or it is not told."""
+    successes, failures = content.notes.successes, content.notes.failures
+    return None if successes is None or not (runs := successes + (failures or 0)) else (successes, runs)
 
 
 def _embedded(content: PageContent, title: str) -> str:
@@ -110,6 +124,7 @@ def _embedded(content: PageContent, title: str) -> str:
         "title": title,
         "start": 0 if content.tools and content.tools[0].name == START else None,
         "focus": content.focus,
+        "base": None if (of := _outcomes(content)) is None else round(1 - of[0] / of[1], 6),
         "tools": [{**asdict(tool), "x": x, "y": y, "radius": radius} for tool, (x, y), radius in placed],
         "edges": [asdict(edge) for edge in content.edges],
     }

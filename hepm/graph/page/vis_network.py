@@ -41,7 +41,7 @@ def vis_network_script() -> str:
     except OSError as error:
         raise MissingExtraError(
             f"the graph page is drawn by vis-network, which the package gravis 0.1.0 carries, but {error.filename} "
-            "cannot be read: pip install --force-reinstall 'gravis==0.1.0'"
+            "cannot be read: pip install --force-reinstall 'hepm[view]'"
         ) from error
     notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
     # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
@@ -52,6 +52,6 @@ def vis_network_script() -> str:
 def _package_folder(spec: ModuleSpec | None) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(
-            "the graph page is drawn by vis-network, which the package gravis carries: pip install 'gravis==0.1.0'"
+            "the graph page is drawn by vis-network, which the package gravis carries: pip install 'hepm[view]'"
         )
     return Path(spec.submodule_search_locations[0])

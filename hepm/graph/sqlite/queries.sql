@@ -201,10 +201,13 @@ INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, 
 -- name: delete_passages
 DELETE FROM passage WHERE trajectory = :seq;
 
--- name: runs_of_edge
-SELECT t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
-WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success = 1
-ORDER BY p.trajectory DESC LIMIT :limit;
+-- name: runs_of_edges
+SELECT edge, id FROM (
+    SELECT e.key AS edge, t.id, row_number() OVER (PARTITION BY e.key ORDER BY p.trajectory DESC) AS place
+    FROM json_each(:edges) e
+    CROSS JOIN passage p ON p.namespace = :namespace AND p.source = e.value ->> 0 AND p.target = e.value ->> 1
+    JOIN trajectory t ON t.seq = p.trajectory WHERE t.success = 1
+) WHERE place <= :limit ORDER BY edge, place;
 
 -- name: add_state
 -- Merge a state into its move. Of two wordings the later one stays, ties by run and step, so that order cannot show.
@@ -290,11 +293,20 @@ WHERE s.namespace = :namespace AND s.summary IS NOT NULL ORDER BY s.id;
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s LEFT JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace ORDER BY s.id;
 
--- name: summaries_of_edge
-SELECT s.summary FROM state_after a JOIN state s ON s.id = a.state
-WHERE a.namespace = :namespace AND a.tool = :source AND s.success = 1 AND s.summary IS NOT NULL
-  AND EXISTS (SELECT 1 FROM json_each(s.targets) WHERE value = :target)
-GROUP BY s.summary ORDER BY sum(s.count) DESC, max(s.seen) DESC, s.summary LIMIT :limit;
+-- name: summaries_of_edges
+-- Each state is read once, however many edges leave its tool.
+WITH edge AS MATERIALIZED (SELECT key, value ->> 0 AS source, value ->> 1 AS target FROM json_each(:edges))
+SELECT key, summary FROM (
+    SELECT e.key, s.summary, row_number() OVER (
+        PARTITION BY e.key ORDER BY sum(s.count) DESC, max(s.seen) DESC, s.summary
+    ) AS place
+    FROM (SELECT DISTINCT source FROM edge) o
+    CROSS JOIN state_after a ON a.namespace = :namespace AND a.tool = o.source
+    CROSS JOIN state s ON s.id = a.state AND s.success = 1 AND s.summary IS NOT NULL
+    CROSS JOIN json_each(s.targets) t
+    CROSS JOIN edge e ON e.source = a.tool AND e.target = t.value
+    GROUP BY e.key, s.summary
+) WHERE place <= :limit ORDER BY key, place;
 
 -- name: drop_all_vectors
 DELETE FROM vector;

@@ -246,13 +246,13 @@ class SQLiteStore(RunWrites):
         return self._rows("runs_without_vector", namespace=namespace)
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        found: list[Evidence] = []
-        for source, target in edges:
-            edge = {"namespace": namespace, "source": source, "target": target}
-            ids = self._rows("runs_of_edge", **edge, limit=runs)
-            texts = self._rows("summaries_of_edge", **edge, limit=summaries)
-            found.append(Evidence(tuple(row[0] for row in ids), tuple(row[0] for row in texts)))
-        return found
+        asked = {"namespace": namespace, "edges": json.dumps(edges)}
+        ids, texts = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+        for edge, run in self._rows("runs_of_edges", **asked, limit=runs):
+            ids[edge].append(run)
+        for edge, text in self._rows("summaries_of_edges", **asked, limit=summaries):
+            texts[edge].append(text)
+        return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         rows, dimensions = self._rows("runs_after", namespace=namespace, seq=seq), self.header.dimensions

@@ -1,4 +1,4 @@
-"""Text files that are compressed where the end of their name says so: written, and read again."""
+"""Lines in files and on stdout; files are compressed where the end of their name says so."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import bz2
 import gzip
 import io
 import lzma
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
+from hepm.atomic_file import atomic_file
+from hepm.cli.output import raw
 from hepm.errors import InputError, MissingExtraError
 from hepm.ingest.compression import STREAM_ERRORS, open_file, uncompressed_name
 from hepm.ingest.sources import is_archive
@@ -28,8 +31,8 @@ class Sink(Protocol):
 
 
 @contextmanager
-def compressing(raw: IO[bytes], name: str) -> Generator[Sink]:
-    """`raw` as a place for bytes to be compressed, which the end of `name` tells; equal bytes give an equal file.
+def compressing(target: IO[bytes], name: str) -> Generator[Sink]:
+    """`target` as a place for bytes to be compressed, which the end of `name` tells; equal bytes give an equal file.
 
     Raises:
         InputError: the name is that of an archive, which holds files and no lines.
@@ -38,21 +41,21 @@ def compressing(raw: IO[bytes], name: str) -> Generator[Sink]:
     check_name(name)
     suffix = name.lower()[len(uncompressed_name(name)) :]
     if suffix == ".gz":
-        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream:
+        with gzip.GzipFile("", "wb", fileobj=target, mtime=0) as stream:
             yield stream
     elif suffix == ".xz":
-        with lzma.open(raw, "wb") as stream:
+        with lzma.open(target, "wb") as stream:
             yield stream
     elif suffix == ".bz2":
-        with bz2.open(raw, "wb") as stream:
+        with bz2.open(target, "wb") as stream:
             yield stream
     elif suffix == ".zst":
         import zstandard
 
-        with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as stream:
+        with zstandard.ZstdCompressor().stream_writer(target, closefd=False) as stream:
             yield stream
     else:
-        yield raw
+        yield target
 
 
 def check_name(name: str) -> None:
@@ -64,6 +67,31 @@ def check_name(name: str) -> None:
             import zstandard  # noqa: F401  # pyright: ignore[reportUnusedImport]  # an extra
         except ImportError:
             raise MissingExtraError(f"{name} is to be compressed with Zstandard: pip install 'hepm[zstd]'") from None
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout."""
+    # JSON is UTF-8 whatever a terminal shows.
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        stdout.reconfigure(encoding="utf-8", newline="\n")
+    for line in lines:
+        print(raw(line))
+
+
+def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
+    """Write a file whole or not at all (see `atomic_file`), compressed where its name ends in .gz, .xz, .bz2 or .zst.
+
+    Args:
+        what: The lines, as the sentence of a refusal names them: "the runs".
+    """
+    check_name(target.name)
+    count = 0
+    with atomic_file(target, what) as place, place.open("wb") as file, compressing(file, target.name) as sink:
+        for line in lines:
+            sink.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+            count += 1
+    return count
 
 
 def lines_of(path: Path) -> Iterator[str]:

