@@ -12,7 +12,6 @@ import numpy as np
 
 from hepm.embed.protocol import FloatArray, check_vectors, diagonal, unit_rows
 from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
-from hepm.llm.endpoint import OPENAI_URL, Endpoint
 
 PREFIX: Final = "openai/"
 
@@ -59,6 +58,8 @@ class EndpointEmbedder:
                 f"the embedder {self.name!r} needs a key: set OPENAI_API_KEY, "
                 "or OPENAI_BASE_URL to a server that wants none."
             )
+        from hepm.llm.endpoint import OPENAI_URL, Endpoint  # a memory with another embedder loads no client
+
         self._endpoint = Endpoint(self._model, base_url or OPENAI_URL, api_key or "")
         self._dimensions = dimensions
         self._batch_size = batch_size

@@ -46,7 +46,7 @@ class Floors:
         support: Successful runs that must stand behind a tool.
         similarity: Cosine that a tool's best remembered state must reach, where states are compared.
         chance: Probability that the likeliest tool must reach where a state is told, where there are probabilities.
-        further: Probability that every further tool must reach; without a state, the likeliest too.
+        further: Probability that every further tool must reach; without a state it is .05, for the likeliest too.
     """
 
     support: int = 1

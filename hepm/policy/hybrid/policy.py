@@ -21,6 +21,9 @@ from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 DOUBT: Final = 2
 """What is likely after a tool counts n / (n + 2) of its chance, where n successful runs went on from there."""
 
+USUAL: Final = 0.05
+"""Least chance of any tool where no state is told: less comes from smoothing alone in a small memory."""
+
 MOST_CANDIDATES: Final = 128
 """Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
@@ -101,7 +104,10 @@ class Hybrid:
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
-        floor = self._floors.chance if query.vector is not None else self._floors.further
+        further = self._floors.further
+        if query.vector is None and further:
+            further = max(further, USUAL)
+        floor = self._floors.chance if query.vector is not None else further
         sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
         if sure < floor:
             best = f"best {fitted.calls.names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
@@ -111,7 +117,7 @@ class Hybrid:
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
         others = np.maximum(1 - chances, 1e-6)[:, None]
         spoke = (rows - chances @ rows) / others * weights
-        further, warned = self._floors.further, {way.tool for way in warnings}
+        warned = {way.tool for way in warnings}
         if further:
             first = order[0]
             order = [
