@@ -565,6 +565,7 @@ class Memory:
             self.library.deliver()
         self._mirror.close()
         self._store.close()
+        self._embedder.close()
 
     def __enter__(self) -> Self:
         return self

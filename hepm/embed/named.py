@@ -102,6 +102,7 @@ class AgreedEmbedder:
         self._store = store
         self._endpoint = endpoint
         self._opened: Embedder | None = None
+        self._mine: list[Embedder] = []
         stored = store.header.embedder
         self._named: str | Embedder = (stored or default) if named is None else named
         if named is not None and stored and self.now.name != stored:
@@ -119,7 +120,14 @@ class AgreedEmbedder:
         if isinstance(named, str):
             base_url, key = self._endpoint
             named = open_embedder(named, base_url=base_url, api_key=key)
+            self._mine.append(named)
         return CachedEmbedder(named)
+
+    def close(self) -> None:
+        """Close the connections of embedders that were opened by name; one that was given is its owner's."""
+        for embedder in self._mine:
+            if isinstance(embedder, endpoint.EndpointEmbedder):
+                embedder.close()
 
     def following(self, stored: str) -> Embedder:
         """The embedder of vectors that `stored` names: another process may have embedded them anew.
