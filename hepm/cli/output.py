@@ -18,14 +18,18 @@ def print_json(value: object) -> None:
     """Print one line of JSON; it stays JSON on a terminal that knows few letters, and steers none."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
-    if sys.stdout.isatty() and not text.isprintable():
+    if _on_a_terminal() and not text.isprintable():
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     print(text)
 
 
+def _on_a_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]  # closed: None
+
+
 def raw(text: str) -> str:
     """Data for stdout: exact in a pipe or a file; on a terminal with escapes for what would steer it."""
-    return "\n".join(map(on_one_line, text.split("\n"))) if sys.stdout.isatty() else text
+    return "\n".join(map(on_one_line, text.split("\n"))) if _on_a_terminal() else text
 
 
 def plain(text: str) -> Text:

@@ -61,6 +61,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
+    "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
 }
 WRITES: dict[str, Callable[[Store, str], Any]] = {
     "add": lambda store, ns: store.add(

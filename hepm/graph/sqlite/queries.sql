@@ -370,15 +370,16 @@ DELETE FROM vector WHERE state NOT IN (SELECT id FROM state);
 DELETE FROM run_vector WHERE trajectory NOT IN (SELECT seq FROM trajectory);
 
 -- name: orphan_state_after
+-- Names with NUL are left out here and below: json_each cuts them there.
 SELECT count(*) FROM state_after a
-WHERE a.namespace = :namespace
+WHERE a.namespace = :namespace AND instr(a.tool, char(0)) = 0
   AND NOT EXISTS (SELECT 1 FROM state s
                   WHERE s.id = a.state AND s.namespace = a.namespace AND s.summary IS NOT NULL
                     AND EXISTS (SELECT 1 FROM json_each(s.sources) WHERE value = a.tool));
 
 -- name: unlinked_states
 SELECT count(*) FROM state s
-WHERE s.namespace = :namespace AND s.summary IS NOT NULL
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND instr(s.sources, '\u0000') = 0
   AND EXISTS (SELECT 1 FROM json_each(s.sources)
               WHERE NOT EXISTS (SELECT 1 FROM state_after a
                                 WHERE a.namespace = s.namespace AND a.tool = value AND a.state = s.id));
