@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
