@@ -160,7 +160,7 @@ def _fetch(folder: Path, console: Console) -> str:
 
 
 def _held_out(domain: Domain) -> list[Event]:
-    """Three situations of runs that memory will not see: a start, a middle and a late call.
+    """Three situations of runs that memory will not see, spread over the tasks: a start, a middle and a late call.
 
     Of few tasks at most half are held out, so that something is left to remember.
     """
@@ -168,7 +168,8 @@ def _held_out(domain: Domain) -> list[Event]:
         (run for run in domain.runs if run.success and len(run.calls) > _SHORT), key=lambda run: (run.family, run.id)
     )
     most = min(3, len({run.family for run in domain.runs}) // 2)
-    picked = list({run.family: run for run in reversed(long)}.values())[::-1][:most][::-1]
+    firsts = list({run.family: run for run in reversed(long)}.values())[::-1]
+    picked = [firsts[len(firsts) * part // most] for part in range(min(most, len(firsts)))]
     return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
 
 
