@@ -20,7 +20,7 @@ import pytest
 from neo4j import Driver, GraphDatabase
 
 from hepm.errors import InputError, LocalServerError
-from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.neo4j_local import LocalServer, process
 from hepm.graph.neo4j_local.folder import ServerFolder, Settings
 from hepm.graph.neo4j_local.java import find_java, major_version
 from hepm.graph.neo4j_local.log import following, last_lines
@@ -351,6 +351,25 @@ def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
         assert row["versions"] == [LINES[name].release]
         assert server.status().bolt_port != local.status().bolt_port
         assert server.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it finds its arguments in /proc")
+def test_a_child_that_shows_no_arguments_yet_is_taken_for_alive(tmp_path: Path):
+    wipes = (
+        "import ctypes, sys, time; f = open('/proc/self/stat').read().rsplit(')')[1].split()[45:47]; "
+        "ctypes.memset(int(f[0]), 0, int(f[1]) - int(f[0])); open('wiped', 'w').close(); time.sleep(60)"
+    )
+    pid = process.spawn([sys.executable, "-c", wipes, "mark"], log=tmp_path / "log", folder=tmp_path, environment={})
+    try:
+        while not (tmp_path / "wiped").exists():
+            time.sleep(0.01)
+        assert "mark" not in psutil.Process(pid).cmdline()
+        assert process.is_alive(pid, "mark")
+        assert process.find("mark", pid) == pid
+        assert not process.is_alive(pid, "another mark")
+    finally:
+        process.end(pid, "mark", timeout_s=1)
+    assert not process.is_alive(pid, "mark")
 
 
 # These tests themselves

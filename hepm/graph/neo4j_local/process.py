@@ -111,6 +111,9 @@ def _is_there(process: psutil.Process) -> bool:
 
 
 def _is_it(process: psutil.Process, mark: str) -> bool:
+    if (child := _children.get(process.pid)) is not None:
+        # A child that has just been started shows no arguments for some microseconds.
+        return mark in child.args and child.poll() is None
     return mark in process.cmdline()  # a zombie has none
 
 
