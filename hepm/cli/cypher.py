@@ -23,8 +23,8 @@ from hepm.cli.options import (
 from hepm.cli.output import plain, print_json, print_table, raw
 
 if TYPE_CHECKING:
+    from hepm.cypher.model import Result, Value
     from hepm.cypher.questions import Question
-    from hepm.cypher.result import Result, Value
     from hepm.graph.asking import Ask
 
 TIMEOUT_S: Final = 30.0
@@ -157,7 +157,7 @@ def _print_library(*, as_json: bool) -> None:
 
 
 def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
-    from hepm.cypher.result import to_json
+    from hepm.cypher.model import to_json
 
     if as_json:
         rows = [{name: to_json(value) for name, value in row.items()} for row in found.dicts()]
@@ -212,7 +212,7 @@ def _entity(value: Mapping[str, Value]) -> str:
 
 
 def _csv_cell(value: Value) -> object:
-    from hepm.cypher.result import to_json
+    from hepm.cypher.model import to_json
 
     if isinstance(value, bool):
         return "true" if value else "false"

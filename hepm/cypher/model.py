@@ -1,28 +1,23 @@
-"""The graph model of docs/graph-model.md, as tables: which label has which property, of which type.
+"""The graph model of docs/graph-model.md: the properties of each label and type, and what a query returns of them.
 
-Both engines hold the same names. A store in Neo4j keeps some more on its nodes, for itself; no answer shows those.
-There nodes also carry labels that say what a property says, for Browser's styles: `BESIDE`.
+Both engines have the same names. A store in Neo4j has more properties on its nodes, which no answer shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
-from hepm.types import START
-
 PropertyType: TypeAlias = Literal["string", "integer", "float", "boolean", "strings"]
 Properties: TypeAlias = Mapping[str, PropertyType]
-
-LESSON: Final = "Lesson"
-"""What every lesson is called in Neo4j beside the label of its kind; the embedded engine knows it by LESSONS."""
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
 
 
 def _properties(text: str) -> dict[str, PropertyType]:
-    """Read names and types, written as in the headers of the library: "name string, calls integer"."""
     parts = (part.split() for part in text.split(","))
     return {name: cast("PropertyType", kind) for name, kind in parts}
 
@@ -60,14 +55,14 @@ NODES: Final[Mapping[str, Properties]] = {
 
 
 class Relationship(NamedTuple):
-    """A relationship type: nodes of each of its sources may lead to nodes of each of its targets."""
+    """A relationship type, from nodes with any of its sources as label to nodes with any of its targets."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
     properties: Properties
 
     def ends(self) -> Iterator[tuple[str, str]]:
-        """From which label to which it may lead."""
+        """Pairs of labels that it may connect."""
         return product(self.sources, self.targets)
 
 
@@ -108,34 +103,51 @@ class Table(NamedTuple):
     ends: tuple[str, str] | None = None
 
 
-class Beside(NamedTuple):
-    """A label that nodes of another label carry too in Neo4j, where a property has a value."""
-
-    label: str
-    of: tuple[str, ...]
-    property: str
-    value: str | bool
-
-
-BESIDE: Final = (
-    Beside("Start", ("Tool",), "name", START),
-    Beside("Golden", ("Experience",), "zone", "golden"),
-    Beside("Preference", ("Experience",), "zone", "preference"),
-    Beside("Warning", ("Experience",), "zone", "warning"),
-    Beside("Guiding", ("Principle",), "kind", "guiding"),
-    Beside("Cautionary", ("Principle",), "kind", "cautionary"),
-    Beside("Retired", LESSONS, "live", False),
-)
-
 TABLES: Final = (
     *map(Table, NODES),
     *(Table(name, ends) for name, relationship in RELATIONSHIPS.items() for ends in relationship.ends()),
 )
-"""All of the model, nodes before the relationships that lead to them."""
+"""All tables of the model, nodes before the relationships that connect them."""
+
+PROPERTIES: Final[Mapping[str, Properties]] = NODES | {
+    name: relationship.properties for name, relationship in RELATIONSHIPS.items()
+}
+"""Properties by label or type."""
+
+Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
+"""A plain value. A node is {"labels", "properties"}, a relationship {"type", "properties"}, a path {"nodes",
+"relationships"}; properties are those of docs/graph-model.md, without the embedding."""
 
 
-def properties_of(name: str) -> Properties:
-    """What a label's nodes, or relationships of a type, hold; empty for a name that the model lacks."""
-    if name in NODES:
-        return NODES[name]
-    return RELATIONSHIPS[name].properties if name in RELATIONSHIPS else {}
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Rows of a query; `truncated` if there were more than the limit."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    truncated: bool = False
+
+    def dicts(self) -> list[dict[str, Value]]:
+        """Rows by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def entity(names: Sequence[str], properties: Mapping[str, Value], *, is_node: bool) -> dict[str, Value]:
+    """A node by its labels, or a relationship by its type. Of the model's own only the model's properties are kept."""
+    name = next((name for name in names if name in PROPERTIES), None)
+    known = properties if name is None else PROPERTIES[name]
+    kept = {key: properties[key] for key in known if properties.get(key) is not None}
+    if not is_node:
+        return {"type": names[0], "properties": kept}
+    return {"labels": sorted(names) if name is None else [name], "properties": kept}
+
+
+def to_json(value: Value) -> Value:
+    """The value with texts in place of the numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [to_json(item) for item in value]
+    return value

@@ -14,9 +14,9 @@ import pytest
 
 from hepm import Memory
 from hepm.cypher.guard import ask_server
+from hepm.cypher.model import Result
 from hepm.cypher.projection import Projection
 from hepm.cypher.questions import Question, parse, question, questions
-from hepm.cypher.result import Result
 from hepm.errors import QueryError
 from hepm.graph.cypher_copy import open_copy
 from hepm.graph.model_rows import ModelRows
