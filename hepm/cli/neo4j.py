@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections import deque
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -126,22 +125,6 @@ def env(folder: FolderOption = FOLDER) -> None:
     login = {"NEO4J_URI": found.uri, "NEO4J_USERNAME": found.username, "NEO4J_PASSWORD": server.password}
     for name, value in {"HEPM_STORE": found.uri, **login}.items():
         print(f"export {name}={shlex.quote(value)}")
-
-
-@app.takes
-def logs(
-    folder: FolderOption = FOLDER, lines: Annotated[int, Option("-n", min=0, help="Number of lines.")] = 50
-) -> None:
-    """Print the last lines of the server's log.
-
-    Example: `hepm neo4j logs -n 20`
-    """
-    log = _server(folder).log
-    if not log.exists():
-        raise LocalServerError(f"there is no log at {log}: no server was started in {folder} yet")
-    with log.open(encoding="utf-8", errors="replace") as stream:
-        for line in deque(stream, maxlen=lines):
-            print(line.rstrip("\r\n"))
 
 
 @app.takes

@@ -6,7 +6,7 @@ Both engines have the same names. A store in Neo4j has more properties on its no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
@@ -16,41 +16,43 @@ Properties: TypeAlias = Mapping[str, PropertyType]
 
 LESSONS: Final = ("Experience", "Principle", "Notes")
 
-
-def _properties(text: str) -> dict[str, PropertyType]:
-    parts = (part.split() for part in text.split(","))
-    return {name: cast("PropertyType", kind) for name, kind in parts}
-
-
-_LESSON: Final = _properties(
-    "namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean, "
-    "retired string, made_by string, shown integer, uses integer, successes integer, score float, record string"
-)
-
-NODES: Final[Mapping[str, Properties]] = {
-    "Tool": _properties(
-        "namespace string, name string, description string, parameters string, calls integer, errors integer"
-    ),
-    "State": _properties(
-        "namespace string, id integer, summary string, sources strings, targets strings, success boolean, "
-        "count integer, seen float, trajectory string, step integer"
-    ),
-    "Trajectory": _properties(
-        "namespace string, id string, seq integer, environment string, task string, model string, user string, "
-        "source string, success boolean, reward float, steps integer, ended_at float, day string, tools strings, "
-        "counted boolean, said string, record string"
-    ),
-    "Experience": _LESSON
-    | _properties(
-        "situation string, action string, outcome string, lesson string, zone string, stage string, reward float, "
-        "environments strings, first_turn integer, last_turn integer, preconditions strings, distilled_by string, "
-        "generation integer"
-    ),
-    "Principle": _LESSON | _properties("kind string, environments strings, distilled_by string"),
-    "Notes": _LESSON | _properties("version integer, written_by string"),
-    "User": _properties("namespace string, id string"),
-    "Concept": _properties("namespace string, name string"),
-    "Showing": _properties("namespace string, run string, told boolean"),
+_LESSON: Final = """
+    namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean,
+    retired string, made_by string, shown integer, uses integer, successes integer, score float, record string"""
+_NODES: Final = {
+    "Tool": "namespace string, name string, description string, parameters string, calls integer, errors integer",
+    "State": """
+        namespace string, id integer, summary string, sources strings, targets strings, success boolean,
+        count integer, seen float, trajectory string, step integer""",
+    "Trajectory": """
+        namespace string, id string, seq integer, environment string, task string, model string, user string,
+        source string, success boolean, reward float, steps integer, ended_at float, day string, tools strings,
+        counted boolean, said string, record string""",
+    "Experience": f"""{_LESSON},
+        situation string, action string, outcome string, lesson string, zone string, stage string, reward float,
+        environments strings, first_turn integer, last_turn integer, preconditions strings, distilled_by string,
+        generation integer""",
+    "Principle": f"{_LESSON}, kind string, environments strings, distilled_by string",
+    "Notes": f"{_LESSON}, version integer, written_by string",
+    "User": "namespace string, id string",
+    "Concept": "namespace string, name string",
+    "Showing": "namespace string, run string, told boolean",
+}
+_RELATIONSHIPS: Final = {
+    ("Tool", "NEXT", "Tool"): """
+        support integer, failures integer, unlabelled integer, inverse_steps integer, weight float,
+        failure_share float, states integer, summaries strings""",
+    ("State", "AFTER", "Tool"): "",
+    ("State", "BEFORE", "Tool"): "",
+    ("Trajectory", "TOOK", "Tool"): "after string",
+    ("Experience|Principle|Notes", "FROM", "Trajectory"): "reward float, words boolean",
+    ("Experience|Principle|Notes", "ABOUT", "Tool"): "",
+    ("Experience|Principle", "EVOLVED_FROM", "Experience|Principle"): "operator string",
+    ("User", "PREFERS", "Notes"): "",
+    ("Notes", "REVISES", "Notes"): "",
+    ("Principle", "MENTIONS", "Concept"): "",
+    ("Concept", "RELATES", "Concept"): "predicate string, principle string",
+    ("Showing", "SHOWED", "Experience|Principle|Notes"): "success boolean",
 }
 
 
@@ -61,43 +63,21 @@ class Relationship(NamedTuple):
     targets: tuple[str, ...]
     properties: Properties
 
-    def ends(self) -> Iterator[tuple[str, str]]:
-        """Pairs of labels that it may connect."""
-        return product(self.sources, self.targets)
+
+def _properties(text: str) -> Properties:
+    parts = (part.split() for part in text.split(",") if part)
+    return {name: cast("PropertyType", kind) for name, kind in parts}
 
 
-_DISTILLED: Final = ("Experience", "Principle")
-
+NODES: Final[Mapping[str, Properties]] = {label: _properties(text) for label, text in _NODES.items()}
 RELATIONSHIPS: Final[Mapping[str, Relationship]] = {
-    "NEXT": Relationship(
-        ("Tool",),
-        ("Tool",),
-        _properties(
-            "support integer, failures integer, unlabelled integer, inverse_steps integer, weight float, "
-            "failure_share float, states integer, summaries strings"
-        ),
-    ),
-    "AFTER": Relationship(("State",), ("Tool",), {}),
-    "BEFORE": Relationship(("State",), ("Tool",), {}),
-    "TOOK": Relationship(("Trajectory",), ("Tool",), _properties("after string")),
-    "FROM": Relationship(LESSONS, ("Trajectory",), _properties("reward float, words boolean")),
-    "ABOUT": Relationship(LESSONS, ("Tool",), {}),
-    "EVOLVED_FROM": Relationship(_DISTILLED, _DISTILLED, _properties("operator string")),
-    "PREFERS": Relationship(("User",), ("Notes",), {}),
-    "REVISES": Relationship(("Notes",), ("Notes",), {}),
-    "MENTIONS": Relationship(("Principle",), ("Concept",), {}),
-    "RELATES": Relationship(("Concept",), ("Concept",), _properties("predicate string, principle string")),
-    "SHOWED": Relationship(("Showing",), LESSONS, _properties("success boolean")),
+    name: Relationship(tuple(sources.split("|")), tuple(targets.split("|")), _properties(text))
+    for (sources, name, targets), text in _RELATIONSHIPS.items()
 }
 
 
 class Table(NamedTuple):
-    """Rows of one shape: the nodes of a label, or the relationships of a type from one label to another.
-
-    Attributes:
-        name: The label or the type.
-        ends: Labels of both ends; None for nodes.
-    """
+    """The nodes of a label, or the relationships of a type between two labels, its ends."""
 
     name: str
     ends: tuple[str, str] | None = None
@@ -105,7 +85,7 @@ class Table(NamedTuple):
 
 TABLES: Final = (
     *map(Table, NODES),
-    *(Table(name, ends) for name, relationship in RELATIONSHIPS.items() for ends in relationship.ends()),
+    *(Table(name, ends) for name, (sources, targets, _) in RELATIONSHIPS.items() for ends in product(sources, targets)),
 )
 """All tables of the model, nodes before the relationships that connect them."""
 

@@ -212,8 +212,9 @@ def _schema() -> Iterator[str]:
     }
     for label in NODES:
         yield f"CREATE NODE TABLE `{label}`(pk INT64 PRIMARY KEY{columns[label]})"
-    for name, relationship in RELATIONSHIPS.items():
-        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in relationship.ends())
+    for name in RELATIONSHIPS:
+        pairs = (table.ends for table in TABLES if table.name == name and table.ends)
+        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
         yield f"CREATE REL TABLE `{name}`({ends}{columns[name]})"
 
 

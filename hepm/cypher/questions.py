@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
+from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.cypher.statements import statement
@@ -20,7 +21,6 @@ ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
 
 _FILES: Final = resources.files("hepm.cypher")
 _EMBEDDED: Final = ".embedded.cypher"
-_HEADER: Final = re.compile(r"// (?:(Params|Returns|Note|Picture): +)?(.*)")
 _PARAMETER: Final = re.compile(r"\$(\w+) (string|int|float|boolean)(?: = (.+))?")
 _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -91,7 +91,7 @@ def questions() -> Mapping[str, Question]:
     folder = _FILES.joinpath("library")
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".cypher")}
     names = sorted(file.removesuffix(".cypher") for file in texts if not file.endswith(_EMBEDDED))
-    return {name: parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
+    return {name: _parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
 
 
 def question(name: str) -> Question:
@@ -108,39 +108,22 @@ def question(name: str) -> Question:
     return known[name]
 
 
-def parse(name: str, text: str, embedded: str | None = None) -> Question:
-    """Read a file of the library.
-
-    Raises:
-        ValueError: its header is not as docs/cypher.md says.
-    """
-    lines: dict[str, list[str]] = {"": [], "Params": [], "Returns": [], "Note": [], "Picture": []}
-    for line in text.splitlines():
-        match = _HEADER.fullmatch(line)
-        if match is None:
-            break
-        lines[match[1] or ""].append(match[2])
-    if len(lines[""]) != 1 or not lines["Params"] or not lines["Returns"]:
-        raise ValueError(f"{name}.cypher needs one line with the question, and the lines Params and Returns")
-    listed = {key: [part.strip() for part in " ".join(lines[key]).split(",")] for key in ("Params", "Returns")}
+def _parse(name: str, text: str, embedded: str | None) -> Question:
+    """Read a file, whose header is as docs/cypher.md says."""
+    asks, *rest = (line.removeprefix("// ") for line in takewhile(lambda line: line[:2] == "//", text.splitlines()))
+    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in rest)}
+    parameters = [_PARAMETER.fullmatch(part.strip()) for part in fields["Params"].split(",")]
+    returns = [part.strip().partition(" ") for part in fields["Returns"].split(",")]
     return Question(
         name,
-        lines[""][0],
+        asks,
         text,
         embedded or text,
-        tuple(_parameter(name, part) for part in listed["Params"]),
-        tuple((column, kind) for column, _, kind in (part.partition(" ") for part in listed["Returns"])),
-        " ".join(lines["Note"]),
-        lines["Picture"] == ["yes"],
+        tuple(Parameter(m[1], cast("ParameterType", m[2]), m[3] and json.loads(m[3])) for m in parameters if m),
+        tuple((column, kind) for column, _, kind in returns),
+        fields.get("Note", ""),
+        fields.get("Picture") == "yes",
     )
-
-
-def _parameter(name: str, text: str) -> Parameter:
-    match = _PARAMETER.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{name}.cypher: {text!r} is no parameter like `$limit int = 10`")
-    default = None if match[3] is None else json.loads(match[3])
-    return Parameter(match[1], cast("ParameterType", match[2]), default)
 
 
 def favourites() -> bytes:

@@ -84,11 +84,6 @@ def test_env_gives_a_shell_what_a_driver_needs(local: LocalServer):
     assert done.stdout.split() == [local.status().uri, local.status().uri, "neo4j", local.password]
 
 
-def test_logs_prints_the_last_lines(local: LocalServer):
-    answer = quick("neo4j", "logs", "-n", "2", "--folder", folder_of(local))
-    assert answer.out.splitlines() == (folder_of(local) / "logs" / "neo4j.log").read_text().splitlines()[-2:]
-
-
 # What others may see
 
 
@@ -105,7 +100,7 @@ def test_the_password_lies_in_its_file_and_nowhere_else(local: LocalServer):
 
 
 def test_the_password_is_printed_when_asked_for_alone(local: LocalServer):
-    told = [("start",), ("status",), ("status", "--json"), ("logs", "-n", "9999")]
+    told = [("start",), ("status",), ("status", "--json")]
     answers = [quick("neo4j", *words, "--folder", folder_of(local)) for words in told]
     assert not any(local.password in answer.out + answer.err for answer in answers)
     shown = quick("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
@@ -279,7 +274,6 @@ def test_a_folder_without_a_server_is_no_trouble(tmp_path: Path):
     assert quick("neo4j", "stop", *none).code == 0
     assert quick("neo4j", "status", "--json", *none).json["running"] is False
     assert "start it with `hepm neo4j start" in one_sentence(quick("neo4j", "env", *none))
-    assert "no server was started" in one_sentence(quick("neo4j", "logs", *none))
     assert not (tmp_path / "none").exists()
 
 

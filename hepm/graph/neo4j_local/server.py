@@ -15,6 +15,7 @@ import socket
 import subprocess
 import time
 from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Final, LiteralString
 
@@ -37,16 +38,6 @@ _FIRST_PASSWORD: Final = "neo4j"
 _SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
 # What a start leaves that was killed before it wrote the settings.
 _EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
-_JVM: Final = (
-    "-XX:+UseG1GC",
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/java.io=ALL-UNNAMED",
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-opens=java.base/java.util.concurrent=ALL-UNNAMED",
-    "--enable-native-access=ALL-UNNAMED",
-    "-Dio.netty.tryReflectionSetAccessible=true",
-    "-Dlog4j2.disable.jmx=true",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +124,6 @@ class LocalServer:
         """The password for drivers and Browser."""
         return self._password_file.read_text("utf-8").strip()
 
-    @property
-    def log(self) -> Path:
-        """The server's log; Java's output if the server has not written one."""
-        return self._neo4j_log if self._neo4j_log.exists() else self._java_log
-
     def status(self) -> Status:
         """The state now."""
         settings, pid = self._settings(), self._pid()
@@ -200,7 +186,7 @@ class LocalServer:
         Returns:
             False if it was not running.
         """
-        with contextlib.nullcontext() if self._settings() is None else self._exclusive():
+        with self._exclusive() if self._settings() else contextlib.nullcontext():
             pid = self._pid()
             if pid is not None and not process.end(pid, self._mark, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
@@ -284,25 +270,12 @@ class LocalServer:
         """Write neo4j.conf, and Java's arguments into a file, which keeps the process list short."""
         for name in ("logs", "run", "conf"):
             (self._folder / name).mkdir(exist_ok=True)
-        bolt, http = f"{HOST}:{settings.bolt_port}", f"{HOST}:{settings.http_port}"
-        conf = [
-            "# Written by hepm at each start.",
-            f"server.default_listen_address={HOST}",
-            f"server.bolt.listen_address={bolt}",
-            f"server.bolt.advertised_address={bolt}",
-            f"server.http.listen_address={http}",
-            f"server.http.advertised_address={http}",
-            "server.https.enabled=false",
-            f"server.memory.pagecache.size={settings.page_cache}",
-            "dbms.usage_report.enabled=false",
-            "client.allow_telemetry=false",  # else Browser shows a banner about it
-            "db.tx_log.preallocate=false",  # else a new folder takes 500 MB
-            *release.settings,
-        ]
-        _write_private(self._folder / "conf" / "neo4j.conf", "\n".join([*conf, ""]))
-        arguments = [f"-Xmx{settings.heap}", *_JVM, "-cp", os.pathsep.join(map(str, jars))]
-        quoted = (json.dumps(argument, ensure_ascii=False) for argument in arguments)
-        _write_private(self._java_arguments, "\n".join([*quoted, ""]))
+        templates = resources.files("hepm.graph.neo4j_local")
+        conf = templates.joinpath("neo4j.conf").read_text("utf-8").format(**asdict(settings))
+        _write_private(self._folder / "conf" / "neo4j.conf", conf + "".join(f"{line}\n" for line in release.settings))
+        class_path = json.dumps(os.pathsep.join(map(str, jars)), ensure_ascii=False)  # quoted as Java reads it
+        arguments = templates.joinpath("java.args").read_text("utf-8")
+        _write_private(self._java_arguments, arguments.format(heap=settings.heap, class_path=class_path))
 
     def _move_unfinished_data(self) -> None:
         """Move the data of a killed first start aside: Neo4j rejects them, and no client can have written to them."""
@@ -329,7 +302,7 @@ class LocalServer:
                 )
 
     def _await(self, pid: int, settings: Settings, timeout_s: float, log_bytes: int = 0) -> None:
-        ports = (settings.bolt_port, settings.http_port)
+        ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
         while time.monotonic() < until and process.is_alive(pid, self._mark):
             # Another program on the port must not see the password.
@@ -338,13 +311,11 @@ class LocalServer:
                 return
             time.sleep(0.1)
         if process.is_alive(pid, self._mark):
-            raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. What it did so far is in {self.log}")
+            raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
         why = process.last_error(self._java_log) or process.last_error(self._neo4j_log, since=log_bytes)
         if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
             raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
-        raise LocalServerError(
-            f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {self.log.parent}"
-        )
+        raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")
 
 
 def _write_private(file: Path, text: str) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from hepm.atomic_file import atomic_file
 from hepm.errors import MissingExtraError
 from hepm.graph.page.content import PageContent
-from hepm.graph.page.layout import positions, radii
+from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START
 
@@ -97,14 +97,14 @@ def _counts(content: PageContent) -> str:
 
 def _embedded(content: PageContent, title: str) -> str:
     """The content as JSON in ASCII that no HTML parser takes for markup."""
-    placed = zip(content.tools, positions(content), radii(content), strict=True)
+    placed = zip(content.tools, layout(content), strict=True)
     runs = sum(content.outcomes)
     data = {
         "title": title,
         "start": 0 if content.tools and content.tools[0].name == START else None,
         "focus": content.focus,
         "base": round(content.outcomes[1] / runs, 6) if runs else None,
-        "tools": [{**asdict(tool), "x": x, "y": y, "radius": radius} for tool, (x, y), radius in placed],
+        "tools": [{**asdict(tool), "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
         "edges": [asdict(edge) for edge in content.edges],
     }
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
