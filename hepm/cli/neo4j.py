@@ -25,8 +25,6 @@ FolderOption = Annotated[
     Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Folder of the server's data, logs, settings and password."),
 ]
 FOLDER: Final = Path("neo4j")
-FAVOURITES: Final = Path("hepm-favourites.zip")
-NOT_RUNNING: Final = 3
 
 app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
 
@@ -109,7 +107,7 @@ def status(
         if not found.running:
             print(f"Start it: {_command('start', folder)}")
     if not found.running:
-        raise click.exceptions.Exit(NOT_RUNNING)
+        raise click.exceptions.Exit(3)
 
 
 @app.takes
@@ -128,7 +126,7 @@ def env(folder: FolderOption = FOLDER) -> None:
 
 
 @app.takes
-def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = FAVOURITES) -> None:
+def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = Path("hepm-favourites.zip")) -> None:
     """Write the questions as favourites for Neo4j Browser, an archive to drop onto its window.
 
     Example: `hepm neo4j favourites`

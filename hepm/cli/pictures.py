@@ -21,9 +21,9 @@ from hepm.text import CUT, count_of, on_one_line
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain
     from hepm.evals.events import Event
-    from hepm.evals.splits import Record
     from hepm.ingest import Rejection
     from hepm.memory import Memory
+    from hepm.types import Trajectory
 
 PACKAGE: Final = "bfcl-eval==2026.3.23"
 """Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
@@ -145,7 +145,7 @@ def _largest_domain(sources: Sequence[str], *, quiet: bool) -> tuple[Domain, int
     from hepm.evals.domains import domains_of
     from hepm.ingest import Rejection, read_runs
 
-    records: list[Record] = []
+    records: list[tuple[str, Trajectory]] = []
     rejected: list[Rejection] = []
     for name, run in read_runs(sources):
         if isinstance(run, Rejection):

@@ -136,11 +136,7 @@ def _explained(timeout_s: float) -> Generator[None]:
 
 
 def check_plan(planned: neo4j.ResultSummary) -> None:
-    """Refuse a plan that does more than read the graph.
-
-    Raises:
-        QueryError: it names the operator or the procedure.
-    """
+    """Refuse a plan that does more than read the graph, with a `QueryError` that names the operator or procedure."""
     operators = list(_operators(cast("Any", planned).plan))
     for operator, details in operators:
         if operator.startswith("ProcedureCall"):
@@ -163,11 +159,7 @@ def _operators(plan: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
 
 
 def check_text(text: str) -> None:
-    """Refuse what a server's plan does not show.
-
-    Raises:
-        QueryError: it is empty, holds several statements, or calls functions of plug-ins.
-    """
+    """Refuse what a server's plan does not show: several statements, or functions of plug-ins."""
     # Neo4j decodes such escapes before anything else, so that they could end a string.
     for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
         for dot, called in _CALLED.findall(" ".join(_tokens(read))):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.cypher.guard import check_embedded
-from hepm.cypher.model import NODES, PROPERTIES, RELATIONSHIPS, TABLES, PropertyType, Result, Table, Value, entity
+from hepm.cypher.model import PROPERTIES, TABLES, PropertyType, Result, Table, Value, entity
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
 LAYOUT: Final = 2
@@ -206,16 +206,15 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
 
 
 def _schema() -> Iterator[str]:
-    columns = {
-        name: "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
-        for name, properties in PROPERTIES.items()
-    }
-    for label in NODES:
-        yield f"CREATE NODE TABLE `{label}`(pk INT64 PRIMARY KEY{columns[label]})"
-    for name in RELATIONSHIPS:
-        pairs = (table.ends for table in TABLES if table.name == name and table.ends)
+    for name, properties in PROPERTIES.items():
+        columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+        pairs = [table.ends for table in TABLES if table.name == name and table.ends]
         ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
-        yield f"CREATE REL TABLE `{name}`({ends}{columns[name]})"
+        yield (
+            f"CREATE REL TABLE `{name}`({ends}{columns})"
+            if ends
+            else (f"CREATE NODE TABLE `{name}`(pk INT64 PRIMARY KEY{columns})")
+        )
 
 
 def _copy(table: Table, path: Path) -> str:
