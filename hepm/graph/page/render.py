@@ -20,21 +20,8 @@ from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START
 
+# In the order they are loaded.
 _SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")
-"""In the order they are loaded."""
-
-_WITHOUT_REQUIRE_JS: Final = """\
-const vis = (() => {{
-const require = {{ defined: () => false }};
-const library = {{}};
-let regeneratorRuntime;
-const define = (name, needs, build) => build(library);
-{script}
-return library;
-}})();
-"""
-"""vis-network is an AMD module, and this is all it needs of a loader. It would create `regeneratorRuntime` by
-evaluating a string, which the page's policy forbids."""
 
 
 def write_page(content: PageContent, path: Path, *, title: str) -> None:
@@ -131,5 +118,5 @@ def _vis_network() -> str:
         ) from error
     notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
     # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
-    whole = notice + _WITHOUT_REQUIRE_JS.format(script=script)
+    whole = notice + _read("vis.js").replace("{{script}}", script)
     return whole.replace("</script", "<\\/script").replace("<!--", "<\\!--")
