@@ -40,10 +40,8 @@ _TYPES: Final[Mapping[PropertyType, str]] = {
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
 """Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
 
-Tables: TypeAlias = Callable[[], Rows]
 
-
-class Projection:
+class Projection(contextlib.AbstractContextManager["Projection"]):
     """An open copy, for one thread."""
 
     def __init__(self, file: Path) -> None:
@@ -55,9 +53,6 @@ class Projection:
         except RuntimeError as error:
             raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
         self._connection = engine.Connection(self._database)
-
-    def __enter__(self) -> Projection:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -127,7 +122,7 @@ def _plain(value: Any) -> Value:
     return found
 
 
-def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Tables) -> Projection:
+def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Callable[[], Rows]) -> Projection:
     """The copy of a store as it is now, built if there is none.
 
     Args:
@@ -153,7 +148,7 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: T
     return Projection(_build(folders, name, tables))
 
 
-def _build(folders: Sequence[Path], name: str, tables: Tables) -> Path:
+def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
     folder = _writable(folders)
     building = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
     try:

@@ -14,9 +14,7 @@ from hepm.errors import InputError
 from hepm.types import START, Evidence, ToolName
 
 LABEL_CHARACTERS: Final = 36
-"""Longest name written beside a node; the panel has the whole."""
 START_LABEL: Final = "start of a run"
-"""Label of START; its diamond distinguishes it from a tool of that name."""
 # What one tool or edge keeps in the page, so that a page of 200 tools has a few MB.
 SUMMARIES: Final = 6
 RUNS: Final = 30
@@ -38,11 +36,7 @@ class PageTool:
 
 @dataclass(frozen=True, slots=True)
 class PageEdge:
-    """An edge of the page; `source` and `target` are indices into its tools.
-
-    Attributes:
-        summaries, runs: The first of `all_summaries` and `all_runs`.
-    """
+    """An edge between indices into the page's tools, with the first of `all_summaries` and of `all_runs`."""
 
     source: int
     target: int
