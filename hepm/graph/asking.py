@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hepm.graph.login import Login
 
 if TYPE_CHECKING:
-    from hepm.cypher.result import Result
+    from hepm.cypher.model import Result
     from hepm.graph.neo4j.connection import Connection
 
 
@@ -40,10 +40,10 @@ class Server:
         self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000
     ) -> Result:
         """Run any statement."""
-        from hepm.cypher.guard import change_server
+        from hepm.cypher.guard import ask_server
 
         with self._connection.guarded():
-            return change_server(*self._where, text, parameters, timeout_s=timeout_s, limit=limit)
+            return ask_server(*self._where, text, parameters, timeout_s=timeout_s, limit=limit, write=True)
 
     @property
     def _where(self) -> tuple[Any, str]:
