@@ -40,9 +40,9 @@ from hepm.experience.library import Library
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
 from hepm.graph.mirror import Mirror
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest import read_runs

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
@@ -25,7 +25,6 @@ from hepm.cli.output import plain, print_json, print_table, raw
 if TYPE_CHECKING:
     from hepm.cypher.questions import Question
     from hepm.cypher.result import Result, Value
-    from hepm.graph.asking import Ask
 
 TIMEOUT_S: Final = 30.0
 LIMIT: Final = 10_000
@@ -78,13 +77,13 @@ def cypher(
 
 
 @contextlib.contextmanager
-def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
-    from hepm.graph.asking import open_server
-    from hepm.graph.cypher_copy import open_copy
-
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
     file = store_file(store)
     if file is None:
-        with open_server(store) as server:
+        from hepm.graph.neo4j.connection import Connection
+        from hepm.graph.open_store import Login
+
+        with contextlib.closing(Connection(Login.from_environment(store))) as server:
             yield server.change if write else server.ask
         return
     if write:
@@ -92,6 +91,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
             "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
             param_hint="--write",
         )
+    from hepm.graph.model_rows import open_copy
     from hepm.graph.sqlite import SQLiteStore
     from hepm.ingest.pipeline import replay_with
 

@@ -1,4 +1,4 @@
-"""What is the same in every store: writes, over its transactions (see `changes`), and what is read of lessons."""
+"""Lessons of a store: reads, and writes over its transactions (see `hepm.graph.lessons.changes`)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hepm.graph.changes import add_runs, forget_runs, rebuild
-from hepm.graph.delta import Run
+from hepm.graph.changes import Transaction
 from hepm.graph.lessons.changes import change_lessons, forget_user, show, tell
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.store import Changed, LessonChange
-from hepm.graph.store import Added, FloatArray, Replay, Selection, TextEmbedder
-from hepm.graph.transaction import Transaction
-from hepm.types import Tool
+from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
 
 
 class Write(Protocol):
-    """Runs work in a write transaction on a namespace: all of it is stored, or nothing.
-
-    Raises:
-        EmbedderMismatchError: the vectors are not of the store's own embedder, which is looked at inside.
-    """
+    """Runs work in a write transaction on a namespace (see `hepm.graph.store.Store.write`)."""
 
     def __call__(
         self,
@@ -33,71 +26,8 @@ class Write(Protocol):
         embedder: str | None = None,
         vectors: Iterable[FloatArray] = (),
     ) -> T:
-        """What the work gives."""
+        """The result of the work."""
         ...
-
-
-class RunWrites:
-    """See `hepm.graph.store.Store` for what each method promises."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def add(
-        self,
-        runs: Sequence[Run],
-        vectors: Mapping[str, FloatArray],
-        *,
-        namespace: str,
-        replay: Replay,
-        embedder: str | None = None,
-    ) -> Added:
-        return self._write(
-            namespace,
-            lambda write: add_runs(write, runs, vectors, counting=write.counting, replay=replay),
-            embedder=embedder,
-            vectors=vectors.values(),
-        )
-
-    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
-        def work(write: Transaction) -> None:
-            write.describe(tools)
-            write.note_change()
-
-        self._write(namespace, work)
-
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
-        return self._write(
-            namespace,
-            lambda write: forget_runs(write, selection, counting=write.counting, replay=replay),
-            embedder=embedder,
-        )
-
-    def selected(self, selection: Selection, *, namespace: str) -> list[str]:
-        return self._write(namespace, lambda write: [run.id for run in write.select(selection)])
-
-    def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
-        self._write(
-            namespace,
-            lambda write: rebuild(write, counting=write.counting, replay=replay, embedder=embedder),
-            embedder=None if embedder is None else embedder.name,
-        )
-
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        def work(write: Transaction) -> None:
-            write.put_state_vectors(vectors)
-            write.note_change(everything=True)
-
-        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-    def put_run_vectors(
-        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
-    ) -> None:
-        def work(write: Transaction) -> None:
-            write.put_run_vectors(vectors)
-            write.note_change(everything=True)
-
-        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
 
 
 class Read(Protocol):

@@ -18,10 +18,10 @@ from hepm.cypher.questions import questions
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
-from hepm.graph.neo4j.painting import paint
+from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.open_store import Login
 from tests.neo4j_server import Neo4jServer, emptied
 
 T = TypeVar("T")

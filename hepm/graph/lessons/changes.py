@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hepm.graph.lessons.rows import UNUSED, HeldLesson, LessonRow, Showing, Uses, from_record
 from hepm.graph.lessons.store import Changed, LessonChange, LessonTransaction
-from hepm.graph.store import TextEmbedder
+from hepm.graph.rows import TextEmbedder
 from hepm.graph.stored_vectors import FloatArray
 
 

@@ -16,9 +16,7 @@ from hepm.graph.lessons.rows import (
     stored_lessons,
     to_record,
 )
-from hepm.graph.neo4j.connection import Connection
-from hepm.graph.neo4j.names import lesson_uid, run_uid, tool_uid, uid
-from hepm.graph.neo4j.sending import VECTOR_ROWS, Sender
+from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, lesson_uid, run_uid, tool_uid, uid
 from hepm.graph.store import FloatArray
 from hepm.graph.stored_vectors import from_bytes, to_bytes, to_floats
 from hepm.graph.writes import LessonStore, Write
@@ -96,7 +94,7 @@ class Neo4jLessonTransaction:
             if row.id not in known:
                 seq += 1
             told.append(self._told(row, seq, vectors.get(row.text)))
-        self._write.put("put_lessons", told, size=VECTOR_ROWS, changed=self._write.books.revision + 1)
+        self._write.put("put_lessons", told, size=VECTOR_ROWS, changed=self._write.header.revision + 1)
         self._where("set_last_lesson", seq=seq)
         self._link(rows)
 
@@ -164,7 +162,7 @@ class Neo4jLessonTransaction:
             {"uid": self._lesson(name), "embedding": to_floats(vector), "vector": to_bytes(vector)}
             for name, vector in vectors.items()
         ]
-        self._write.put("put_lesson_vectors", rows, size=VECTOR_ROWS, changed=self._write.books.revision + 1)
+        self._write.put("put_lesson_vectors", rows, size=VECTOR_ROWS, changed=self._write.header.revision + 1)
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         rows: list[dict[str, object]] = []
@@ -193,7 +191,7 @@ class Neo4jLessonTransaction:
 
     def credit(self, more: Mapping[str, Uses]) -> None:
         rows = [{"uid": self._lesson(name), **uses._asdict()} for name, uses in more.items()]
-        self._write.put("credit_lessons", rows, changed=self._write.books.revision + 1)
+        self._write.put("credit_lessons", rows, changed=self._write.header.revision + 1)
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
         return showings_of(self._ask("showings_in", runs)) if self._shown else []

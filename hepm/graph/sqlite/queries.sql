@@ -38,7 +38,7 @@ SELECT
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'principle'),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes');
 
--- name: find_known
+-- name: find_runs
 SELECT id, digest, success, seq FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
@@ -98,7 +98,7 @@ ORDER BY environment, task, id;
 -- name: runs_beside
 -- CROSS JOIN keeps SQLite from reading all runs of the namespace.
 WITH asked AS (
-    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:runs) j
+    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:ids) j
     CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = j.value
 )
 SELECT t.environment, t.task, t.id FROM asked a
