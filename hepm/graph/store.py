@@ -11,6 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -161,10 +162,7 @@ class Store(ABC):
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
         """
-
-        def work(write: Transaction) -> Added:
-            return add_runs(write, runs, vectors, replay)
-
+        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay)
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
@@ -187,7 +185,7 @@ class Store(ABC):
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.
         """
-        return self.write(namespace, lambda write: forget_runs(write, selection, replay), embedder=embedder)
+        return self.write(namespace, partial(forget_runs, selection=selection, replay=replay), embedder=embedder)
 
     def selected(self, selection: Selection, *, namespace: str) -> list[str]:
         """Ids of the runs that `forget` would remove, sorted."""
@@ -203,7 +201,7 @@ class Store(ABC):
             StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
         name = None if embedder is None else embedder.name
-        self.write(namespace, lambda write: rebuild(write, replay, embedder), embedder=name)
+        self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
 
     def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors of `embedder` to states by id, replacing earlier ones; missing ids are ignored.
