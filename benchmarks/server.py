@@ -55,7 +55,7 @@ PLAIN = {
                       r.unlabelled = row.unlabelled
         ON MATCH SET r.support = r.support + row.support, r.inverse_steps = r.inverse_steps + row.inverse_steps,
                      r.failures = r.failures + row.failures, r.unlabelled = r.unlabelled + row.unlabelled""",
-    "add_passages": """
+    "add_run_edges": """
         UNWIND $rows AS row MATCH (t:PlainRun {uid: row.run}) MATCH (b:PlainTool {uid: row.target})
         CREATE (t)-[:PLAIN_TOOK {after: row.after, edge: row.edge, seq: row.seq}]->(b)""",
     "add_states": """

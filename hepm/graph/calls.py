@@ -6,6 +6,7 @@ something was removed.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import steps_of
+from hepm.graph.delta import FAILED
 from hepm.graph.rows import RunRow, StateBatch
 from hepm.graph.stored_vectors import FloatArray
 from hepm.types import START, ToolName
@@ -149,23 +150,23 @@ class CallReader:
 
     def _rows_of(self, run: RunRow, number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
         try:
-            steps = steps_of(run.sequence)
+            steps = [(tuple(targets), flags, key) for targets, flags, key in json.loads(run.sequence)]
         except (TypeError, ValueError):
             _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
             return
         history: list[int] = [0]
         sources: tuple[ToolName, ...] = (START,)
-        for step in steps:
-            move = tuple(sorted(set(sources))), tuple(sorted(set(step.targets))), run.success
-            state = self._state_rows.get((*move, step.key), -1)
+        for targets, since, key in steps:
+            place = tuple(sorted(set(sources))), tuple(sorted(set(targets))), run.success, key
+            state = self._state_rows.get(place, -1)
             numbers = {self._numbers.setdefault(source, len(self._numbers)) for source in sources}
-            for index, target in enumerate(step.targets):
+            for index, target in enumerate(targets):
                 tool = self._numbers.setdefault(target, len(self._numbers))
-                flags = IN_TURN | step.flags & 4 if index else step.flags
+                flags = IN_TURN | since & FAILED if index else since
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                 yield (*before, tool, number, len(history) - 1, flags, state), numbers
                 history.append(tool)
-            sources = step.targets
+            sources = targets
 
     def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have `dimensions` dimensions if none was read yet."""

@@ -206,13 +206,13 @@ class Delta:
     """What runs add, ready to be merged and applied.
 
     Attributes:
-        passages: Ids of the runs that took each edge.
+        run_edges: Ids of the runs that took each edge.
     """
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
-    passages: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
+    run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
@@ -237,8 +237,8 @@ class Delta:
                 merged.edges[edge].add(counts)
             for name, tool in part.tools.items():
                 merged.tools[name].add(tool)
-            for edge, runs in part.passages.items():
-                merged.passages[edge].update(runs)
+            for edge, runs in part.run_edges.items():
+                merged.run_edges[edge].update(runs)
             for move, states in part.states.items():
                 for key, state in states.items():
                     merged._see(move, key, replace(state))
@@ -254,7 +254,7 @@ class Delta:
         )
         for edge in run.edges:
             self.edges[edge].add(one)
-            self.passages[edge].add(run.id)
+            self.run_edges[edge].add(run.id)
         for name, (made, failed) in run.calls.items():
             tool = self.tools[name]
             tool.calls += sign * made
@@ -294,25 +294,6 @@ def flags_of(state: StateSummary) -> int:
     return USER_SPOKE * state.user_spoke | AGENT_SPOKE * state.agent_spoke | FAILED * state.failed
 
 
-class Step(NamedTuple):
-    """One transition of a stored run, for rankers that look further back than one call.
-
-    Attributes:
-        targets: Tools called, in listed order.
-        flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened since the calls before.
-        key: The state's key on its move.
-    """
-
-    targets: tuple[ToolName, ...]
-    flags: int
-    key: int
-
-
 def sequence_of(run: Run) -> str:
     """The run's steps as JSON: a list of [targets, flags, key]."""
     return _encode([(t.targets, t.flags, t.key) for t in run.transitions])
-
-
-def steps_of(sequence: str) -> list[Step]:
-    """The steps that `sequence_of` wrote."""
-    return [Step(tuple(targets), flags, key) for targets, flags, key in json.loads(sequence)]

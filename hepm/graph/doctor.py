@@ -154,11 +154,11 @@ def _read(batch: list[HeldRun], replay: Replay, damaged: list[Finding]) -> Itera
 
 
 def _edges_of(delta: Delta) -> dict[object, Columns]:
-    return {edge: asdict(counts) | {"runs": sorted(delta.passages[edge])} for edge, counts in delta.edges.items()}
+    return {edge: asdict(counts) | {"runs": sorted(delta.run_edges[edge])} for edge, counts in delta.edges.items()}
 
 
 def _edges_in(store: Store, namespace: str) -> dict[object, Columns]:
-    took = store.passages(namespace=namespace)
+    took = store.run_edges(namespace=namespace)
     rows = (EdgeRow(*row) for row in store.edges(namespace=namespace))
     return {row[:2]: row._asdict() | {"runs": took.get(row[:2], [])} for row in rows}
 

@@ -113,8 +113,7 @@ class Mirror:
                 self._follow_changes(header)
             namespaces = list(self._namespaces.values())
         for mirror in namespaces:
-            if mirror.few_calls or not defer:
-                mirror.follow_calls()
+            mirror.follow_calls(defer=defer)
         if any(mirror.behind for mirror in namespaces):
             if time.monotonic() >= self._paused_until:
                 self._wake()

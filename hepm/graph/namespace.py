@@ -128,8 +128,8 @@ class NamespaceMirror:
                 for tool in state.sources:
                     rows_of.setdefault(tool, []).append(row)
         after = {
-            tool: self._extended(_States(), StateBatch([states.rows[row] for row in rows], states.vectors_ND[rows]))
-            for tool, rows in rows_of.items()
+            tool: self._extended(_States(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
+            for tool, of in rows_of.items()
         }
         with self._calls_lock:
             self._reader = CallReader()
@@ -186,7 +186,7 @@ class NamespaceMirror:
         if found is None:
             if self._store.remote:
                 return StateBlock()  # all states were read in bulk
-            found = snapshot.states[tool] = self._extended(_States(), self._states_after(tool, 0))
+            found = snapshot.states[tool] = self._extended(_States(), tool)
         return found.block
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
@@ -309,27 +309,25 @@ class NamespaceMirror:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
             states = _States() if tool in rewritten else after.get(tool, _States())
-            after[tool] = self._extended(states, self._states_after(tool, states.newest))
+            after[tool] = self._extended(states, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         return _Snapshot(rows | fresh, after, kept)
-
-    @property
-    def few_calls(self) -> bool:
-        """Whether `follow_calls` takes at most some milliseconds."""
-        calls = self._calls
-        return calls is None or len(calls.next_N) <= _FEW_CALLS
 
     @property
     def behind(self) -> bool:
         """Whether `follow_calls` has anything to do."""
         return self._behind is not None and self._calls is not None
 
-    def follow_calls(self, *, anew: bool = True) -> None:
+    def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
         """Fit again what was fitted to all calls, if something changed.
 
         Args:
             anew: Start from nothing; else only the new calls are added to the former fit.
+            defer: Do nothing if it would take more than some milliseconds.
         """
+        calls = self._calls
+        if defer and calls is not None and len(calls.next_N) > _FEW_CALLS:
+            return
         with self._calls_lock:
             with self._behind_lock:
                 behind, self._behind = self._behind, None
@@ -349,10 +347,8 @@ class NamespaceMirror:
         with self._behind_lock:
             self._behind = bool(self._behind) or rewritten
 
-    def _states_after(self, tool: ToolName, newest: int) -> StateBatch:
-        return self._store.states_after(tool, namespace=self.name, newer_than=newest)
-
-    def _extended(self, states: _States, batch: StateBatch) -> _States:
+    def _extended(self, states: _States, tool: ToolName, batch: StateBatch | None = None) -> _States:
+        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=states.newest)
         if batch.rows:
             targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
             ids = [row.id for row in batch.rows]

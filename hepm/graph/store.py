@@ -292,10 +292,10 @@ class Store(ABC):
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
 
-    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
+    def run_edges(self, *, namespace: str) -> dict[Edge, list[str]]:
         """Ids of the stored runs that took each edge, sorted."""
         found: defaultdict[Edge, list[str]] = defaultdict(list)
-        for source, target, run in self.read("passages", namespace=namespace):
+        for source, target, run in self.read("run_edges", namespace=namespace):
             found[source, target].append(run)
         return found
 

@@ -121,8 +121,8 @@ EDITS = {
         "UPDATE passage SET trajectory = 3 WHERE trajectory = 1 AND source = 'look' AND target = 'buy'",
         "look -> buy has runs",
     ),
-    "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "passages lack their run"),
-    "passage of no edge": Edit("UPDATE passage SET target = 'x' WHERE trajectory = 1", "passages lack their run or"),
+    "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "run edges lack their run"),
+    "passage of no edge": Edit("UPDATE passage SET target = 'x' WHERE trajectory = 1", "run edges lack their run or"),
     # States
     "state count": Edit(
         "UPDATE state SET count = 4 WHERE trajectory = 'three'",

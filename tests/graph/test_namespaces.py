@@ -38,7 +38,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
-    "passages": lambda store, ns: store.passages(namespace=ns),
+    "run_edges": lambda store, ns: store.run_edges(namespace=ns),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),

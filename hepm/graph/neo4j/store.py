@@ -38,14 +38,14 @@ KEPT_CHANGES: Final = 10_000
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
-    ("orphan_passages", "passages lack their edge, or are out of order"),
+    ("orphan_run_edges", "run edges lack their edge, or are out of order"),
     ("orphan_lessons", "lessons lack a link to a run, or have one too many"),
     ("orphan_answers", "answers of a model are about runs that are gone"),
     ("misweighed_edges", "edges have a weight or a share of failures that is not that of their counts"),
     ("journal_ahead", "runs or states are ahead of their counters"),
 )
 # A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
-_SORTED: Final = ("edges", "edges_from", "passages", "tools", "runs_by_task", "runs_beside")
+_SORTED: Final = ("edges", "edges_from", "run_edges", "tools", "runs_by_task", "runs_beside")
 
 
 class Neo4jStore(Store):
@@ -316,7 +316,7 @@ class Neo4jTransaction(Sender):
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
         stale = self._add_counts(delta)
-        runs = {run for of_edge in delta.passages.values() for run in of_edge} - self._row_numbers.keys()
+        runs = {run for of_edge in delta.run_edges.values() for run in of_edge} - self._row_numbers.keys()
         self._row_numbers.update(self.ask("row_numbers", [self._trajectory(name) for name in sorted(runs)], key="uids"))
         rows = [
             {
@@ -326,10 +326,10 @@ class Neo4jTransaction(Sender):
                 "edge": self._edge((source, target)),
                 "seq": self._row_numbers[run],
             }
-            for (source, target), of_edge in delta.passages.items()
+            for (source, target), of_edge in delta.run_edges.items()
             for run in of_edge
         ]
-        self.put("add_passages", rows)
+        self.put("add_run_edges", rows)
         self.add_states(delta.states, vectors)
         self.put("tell_edges", [{"source": a, "target": b} for a, b in stale], limit=EDGE_SUMMARIES)
 
@@ -337,7 +337,7 @@ class Neo4jTransaction(Sender):
         self._rewritten = True
         self._add_counts(delta)
         self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
-        self.put("drop_passages", [self._trajectory(name) for name in ids], key="uids")
+        self.put("drop_run_edges", [self._trajectory(name) for name in ids], key="uids")
         self.put("drop_states", [self._move(move) for move in delta.states], key="moves")
         self.drop_empty_tools()
 
@@ -399,7 +399,7 @@ class Neo4jTransaction(Sender):
 
     def clear(self) -> None:
         self._rewritten = True
-        for name in ("clear_states", "clear_edges", "clear_passages", "clear_said_vectors", "reset_tools"):
+        for name in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors", "reset_tools"):
             self.send(name, space=self.space)
 
     def drop_empty_tools(self) -> None:

@@ -27,7 +27,7 @@ _ORPHANS: Final = (
     ("orphan_vectors", "vectors belong to a state without text"),
     ("orphan_state_after", "links lead from a tool to a state that is gone or another tool's"),
     ("unlinked_states", "states lack a link from a tool before them"),
-    ("orphan_passages", "passages lack their run or their edge"),
+    ("orphan_run_edges", "run edges lack their run or their edge"),
     ("orphan_showings", "showings lack their lesson"),
     ("orphan_lesson_sources", "links lead from a run to a lesson that is gone"),
     ("orphan_answers", "answers of a model are about runs that are gone"),
@@ -275,10 +275,10 @@ class SQLiteTransaction:
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
         self._add_counts(delta)
         self._put(
-            "add_passage",
+            "add_run_edge",
             (
                 {"source": a, "target": b, "trajectory": self._row_numbers[run]}
-                for (a, b), runs in delta.passages.items()
+                for (a, b), runs in delta.run_edges.items()
                 for run in runs
             ),
         )
@@ -297,7 +297,7 @@ class SQLiteTransaction:
             self.run("delete_empty_edges", source=source)
         self.drop_empty_tools()
         for name in ids:
-            self.run("delete_passages", seq=self._row_numbers[name])
+            self.run("delete_run_edges", seq=self._row_numbers[name])
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state("delete_state", state, move)
@@ -346,7 +346,7 @@ class SQLiteTransaction:
     def clear(self) -> None:
         self._rewritten = True
         for verb in ("clear_namespace", "drop_stray"):
-            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "passages"):
+            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges"):
                 self.run(f"{verb}_{table}")
         self.run("reset_tools")
 
