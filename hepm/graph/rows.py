@@ -21,6 +21,9 @@ It raises FormatError where a record is damaged, and any other error where its t
 """
 
 
+Vectors: TypeAlias = Iterable[FloatArray]
+
+
 class TextEmbedder(Protocol):
     """The part of `hepm.embed.Embedder` that stores use."""
 
@@ -136,14 +139,6 @@ class HeldRun(NamedTuple):
     vector: bytes | None
 
 
-class HeldState(NamedTuple):
-    """A state with everything that is stored of it; one over the bound is not `kept` and has no summary."""
-
-    row: StateRow
-    kept: bool
-    vector: bytes | None
-
-
 @dataclass(frozen=True, slots=True)
 class StateBatch:
     """States with their vectors, by id.
@@ -222,7 +217,7 @@ def no_text(error: UnicodeEncodeError) -> InputError:
     return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
 
 
-def check_embedder(embedder: str | None, vectors: Iterable[FloatArray], *, header: Header, where: str) -> None:
+def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
     """Refuse vectors that cannot be compared with the stored ones; called inside the transaction that writes them.
 
     Args:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
@@ -27,7 +27,6 @@ from hepm.graph.rows import (
     Counting,
     Header,
     HeldRun,
-    HeldState,
     Known,
     Replay,
     RunRow,
@@ -37,6 +36,7 @@ from hepm.graph.rows import (
     TextEmbedder,
     ToolRow,
     Totals,
+    Vectors,
 )
 from hepm.graph.stored_vectors import FloatArray, of_size
 from hepm.types import Evidence, Tool, ToolName
@@ -73,12 +73,7 @@ class Store(ABC):
 
     @abstractmethod
     def write(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         """Run work in one write transaction: all of it is stored, or nothing. A server may run it again.
 
@@ -325,10 +320,10 @@ class Store(ABC):
             if not (without_vector and row[-1]):
                 yield self._state(row)
 
-    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
-        """All states by id, whole; lazy."""
+    def iter_held_states(self, *, namespace: str) -> Iterator[tuple[StateRow, bool, bytes | None]]:
+        """All states by id, whether each kept its text, and its vector as stored; lazy."""
         for row in self.iterate("held_states", namespace=namespace):
-            yield HeldState(self._state(row), bool(row[-2]), row[-1])
+            yield self._state(row), row[-2] not in (None, False), row[-1]
 
     def runs_without_vector(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Row number and user's words of runs that have words and no vector, in order of arrival."""

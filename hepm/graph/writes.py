@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hepm.graph.changes import Transaction
 from hepm.graph.lessons.changes import change_lessons, forget_user, show, tell
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.rows import Vectors
 from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
@@ -19,12 +20,7 @@ class Write(Protocol):
     """Runs work in a write transaction on a namespace (see `hepm.graph.store.Store.write`)."""
 
     def __call__(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         """The result of the work."""
         ...

@@ -23,7 +23,7 @@ from hepm.graph.neo4j.connection import (
     uid,
 )
 from hepm.graph.neo4j.lessons import Neo4jLessons, Neo4jLessonTransaction
-from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, check_embedder
+from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
 from hepm.graph.store import Store
 from hepm.graph.stored_vectors import FloatArray, from_bytes, to_bytes, to_floats
 from hepm.types import START, Evidence, Tool, ToolName
@@ -103,12 +103,7 @@ class Neo4jStore(Store):
         return Header(*self._connection.read("memory")[0])
 
     def write(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         def checked(tx: neo4j.ManagedTransaction) -> T:
             write = Neo4jTransaction(tx, namespace)

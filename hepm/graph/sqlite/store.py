@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from hepm.graph.changes import Transaction
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
-from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, check_embedder
+from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessons, SQLiteLessonTransaction
 from hepm.graph.store import Store, as_bool
@@ -80,12 +80,7 @@ class SQLiteStore(Store):
         return _header(self.read("meta"))
 
     def write(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         with self._connections.writing() as db:
             header = _header(db.execute(self._statements["meta"]))
