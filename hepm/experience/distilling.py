@@ -17,7 +17,7 @@ from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
-from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import switching_often
 
 if TYPE_CHECKING:

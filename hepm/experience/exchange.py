@@ -17,7 +17,7 @@ from hepm.errors import InputError
 from hepm.experience.lessons import STAGES, ZONES, Conditions, Experience, Notes, Principle, PrincipleKind
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 
 Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]

@@ -17,7 +17,7 @@ from hepm.errors import StoreError
 from hepm.experience.likeness import group_alike, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
-from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
 from hepm.graph.writes import LessonStore

@@ -25,7 +25,7 @@ from hepm.experience.matching import (
 )
 from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
 from hepm.text import count_of

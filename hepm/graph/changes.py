@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
-from hepm.graph.lessons.changes import forget_lessons_from, forget_user, mend_lessons, settle
 from hepm.graph.store import Added, Counting, FloatArray, Replay, Selection, TextEmbedder
 from hepm.graph.transaction import StoredRun, Transaction
 
@@ -25,7 +24,7 @@ def add_runs(
         # They are counted anew, with their label, and learned from anew.
         write.lessons.drop_answers_about(relabelled)
         if withdrawn := {run.id for run in new if not run.trusted}.intersection(relabelled):
-            forget_lessons_from(write.lessons, sorted(withdrawn))
+            write.lessons.forget_from(sorted(withdrawn))
         gone = [run for name in relabelled for run in write.select(Selection(trajectory=name))]
         _take_out(write, gone, counting=counting, replay=replay)
     if new:
@@ -33,7 +32,7 @@ def add_runs(
         write.insert_runs(aside, vectors, counted=False)
         write.insert_runs(counted, vectors, counted=True)
         write.apply(Delta.of(counted), vectors)
-        settle(write.lessons, {run.id: run.success for run in new if run.success is not None})
+        write.lessons.settle({run.id: run.success for run in new if run.success is not None})
         write.note_change()
     return added
 
@@ -45,12 +44,12 @@ def forget_runs(write: Transaction, selection: Selection, *, counting: Counting,
     gone = write.select(selection)
     touched = False
     if selection.user is not None and selection == Selection(user=selection.user):
-        touched = bool(forget_user(write.lessons, selection.user))
+        touched = bool(write.lessons.forget_user(selection.user))
     if selection == Selection(trajectory=selection.trajectory) and not gone:
         # Lessons may come from runs that this store never held.
-        touched = forget_lessons_from(write.lessons, [str(selection.trajectory)])
+        touched = write.lessons.forget_from([str(selection.trajectory)])
     if gone:
-        forget_lessons_from(write.lessons, [run.id for run in gone])
+        write.lessons.forget_from([run.id for run in gone])
         _take_out(write, gone, counting=counting, replay=replay)
     if gone or touched:
         write.note_change()
@@ -81,7 +80,7 @@ def rebuild(write: Transaction, *, counting: Counting, replay: Replay, embedder:
         runs, vectors = _read(batch, replay)
         write.apply(Delta.of([run for run in runs if run.id not in aside]), vectors)
     write.drop_empty_tools()
-    mend_lessons(write.lessons, embedder)
+    write.lessons.mend(embedder)
     write.note_change(everything=True)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from hepm.graph.changes import aside_of, told_twice
 from hepm.graph.delta import Delta, Run
-from hepm.graph.lessons.changes import recount, wrong_showings
 from hepm.graph.lessons.rows import UNUSED, from_record
+from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import HeldRun, Replay, Store, TextEmbedder
 from hepm.graph.stored_vectors import of_size

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from hepm.graph.delta import Delta, Move, Run, StateSeen
-from hepm.graph.lessons.store import LessonTransaction
+from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.store import Counting, FloatArray, Known, Selection
 from hepm.types import Tool
 

@@ -8,9 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 from hepm.graph.changes import add_runs, forget_runs, rebuild
 from hepm.graph.delta import Run
-from hepm.graph.lessons.changes import change_lessons, forget_user, show, tell
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
-from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.store import Added, FloatArray, Replay, Selection, TextEmbedder
 from hepm.graph.transaction import Transaction
 from hepm.types import Tool
@@ -135,7 +134,7 @@ class LessonStore(ABC):
         """
 
         def work(write: Transaction) -> Changed:
-            changed = change_lessons(write.lessons, change, vectors)
+            changed = write.lessons.change(change, vectors)
             write.note_change()
             return changed
 
@@ -159,21 +158,21 @@ class LessonStore(ABC):
 
         Where the run's outcome is known already, they are credited with it at once.
         """
-        return self._noted(namespace, lambda write: show(write.lessons, run, lessons))
+        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
 
     def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
         """Credit what was shown in runs with how these ended; how many lessons were. Twice is as good as once.
 
         An outcome that comes before what was shown waits for it; another outcome for the same run replaces the former.
         """
-        return self._noted(namespace, lambda write: tell(write.lessons, outcomes))
+        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
         """Remove every lesson of a user's own, older versions included, and answers about them; the lessons' ids.
 
         Their runs are `Store.forget`'s.
         """
-        return self._noted(namespace, lambda write: forget_user(write.lessons, user))
+        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
 
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
         """Keep answers; one that was there under its key is replaced.
@@ -225,13 +224,6 @@ class LessonStore(ABC):
     @abstractmethod
     def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         """What is to stand beside a lesson's record."""
-
-    @abstractmethod
-    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Ids of the live lessons most similar to a vector of unit length, with their cosines; ties by arrival.
-
-        What the store itself finds, for those who ask it. Suggestions and prompts are answered from the mirror.
-        """
 
     def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
         """Lessons that a revision above `newer_than` touched, in order of arrival.

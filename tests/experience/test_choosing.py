@@ -13,7 +13,7 @@ from hepm import Memory
 from hepm.experience.experiences import Experiences, FoundExperience, ModelChooser, tool_name
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_library
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401

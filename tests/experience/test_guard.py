@@ -15,7 +15,7 @@ from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library
 from hepm.experience.population import EvolutionSettings, Population, RunPlace, held_out_runs
 from hepm.graph.lessons.rows import Source
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_library, remember
 from tests.loopback import Loopback, completion, loopback  # noqa: F401

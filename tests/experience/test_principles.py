@@ -20,7 +20,7 @@ from hepm.experience.matching import LiteralJudge, ModelJudge, Pair, Verdict
 from hepm.experience.place import Contradiction
 from hepm.experience.principles import Examples, FoundPrinciple, Principles, examples_of
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.score import FEWEST_USES
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint

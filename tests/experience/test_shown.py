@@ -8,7 +8,7 @@ import pytest
 from hepm.errors import StoreError
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 from tests.experience.shelves import library_in
 

@@ -14,7 +14,10 @@ from tests.neo4j_server import Neo4jServer
 ROOM = Path(hepm.cypher.__file__).parent
 STORE = sorted((ROOM / "store").glob("*.cypher"))
 GRAPH = ROOM.parent / "graph"
-CODE = "".join(path.read_text() for path in [*(GRAPH / "neo4j").glob("*.py"), GRAPH / "writes.py"])
+CODE = "".join(
+    path.read_text()
+    for path in [*(GRAPH / "neo4j").glob("*.py"), GRAPH / "writes.py", GRAPH / "lessons" / "transaction.py"]
+)
 PARAMETER = re.compile(r"\$(\w+)")
 # Asked of the whole memory, or on nodes named by hashes that hold the namespace.
 WITHOUT_NAMESPACE = re.compile(
