@@ -156,7 +156,7 @@ class LessonMirror:
 
 def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
     lessons = before.lessons | {one.row.id: one._replace(vector=None) for one in changed}  # the shelf has the vectors
-    shelves = {
+    shelves: dict[Kind, _Shelf] = {
         kind: shelf.with_new([one for one in changed if one.row.kind == kind]) for kind, shelf in before.shelves.items()
     }
     # Computed here and not when next asked for: no prompt waits for it.

@@ -187,8 +187,10 @@ def from_record(record: str) -> LessonRow:
         values: dict[str, Any] = {name: read[name] for name in _FIELDS}
         for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
             values[name] = tuple(make(*one) for one in values[name])
-        values["properties"] = {name: tuple(v) if isinstance(v, list) else v for name, v in read["properties"].items()}
-        row = LessonRow(**values | {"tools": tuple(read["tools"]), "prior": Uses(*read["prior"])})
+        properties: dict[str, Value | list[str]] = read["properties"]
+        values["properties"] = {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
+        values["tools"], values["prior"] = tuple(read["tools"]), Uses(*read["prior"])
+        row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it lacks its {error}") from error
     if row.kind not in KINDS or {type(text) for text in (row.id, row.text, row.user, row.retired)} != {str}:
