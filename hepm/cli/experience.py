@@ -107,8 +107,6 @@ def search(
 
     Example: `hepm experience search "wants to return two items" --environment retail --floor 0.2`
     """
-    from hepm.experience.experiences import ModelChooser
-
     with place.open() as memory:
         client = ModelChoice(model).client(memory, place.namespace, "lesson")
         found = memory.experiences.search(
@@ -119,7 +117,7 @@ def search(
             horizon=horizon,
             k=k,
             floor=floor,
-            choose=None if client is None else ModelChooser(client),
+            model=client,
         )
         least = memory.library.floor if floor is None else floor
         nearest = found or memory.experiences.search(

@@ -123,7 +123,7 @@ def add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: st
     def revive(place: Place, lesson: LessonArgument) -> None:
         with place.open() as memory:
             one = find_lesson(memory, lesson, kind, namespace=place.namespace)
-            memory.library.revive([one.row.id], namespace=place.namespace)
+            memory.library.revive(kind, [one.row.id], namespace=place.namespace)
         print(f"{one.row.id} is found {'as before' if one.row.live else 'again'}")
 
     show.__doc__ = f"Show one {kind}: {shown}.\n\nExample: `hepm {kind} show {example}`"

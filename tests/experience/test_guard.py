@@ -128,7 +128,7 @@ def test_vectors_are_compared_as_a_search_compares_them(library: Library) -> Non
     library.change(LessonChange(put=[experience(goal, "lamp1").row() for goal in said]), namespace=NS)
     population = Population(library, NS, EvolutionSettings())
     for text in ("refund a kettle", "fly to rome"):
-        found = library.search(text, "experience", namespace=NS, limit=20)
+        found = library.search(text, "experience", namespace=NS, limit=20, floor=-1.0)
         query_D = population.comparable(library.vectors([text]))[0]
         told = {one.id: float(one.vector @ query_D) for one in population.members.values() if one.vector is not None}
         assert {one.row.id: cosine for one, cosine in found} == pytest.approx(told, abs=2e-3)
