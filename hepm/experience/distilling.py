@@ -167,19 +167,20 @@ def distill_into(
     Args:
         again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
             behind what it taught before, and a lesson without runs is retired.
-        runs: Process only the tasks of these runs (see `Library.beside`).
+        runs: Process only the tasks of these runs, and all of these again (see `Library.tasks_of`).
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
-    former = _distilled_by(library, distiller, namespace, runs) if again else {}
+    former = _distilled_by(library, distiller, namespace, runs) if again or runs is not None else {}
     seen: set[str] = set()
     taught: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
     compared: set[str] = set()
 
     def tasks() -> Iterator[Task]:
-        for task in library.tasks(step, namespace=namespace, again=again, runs=runs):
+        every = library.tasks(step, namespace=namespace, again=again)
+        for task in every if runs is None else library.tasks_of(step, runs, namespace=namespace):
             if task.alike:
                 groups.update(dict.fromkeys(task.wanted, task.name))
                 compared.update(task.wanted if len(task.runs) > 1 else ())
@@ -314,7 +315,7 @@ class BackgroundDistiller:
     def _distil(self, runs: list[str], namespace: str) -> None:
         try:
             for kind in self._lessons():
-                kind.distill(namespace=namespace, runs=runs, again=True)
+                kind.distill(namespace=namespace, runs=runs)
         except Exception as error:  # nobody waits for this thread: what it does not tell is lost
             _log.warning(
                 "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle distill` "
