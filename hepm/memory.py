@@ -395,7 +395,7 @@ class Memory:
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
         options = options or PromptOptions()
-        now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
+        now = Moment.of(messages, state, after, history, turn)
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
@@ -408,9 +408,7 @@ class Memory:
                 namespace=namespace,
             )
         found = recollect(
-            self.experiences,
-            self.principles,
-            self.preferences,
+            self.library,
             now,
             suggestions,
             counts=partial(self._mirror.namespace(namespace).counts, now.after),

@@ -9,8 +9,7 @@ from typing import Final, Protocol
 
 from hepm.errors import FormatError, InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Move, Run, StateSeen
-from hepm.graph.lessons.changes import forget_lessons_from, forget_user, mend_lessons, settle
-from hepm.graph.lessons.store import LessonTransaction
+from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import Added, Counting, Header, Known, Replay, Selection, StoredRun, TextEmbedder
 from hepm.graph.stored_vectors import FloatArray
 from hepm.types import Tool
@@ -111,14 +110,14 @@ def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, Floa
         # They are counted anew, with their label, and learned from anew.
         write.lessons.drop_answers_about(relabelled)
         if withdrawn := {run.id for run in new if not run.trusted}.intersection(relabelled):
-            forget_lessons_from(write.lessons, sorted(withdrawn))
+            write.lessons.forget_from(sorted(withdrawn))
         _remove(write, [run for name in relabelled for run in write.select(Selection(trajectory=name))], replay)
     if new:
         counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
         write.insert_runs(excluded, vectors, counted=False)
         write.insert_runs(counted, vectors, counted=True)
         write.apply(Delta.of(counted), vectors)
-        settle(write.lessons, {run.id: run.success for run in new if run.success is not None})
+        write.lessons.settle({run.id: run.success for run in new if run.success is not None})
         write.note_change()
     return added
 
@@ -130,12 +129,12 @@ def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> lis
     gone = write.select(selection)
     touched = False
     if selection.user is not None and selection == Selection(user=selection.user):
-        touched = bool(forget_user(write.lessons, selection.user))
+        touched = bool(write.lessons.forget_user(selection.user))
     if selection == Selection(trajectory=selection.trajectory) and not gone:
         # Lessons may come from runs that this store never held.
-        touched = forget_lessons_from(write.lessons, [str(selection.trajectory)])
+        touched = write.lessons.forget_from([str(selection.trajectory)])
     if gone:
-        forget_lessons_from(write.lessons, [run.id for run in gone])
+        write.lessons.forget_from([run.id for run in gone])
         _remove(write, gone, replay)
     if gone or touched:
         write.note_change()
@@ -169,7 +168,7 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
         runs, vectors = _read(batch, replay)
         write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
     write.drop_empty_tools()
-    mend_lessons(write.lessons, embedder)
+    write.lessons.mend(embedder)
     write.note_change(everything=True)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from hepm.graph.changes import excluded_of, stored_twice
 from hepm.graph.delta import Delta, Run, ToolCounts
-from hepm.graph.lessons.changes import recount, wrong_showings
 from hepm.graph.lessons.rows import UNUSED, from_record
+from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, ToolRow
 from hepm.graph.store import Store

@@ -17,7 +17,7 @@ from hepm.cypher.model import BESIDE, NODES, RELATIONSHIPS
 from hepm.cypher.questions import questions
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer

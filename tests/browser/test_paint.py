@@ -13,7 +13,7 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login

@@ -19,7 +19,7 @@ from hepm.cli import app
 from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login
 from hepm.graph.sqlite import SQLiteStore

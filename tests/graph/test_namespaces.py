@@ -12,7 +12,7 @@ from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import Selection, StateBatch, Store
 from hepm.graph.writes import LessonStore
 from tests.runs import Shelf, trajectory
@@ -83,7 +83,6 @@ LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
     "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
-    "search": lambda lessons, ns: [(name, round(c, 3)) for name, c in lessons.search(VECTOR, namespace=ns, limit=9)],
     "showings": lambda lessons, ns: lessons.showings(namespace=ns),
     "outcomes": lambda lessons, ns: list(lessons.outcomes(namespace=ns).items()),
     "all_answers": lambda lessons, ns: lessons.all_answers(namespace=ns),

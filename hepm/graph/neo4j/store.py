@@ -63,7 +63,7 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self.lessons = Neo4jLessons(self._connection, self.write)
+        self.lessons = Neo4jLessons(self, self._connection)
         try:
             self._migrate()
             if not self._connection.read("memory"):

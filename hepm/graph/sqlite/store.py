@@ -59,7 +59,7 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        self.lessons = SQLiteLessons(self.write, self.read)
+        self.lessons = SQLiteLessons(self)
         self._set_up(counting or "all", states_per_move)
         self._check_counting(counting, str(self.path))
 
