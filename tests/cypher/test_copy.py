@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
+from hepm.cypher.model import Result
 from hepm.cypher.projection import open_projection
-from hepm.cypher.result import Result
 from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.delta import Run

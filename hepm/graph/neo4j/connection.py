@@ -24,7 +24,7 @@ from hepm.types import ToolName
 
 if TYPE_CHECKING:
     import neo4j
-    from hepm.cypher.result import Result
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 
@@ -136,21 +136,12 @@ class Connection:
         with self.guarded(), self._session("WRITE") as session:
             session.run(text, values).consume()
 
-    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
-        """Run a user's query that only reads (see `hepm.cypher.guard`)."""
+    def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> Result:
+        """Run a user's query, with the options of `hepm.cypher.guard.ask_server`."""
         from hepm.cypher.guard import ask_server
 
         with self.guarded():
-            return ask_server(self.driver, self.login.database, text, parameters, timeout_s=timeout_s, limit=limit)
-
-    def change(
-        self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000
-    ) -> Result:
-        """Run any statement of a user."""
-        from hepm.cypher.guard import change_server
-
-        with self.guarded():
-            return change_server(self.driver, self.login.database, text, parameters, timeout_s=timeout_s, limit=limit)
+            return ask_server(self.driver, self.login.database, text, parameters, **options)
 
     def _session(self, mode: str) -> neo4j.Session:
         self.check()
