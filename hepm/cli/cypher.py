@@ -6,7 +6,8 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -18,7 +19,6 @@ from hepm.cli.output import plain, print_json, print_table, raw
 if TYPE_CHECKING:
     from hepm.cypher.model import Result, Value
     from hepm.cypher.questions import Question
-    from hepm.graph.asking import Ask
 
 
 def cypher(
@@ -68,20 +68,21 @@ def cypher(
 
 
 @contextlib.contextmanager
-def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
-    from hepm.graph.asking import open_server
-    from hepm.graph.cypher_copy import open_copy
-
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
     file = store_file(store)
     if file is None:
-        with open_server(store) as server:
-            yield server.change if write else server.ask
+        from hepm.graph.neo4j.connection import Connection
+        from hepm.graph.open_store import Login
+
+        with contextlib.closing(Connection(Login.from_environment(store))) as server:
+            yield partial(server.ask, write=write)
         return
     if write:
         raise click.BadParameter(
             "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
             param_hint="--write",
         )
+    from hepm.graph.model_rows import open_copy
     from hepm.graph.sqlite import SQLiteStore
     from hepm.ingest.pipeline import replay_with
 

@@ -158,15 +158,15 @@ def paint(
             " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store.",
             param_hint="--store",
         )
-    from hepm.graph.login import Login
-    from hepm.graph.neo4j import painting
+    from hepm.graph.neo4j.connection import paint
+    from hepm.graph.open_store import Login
 
     place.open().close()  # reports a wrong address or namespace
     login = Login.from_environment(store)
     if clear:
-        print(on_one_line(f"{painting.clear_paint(login, namespace=namespace):,} painted edges of {namespace} removed"))
+        print(on_one_line(f"{paint(login, namespace=namespace, clear=True):,} painted edges of {namespace} removed"))
         return
-    print(on_one_line(f"{painting.paint(login, namespace=namespace):,} edges of {namespace} painted"))
+    print(on_one_line(f"{paint(login, namespace=namespace):,} edges of {namespace} painted"))
     print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
 
 

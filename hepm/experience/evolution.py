@@ -34,7 +34,7 @@ from hepm.experience.operators import (
 )
 from hepm.experience.population import EvolutionSettings, Guard, HeldOut, Population, held_out_runs
 from hepm.graph.lessons.rows import LessonRow
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Answered, Client, Failed
 
 ITERATIONS: Final = 5

@@ -13,7 +13,7 @@ from hepm.experience.library import Library
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of, wishes_in
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.pipeline import parse_stored
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages

@@ -181,7 +181,7 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
 def replay_with(
     embedder: Embedder | None,
 ) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
-    """How a store reads its own records again (see `hepm.graph.store.Replay`)."""
+    """How a store reads its own records again (see `hepm.graph.rows.Replay`)."""
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         trajectories = [(parse_run(record), record) for record in records]

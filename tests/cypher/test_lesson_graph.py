@@ -13,8 +13,8 @@ import pytest
 from hepm.cypher.guard import ask_server
 from hepm.cypher.projection import Projection
 from hepm.experience.lessons import Notes
-from hepm.graph.cypher_copy import open_copy
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.model_rows import open_copy
 from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store

@@ -18,8 +18,7 @@ from hepm.cypher.model import Result
 from hepm.cypher.projection import Projection
 from hepm.cypher.questions import Question, question, questions
 from hepm.errors import QueryError
-from hepm.graph.cypher_copy import open_copy
-from hepm.graph.model_rows import ModelRows
+from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with

@@ -18,7 +18,7 @@ from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library, StoreLedger
 from hepm.experience.population import EvolutionSettings
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401

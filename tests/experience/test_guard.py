@@ -15,7 +15,7 @@ from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library
 from hepm.experience.population import EvolutionSettings, Population, RunPlace, held_out_runs
 from hepm.graph.lessons.rows import Source
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_library, remember
 from tests.loopback import Loopback, completion, loopback  # noqa: F401
@@ -128,7 +128,7 @@ def test_vectors_are_compared_as_a_search_compares_them(library: Library) -> Non
     library.change(LessonChange(put=[experience(goal, "lamp1").row() for goal in said]), namespace=NS)
     population = Population(library, NS, EvolutionSettings())
     for text in ("refund a kettle", "fly to rome"):
-        found = library.search(text, "experience", namespace=NS, limit=20)
+        found = library.search(text, "experience", namespace=NS, limit=20, floor=-1.0)
         query_D = population.comparable(library.vectors([text]))[0]
         told = {one.id: float(one.vector @ query_D) for one in population.members.values() if one.vector is not None}
         assert {one.row.id: cosine for one, cosine in found} == pytest.approx(told, abs=2e-3)
