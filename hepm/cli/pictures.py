@@ -20,9 +20,8 @@ from hepm.text import CUT, count_of, on_one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hepm.evals.domains import Domain
+    from hepm.evals.domains import Domain, Record
     from hepm.evals.events import Event
-    from hepm.evals.splits import Record
     from hepm.graph.page import PageNotes
     from hepm.ingest import Rejection
     from hepm.memory import Memory

@@ -1,7 +1,7 @@
-"""What is predicted: each call of a run but the first, with what the agent knew before it.
+"""Events: the calls of a run, each with what the agent knew before the message that holds it.
 
-An event follows design.md, section 8: calls in listed order, parallel ones flattened, repeats kept, the simulated
-user's own calls left out unless asked for. What is known at an event ends before the message that holds the call.
+docs/evaluation.md defines them: calls in listed order, parallel ones flattened, repeats kept, the simulated user's own
+calls left out unless `Run.user_side`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Run:
         domain: What it is measured under, usually its environment.
         family: Runs of one family are never on both sides of a split.
         task: Key of the task; equal keys mean the same task, also across files.
-        user_side: Whether the simulated user's calls are part of the chain.
+        user_side: Whether the simulated user's calls are events too.
     """
 
     trajectory: Trajectory = field(repr=False)
@@ -34,28 +34,30 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The trajectory's id."""
         return self.trajectory.id
 
     @property
     def model(self) -> str:
-        """The model that ran it."""
         return self.trajectory.model
 
     @property
     def success(self) -> bool | None:
-        """The label; None where unknown."""
         return self.trajectory.outcome.success
 
     @cached_property
     def all_events(self) -> tuple[Event, ...]:
-        """Every call with what was known before it; the first one too, whose last tool is START."""
-        return tuple(_all_events(self))
-
-    @property
-    def opening(self) -> Event | None:
-        """The first call, which no baseline is measured on; None in a run without calls."""
-        return self.all_events[0] if self.all_events else None
+        """Every call; the last tool before the first one is START."""
+        found: list[Event] = []
+        user = result = ""
+        for index, turn in enumerate(self.trajectory.turns):
+            for name in tool_names(turn, user_side=self.user_side):
+                found.append(Event(self, len(found), index, name, user, result))
+            if turn.role == "user" and turn.text:
+                user = turn.text
+            for call in turn.calls:
+                if call.result is not None:
+                    result = call.result[:RESULT_CHARS]
+        return tuple(found)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -64,14 +66,7 @@ class Run:
 
     @cached_property
     def calls(self) -> tuple[ToolName, ...]:
-        """Names of all calls, parallel ones in listed order."""
-        return tuple(name for turn in self.trajectory.turns for name in tool_names(turn, user_side=self.user_side))
-
-    @cached_property
-    def goal(self) -> str:
-        """The first user message; where there is none, the last system message, which then holds the task."""
-        texts = [turn.text for turn in self.trajectory.turns if turn.role == "user" and turn.text]
-        return texts[0] if texts else next((t.text for t in self.trajectory.turns[::-1] if t.role == "system"), "")
+        return tuple(event.next for event in self.all_events)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,22 +89,21 @@ class Event:
 
     @property
     def previous(self) -> tuple[ToolName, ...]:
-        """Tools called before, oldest first; those listed earlier in the same message are among them."""
+        """Tools called before, oldest first, those listed earlier in the same message included."""
         return self.run.calls[: self.position]
 
     @property
-    def last(self) -> ToolName:
-        """The tool called before, START at the first call."""
-        return self.run.calls[self.position - 1] if self.position else START
-
-    @property
     def before_last(self) -> ToolName:
-        """The tool before the last one, START where there is none."""
+        """START where there is none."""
         return self.run.calls[self.position - 2] if self.position > 1 else START
 
     @property
+    def last(self) -> ToolName:
+        return self.run.calls[self.position - 1] if self.position else START
+
+    @property
     def turns(self) -> tuple[Turn, ...]:
-        """The messages known at this point: what a policy may summarise as it likes."""
+        """The messages known at this point."""
         return self.run.trajectory.turns[: self.turn]
 
     @property
@@ -118,17 +112,3 @@ class Event:
         names = self.run.calls[max(self.position - 3, 0) : self.position]
         tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(reversed(names), 1))
         return f"{self.user} \n {self.result} \n {tail}"
-
-
-def _all_events(run: Run) -> list[Event]:
-    found: list[Event] = []
-    user = result = ""
-    for index, turn in enumerate(run.trajectory.turns):
-        for name in tool_names(turn, user_side=run.user_side):
-            found.append(Event(run, len(found), index, name, user, result))
-        if turn.role == "user" and turn.text:
-            user = turn.text
-        for call in turn.calls:
-            if call.result is not None:
-                result = call.result[:RESULT_CHARS]
-    return found

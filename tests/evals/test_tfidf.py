@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.training import InvertedIndex, TfIdf
+from hepm.evals.baselines import States, TfIdf
+from hepm.evals.events import Event, Run
+from hepm.types import Trajectory
 
 TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)
+
+
+def event(user: str, tool: str = "") -> Event:
+    """A first call, whose text is what the user said and no more."""
+    return Event(Run(Trajectory("r", ()), "shop", "f", "t"), 0, 0, tool, user, "")
 
 
 def weights(tfidf: TfIdf, text: str, words: list[str]) -> dict[str, float]:
@@ -36,17 +43,12 @@ def test_case_and_single_letters_do_not_count() -> None:
 
 
 def test_unknown_words_resemble_nothing() -> None:
-    tfidf = TfIdf(["aa bb"])
-    index = InvertedIndex([tfidf.row("aa bb")])
-    assert index.cosines(tfidf.row("zz")).tolist() == [0.0]
-
-
-def test_an_index_of_nothing_has_no_cosines() -> None:
-    assert InvertedIndex([]).cosines(TfIdf([]).row("aa")).shape == (0,)
+    states = States([event("aa bb", "look")], TfIdf(["aa bb"]))
+    assert states.best(event("zz")) == {"look": 0.0}
 
 
 @given(TEXTS, st.text("ab ", max_size=12))
-def test_the_index_gives_the_products_of_the_vectors(texts: list[str], query: str) -> None:
+def test_the_best_cosine_of_each_tool_is_the_product_of_the_vectors(texts: list[str], query: str) -> None:
     tfidf = TfIdf(texts)
 
     def dense(text: str) -> np.ndarray:
@@ -55,5 +57,8 @@ def test_the_index_gives_the_products_of_the_vectors(texts: list[str], query: st
         vector[terms] = values
         return vector
 
-    expected = [float(dense(text) @ dense(query)) for text in texts]
-    assert InvertedIndex([tfidf.row(text) for text in texts]).cosines(tfidf.row(query)) == pytest.approx(expected)
+    known = [event(text, f"tool{number % 3}") for number, text in enumerate(texts)]
+    expected: dict[str, float] = {}
+    for one in known:
+        expected[one.next] = max(expected.get(one.next, 0.0), float(dense(one.text) @ dense(query)))
+    assert States(known, tfidf).best(event(query)) == pytest.approx(expected)

@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hepm.evals.metrics import Interval
-from hepm.evals.report import Difference
+from hepm.evals.report import Difference, Findings, verdict
 from hepm.evals.rescue import RescueAndHarm
-from hepm.evals.verdict import Findings, verdict
 
 RESCUE = RescueAndHarm(
     k=2,
