@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,45 +14,11 @@ from hepm.evals.baselines import Method, Training
 from hepm.evals.domains import Domain, Split, across, as_given, by_family, by_model, by_request, by_run, counted
 from hepm.evals.events import Event, Run
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
-from hepm.evals.report import (
-    Difference,
-    DomainReport,
-    EvalReport,
-    Findings,
-    MethodScores,
-    Settings,
-    SplitName,
-    judged,
-    verdict,
-)
+from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
 from hepm.evals.rescue import Divergence, Failures, Hints, RescueAndHarm, find_divergences
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
 """By name of the method and most tools of a hint."""
-
-
-@dataclass(frozen=True)
-class EvalOptions:
-    """How to evaluate.
-
-    Attributes:
-        split: "families" keeps them apart in folds, "models" leaves one out at a time; domains with tested files use
-            those, whole ("files") or with their families taken out of memory ("files, unseen families").
-        k: Maximum number of tools in a hint.
-        ks: Further values of k to judge rescue and harm by.
-        reference: The method that others are compared with; the first one where it is not measured.
-        rescue: Whether to look at failed runs: with their families out of memory and, where the split is "families",
-            also with themselves alone left out (see `by_run`).
-    """
-
-    split: SplitName = "families"
-    folds: int = 5
-    k: int = 2
-    ks: tuple[int, ...] = ()
-    seed: int = 0
-    reference: str = "first-order"
-    rescue: bool = True
-    assume_success: bool = False
 
 
 def evaluate(
@@ -98,19 +64,12 @@ def evaluate(
         rescue_by_k=[_pooled(unseen, k, options.seed) for k in options.ks],
         methods={method.name: method.about for method in methods},
         skipped=skipped,
-        settings=Settings(
-            options.split,
-            options.folds,
-            options.k,
-            options.seed,
-            options.reference,
-            runs=len(runs),
-            unlabelled=sum(run.success is None for run in runs),
-            assume_success=options.assume_success,
-        ),
+        settings=Settings(**asdict(options), runs=len(runs), unlabelled=sum(run.success is None for run in runs)),
         verdict="",
     )
-    return replace(report, verdict=verdict(_findings(report, measured)))
+    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
+    events, families = sum(domain.events for domain in added), sum(domain.families for domain in added)
+    return replace(report, verdict=verdict(report, events=events, families=families))
 
 
 class _Measured:
@@ -199,18 +158,16 @@ def _domain_report(found: _Measured, options: EvalOptions) -> DomainReport:
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
-    means = {metric: _macro(domains, method, metric) for metric in METRICS}
-    others = METRICS if method != reference else ()
+    mine = {metric: _macro(domains, method, metric) for metric in METRICS}
+    other = {metric: _macro(domains, reference, metric) for metric in METRICS if method != reference}
     return MethodScores(
-        values={metric: mean for metric, (mean, _) in means.items()},
-        interval={metric: interval(draws_B) for metric, (_, draws_B) in means.items()},
-        difference={metric: _difference(domains, method, reference, metric) for metric in others},
+        values={metric: mean for metric, (mean, _) in mine.items()},
+        interval={metric: interval(draws_B) for metric, (_, draws_B) in mine.items()},
+        difference={
+            metric: Difference(mine[metric][0] - mean, interval(mine[metric][1] - draws_B))
+            for metric, (mean, draws_B) in other.items()
+        },
     )
-
-
-def _difference(domains: Sequence[_Measured], method: str, reference: str, metric: str) -> Difference:
-    (mine, mine_B), (other, other_B) = (_macro(domains, name, metric) for name in (method, reference))
-    return Difference(mine - other, interval(mine_B - other_B))
 
 
 def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[float, FloatArray]:
@@ -226,26 +183,6 @@ def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueA
             if most == k:
                 pooled[name].add(hints)
     return {name: hints.measure(k=k, seed=seed) for name, hints in pooled.items()}
-
-
-def _findings(report: EvalReport, measured: Mapping[str, _Measured]) -> Findings:
-    method, k = judged(report.macro), min(report.settings.k, 3)
-    plain = "global" if "global" in report.macro else report.settings.reference
-    metric = f"hit@{k}"
-    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
-    return Findings(
-        method=method,
-        events=sum(domain.events for domain in added),
-        families=sum(domain.families for domain in added),
-        hit=report.macro[method].values[metric],
-        k=k,
-        plain=("the most frequent tools" if plain == "global" else plain, report.macro[plain].values[metric]),
-        ahead=_difference([*measured.values()], method, plain, metric) if method != plain else None,
-        rescue=report.rescue.get(method),
-        seen=report.rescue_seen.get(method),
-        apart=report.settings.split in ("families", "files, unseen families"),
-        grouped=any(domain.grouped for domain in report.domains.values()),
-    )
 
 
 def _assume_success(domain: Domain) -> Domain:

@@ -27,6 +27,38 @@ _WOULD_HAVE: Final = {
 
 
 @dataclass(frozen=True)
+class EvalOptions:
+    """How to evaluate.
+
+    Attributes:
+        split: "families" keeps them apart in folds, "models" leaves one out at a time; domains with tested files use
+            those, whole ("files") or with their families taken out of memory ("files, unseen families").
+        k: Maximum number of tools in a hint.
+        ks: Further values of k to judge rescue and harm by.
+        reference: The method that others are compared with; the first one where it is not measured.
+        rescue: Whether to look at failed runs: with their families out of memory and, where the split is "families",
+            also with themselves alone left out (see `by_run`).
+    """
+
+    split: SplitName = "families"
+    folds: int = 5
+    k: int = 2
+    ks: tuple[int, ...] = ()
+    seed: int = 0
+    reference: str = "first-order"
+    rescue: bool = True
+    assume_success: bool = False
+
+
+@dataclass(frozen=True)
+class Settings(EvalOptions):
+    """How a report came about: the options, and how many runs were read, some without an outcome."""
+
+    runs: int = 0
+    unlabelled: int = 0
+
+
+@dataclass(frozen=True)
 class Difference:
     """How far a method is from the reference method on the same events, paired draw by draw."""
 
@@ -64,20 +96,6 @@ class DomainReport:
     rescue_seen: Mapping[str, RescueAndHarm]
     failures: Failures | None
     grouped: bool = False
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the report came about."""
-
-    split: SplitName
-    folds: int
-    k: int
-    seed: int
-    reference: str
-    runs: int
-    unlabelled: int
-    assume_success: bool
 
 
 @dataclass(frozen=True)
@@ -126,102 +144,79 @@ def judged(measured: Iterable[str]) -> str:
     return next((name for name in _JUDGED if name in names), names[0])
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What the verdict rests on.
-
-    Attributes:
-        method: Whose hints are judged.
-        hit: Share of events whose tool was among its first k.
-        plain: The method it is compared with, and that method's share.
-        ahead: By how much it beats the plain method; None where there is nothing to compare with.
-        rescue: With the families out of memory; None where divergences were not looked for.
-        seen: With the failed run alone out of memory; None where that was not measured.
-        apart: Whether the tested families were unknown to memory.
-        grouped: Whether families of some runs are groups of similar requests.
-    """
-
-    method: str
-    events: int
-    families: int
-    hit: float
-    k: int
-    plain: tuple[str, float]
-    ahead: Difference | None
-    rescue: RescueAndHarm | None
-    seen: RescueAndHarm | None = None
-    apart: bool = True
-    grouped: bool = False
-
-
-def verdict(findings: Findings) -> str:
+def verdict(report: EvalReport, *, events: int, families: int) -> str:
     """Would memory have helped these agents, by how much, on which tools, or not at all?
 
-    It claims what an interval excludes from chance, and says so when there is too little data.
+    It claims what an interval excludes from chance, and says so when there is too little data: `events` and `families`
+    are those of all domains, no run counted twice.
     """
-    grouped = " Task ids hardly repeat in these runs: requests were grouped by likeness." if findings.grouped else ""
-    if findings.events < FEWEST_EVENTS or findings.families < FEWEST_FAMILIES:
+    method = judged(report.macro)
+    grouped = any(domain.grouped for domain in report.domains.values())
+    likeness = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
+    if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
         return (
-            f"Too little data to say whether memory would have helped: {count_of(findings.events, 'call')} of "
-            f"{count_of(findings.families, 'task family', 'task families')} could be predicted, and below "
-            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{grouped}"
+            f"Too little data to say whether memory would have helped: {count_of(events, 'call')} of "
+            f"{count_of(families, 'task family', 'task families')} could be predicted, and below "
+            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{likeness}"
         )
+    seen, unseen = report.rescue_seen.get(method), report.rescue.get(method)
     cases = [
-        (rescue, memory)
-        for rescue, memory in ((findings.seen, "with other runs of the task in memory"), (findings.rescue, "without"))
-        if rescue is not None and rescue.divergences >= FEWEST_DIVERGENCES and rescue.families >= FEWEST_FAMILIES
+        (found, memory)
+        for found, memory in ((seen, "with other runs of the task in memory"), (unseen, "without"))
+        if found is not None and found.divergences >= FEWEST_DIVERGENCES and found.families >= FEWEST_FAMILIES
     ]
     if len(cases) == 1:
         cases = [(cases[0][0], "with other runs of their task families out of memory")]
-    return (_by_hints(cases, findings.method) if cases else _by_prediction(findings)) + grouped
+    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + likeness
 
 
 def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
     first = cases[0][0]
-    signs = [_sign(rescue.interval["gain"]) for rescue, _ in cases]
+    # Of the gain, 0 where chance cannot be excluded.
+    signs = [int(gain.low > 0) - int(gain.high < 0) for gain in (found.interval["gain"] for found, _ in cases)]
     opening = f"Memory {_WOULD_HAVE[signs[0]]}"
     if len(set(signs)) > 1:
         unseen = _WOULD_HAVE[signs[1]].replace("these agents", "them")
         opening += f" where it holds other runs of the task, and {unseen} where it does not"
     shares = ", and ".join(
-        f"in {rescue.rescue:.0%} and the reverse in {rescue.misled:.0%} {memory} "
-        f"({_points(rescue.gain)} points, 95 % interval {_between(rescue.interval['gain'])})"
-        for rescue, memory in cases
+        f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
+        f"({_points(found.gain)} points, 95 % interval {_between(found.interval['gain'])})"
+        for found, memory in cases
     )
-    helped_or_misled = first.rescued_by if signs[0] > 0 else first.misled_by
-    tools = f", mostly on {', '.join([*helped_or_misled][:_NAMED_TOOLS])}" if signs[0] and helped_or_misled else ""
+    tools = [*(first.rescued_by if signs[0] > 0 else first.misled_by)][:_NAMED_TOOLS] if signs[0] else []
+    mostly = f", mostly on {', '.join(tools)}" if tools else ""
     return (
         f"{opening}: at {first.divergences} points where a failed run left the way of a successful one, hints of "
-        f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}{tools}; "
+        f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}{mostly}; "
         f"in successful runs they lacked the tool called next in "
-        f"{' and '.join(f'{rescue.harm:.0%}' for rescue, _ in cases)}."
+        f"{' and '.join(f'{found.harm:.0%}' for found, _ in cases)}."
     )
 
 
-def _by_prediction(findings: Findings) -> str:
-    known = "Memory would have known what comes next, but whether that helps these agents cannot be told"
-    if findings.ahead is not None and findings.ahead.interval.low <= 0:
-        known = "Memory would not have helped these agents as far as can be seen"
-    tasks = "unseen tasks" if findings.apart else "the tested runs"
-    found = f"on {tasks} its top {findings.k} held the next tool in {findings.hit:.0%}"
-    if findings.ahead is not None:
-        plain, hit = findings.plain
-        found += f" against {hit:.0%} for {plain} ({_points(findings.ahead.value)} points, "
-        found += f"{_between(findings.ahead.interval)})"
-    if findings.rescue is None:
-        why = "" if findings.apart else ", as memory held runs of their tasks"
-        why = f"whether it would have put failed runs right was not looked at{why}"
-    elif not findings.rescue.divergences:
+def _by_prediction(report: EvalReport, method: str) -> str:
+    settings, scores = report.settings, report.macro[method]
+    apart = settings.split in ("families", "files, unseen families")
+    metric = f"hit@{min(settings.k, 3)}"
+    ahead = scores.difference.get(metric)
+    opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
+    if ahead is not None and ahead.interval.low <= 0:
+        opening = "Memory would not have helped these agents as far as can be seen"
+    tasks = "unseen tasks" if apart else "the tested runs"
+    found = f"on {tasks} its top {metric[-1]} held the next tool in {scores.values[metric]:.0%}"
+    if ahead is not None:
+        hit = report.macro[settings.reference].values[metric]
+        found += f" against {hit:.0%} for {settings.reference} ({_points(ahead.value)} points, "
+        found += f"{_between(ahead.interval)})"
+    rescue = report.rescue.get(method)
+    if rescue is None:
+        why = "whether it would have put failed runs right was not looked at"
+        why += "" if apart else ", as memory held runs of their tasks"
+    elif not rescue.divergences:
         why = "no failed run was found to leave the way of a successful one"
     else:
-        number = count_of(findings.rescue.divergences, "failed run")
+        number = count_of(rescue.divergences, "failed run")
         why = f"only {number} left the way of a successful one, which is too few to judge"
-    return f"{known}: {found}, and {why}."
-
-
-def _sign(gain: Interval) -> int:
-    """Of the gain, 0 where chance cannot be excluded."""
-    return int(gain.low > 0) - int(gain.high < 0)
+    return f"{opening}: {found}, and {why}."
 
 
 def _between(found: Interval) -> str:
