@@ -99,76 +99,68 @@ class Training:
 
     @cached_property
     def states(self) -> States:
-        """States of the successful runs, compared by TF-IDF."""
-        tfidf = TfIdf([event.text for event in self.events])
-        return States([event for run in self.successes for event in run.all_events], tfidf)
+        """States of the successful runs, compared with the word statistics of `events`."""
+        known = [event for run in self.successes for event in run.all_events]
+        return States(known, [event.text for event in self.events])
 
 
-class TfIdf:
-    """Weights of words, learned from texts: those of scikit-learn's TfidfVectorizer(sublinear_tf=True).
+class States:
+    """Remembered states by last tool, and which tool came next in each, compared by TF-IDF.
 
-    A word w of a text counts (1 + ln tf) · (ln((1 + N) / (1 + df)) + 1), and the text's vector is scaled to length 1.
+    Weights are those of scikit-learn's TfidfVectorizer(sublinear_tf=True): a word w of a text counts
+    (1 + ln tf) · (ln((1 + N) / (1 + df)) + 1), with df and N from `texts`, and the text's vector is scaled to length 1.
     Words that were never seen in `texts` are dropped, so that a text of such words alone resembles nothing.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, events: Sequence[Event], texts: Sequence[str]) -> None:
         texts_with: Counter[str] = Counter()
         for text in texts:
             texts_with.update(set(_WORDS.findall(text.lower())))
         self._terms = {word: number for number, word in enumerate(sorted(texts_with))}
         df_V = np.array([texts_with[word] for word in self._terms], dtype=np.float64)
         self._idf_V: FloatArray = np.log((1 + len(texts)) / (1 + df_V)) + 1
+        by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
+        for event in events:
+            by_last[event.last].append(event)
+        self._groups = {last: _Group(found, self.row) for last, found in by_last.items()}
 
     def row(self, text: str) -> tuple[NDArray[np.int64], FloatArray]:
-        """Numbers of the terms that a text holds, and their weights."""
+        """Numbers of the terms that a text holds, in order of words, and their weights."""
         counted = Counter(word for word in _WORDS.findall(text.lower()) if word in self._terms)
         terms = np.array([self._terms[word] for word in counted], dtype=np.int64)
         weights = (1 + np.log(np.array([*counted.values()], dtype=np.float64))) * self._idf_V[terms]
         return terms, weights / (np.sqrt(np.sum(weights**2)) or 1.0)
 
-
-class States:
-    """Remembered states by last tool, and which tool came next in each."""
-
-    def __init__(self, events: Sequence[Event], tfidf: TfIdf) -> None:
-        self._tfidf = tfidf
-        by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
-        for event in events:
-            by_last[event.last].append(event)
-        self._groups = {last: _Group(found, tfidf) for last, found in by_last.items()}
-
     def best(self, event: Event) -> dict[ToolName, float]:
         """Per next tool, the cosine of the most similar state after the same last tool."""
         group = self._groups.get(event.last)
-        return group.best(*self._tfidf.row(event.text)) if group else {}
+        return group.best(*self.row(event.text)) if group else {}
 
 
 class _Group:
     """States after one tool as an inverted index: a query touches only states with which it shares a word."""
 
-    def __init__(self, events: Sequence[Event], tfidf: TfIdf) -> None:
+    def __init__(self, events: Sequence[Event], row: Callable[[str], tuple[NDArray[np.int64], FloatArray]]) -> None:
         # Sorted by next tool, so that the best of each is one reduction.
         ordered = sorted(events, key=lambda event: event.next)
         self._tools = sorted({event.next for event in events})
         self._starts = np.searchsorted([event.next for event in ordered], self._tools)
         self._size = len(ordered)
-        rows = [tfidf.row(event.text) for event in ordered]
+        rows = [row(event.text) for event in ordered]
         terms = np.concatenate([terms for terms, _ in rows])
         order = np.argsort(terms, kind="stable")
+        self._terms = terms[order]
         self._states = np.repeat(np.arange(len(rows)), [len(terms) for terms, _ in rows])[order]
         self._weights: FloatArray = np.concatenate([weights for _, weights in rows])[order]
-        found, starts = np.unique(terms[order], return_index=True)
-        stops = [*starts.tolist(), len(order)][1:]
-        self._spans = {term: slice(*span) for term, *span in zip(found.tolist(), starts.tolist(), stops, strict=True)}
 
     def best(self, terms: NDArray[np.int64], weights: FloatArray) -> dict[ToolName, float]:
-        pairs = zip(terms.tolist(), weights.tolist(), strict=True)
-        spans = [(self._spans[term], weight) for term, weight in pairs if term in self._spans]
+        starts, stops = (np.searchsorted(self._terms, terms, side).tolist() for side in ("left", "right"))
+        spans = [slice(*span) for span in zip(starts, stops, strict=True)]
         cosines_N = np.zeros(self._size)
         if spans:
-            states = np.concatenate([self._states[span] for span, _ in spans])
-            products = np.concatenate([self._weights[span] * weight for span, weight in spans])
-            cosines_N = np.bincount(states, products, minlength=self._size)
+            states = np.concatenate([self._states[span] for span in spans])
+            products = [self._weights[span] * weight for span, weight in zip(spans, weights.tolist(), strict=True)]
+            cosines_N = np.bincount(states, np.concatenate(products), minlength=self._size)
         return dict(zip(self._tools, np.maximum.reduceat(cosines_N, self._starts).tolist(), strict=True))
 
 
@@ -217,12 +209,10 @@ def _h_epm(training: Training) -> Callable[[Event], Scores]:
 
 
 def _toolnet(training: Training) -> Callable[[Event], Scores]:
-    """Transition probabilities of all labelled runs, weighted by how runs ended that took the edge.
+    """P(b after a) over all labelled runs, times (s + 1) / (n + 2), where n runs took the edge and s of them succeeded.
 
-    After ToolNet (Liu et al. 2024, arXiv:2403.00839), whose code is not published: a static graph holds
-    P(b after a) over recorded trajectories, good or bad, and dynamic construction then takes weight from what turned
-    out badly. Ours does the second step with the outcomes at hand: w(a, b) = P(b after a) · (s + 1) / (n + 2), where
-    n runs took the edge and s of them succeeded. The score that an LLM gives each tool in ToolNet is left out.
+    After ToolNet (Liu et al. 2024, arXiv:2403.00839), whose code is not published: recorded outcomes take weight from
+    the edges of its static graph. The score that an LLM gives each tool in ToolNet is left out.
     """
     followed: defaultdict[ToolName, Counter[ToolName]] = defaultdict(Counter)
     taken, good = Counter[tuple[ToolName, ToolName]](), Counter[tuple[ToolName, ToolName]]()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from hepm.evals.events import Run
 from hepm.experience.likeness import group_by_request
@@ -45,6 +45,7 @@ _CUSTOMER = re.compile(r"\b[a-z]+_[a-z]+_\d{4}\b")
 _PERSONA = re.compile(r"\[PERSONA:.*", re.DOTALL)
 _VARIANT = re.compile(r"^.*_(?=\d+$)")
 _ABOUT_CUSTOMERS = ("airline", "retail")
+_Fold = TypeVar("_Fold", int, str)
 
 
 @dataclass(frozen=True)
@@ -237,8 +238,8 @@ class Split:
 
 
 def by_family(runs: Sequence[Run], folds: int = 5) -> Iterator[Split]:
-    """Each fold of families is predicted from the others; folds without train or test runs are left out."""
-    yield from across(runs, runs, folds)
+    """Each fold of families is predicted from the others."""
+    return across(runs, runs, folds)
 
 
 def across(train: Sequence[Run], test: Sequence[Run], folds: int = 5) -> Iterator[Split]:
@@ -249,19 +250,14 @@ def across(train: Sequence[Run], test: Sequence[Run], folds: int = 5) -> Iterato
     families = sorted({run.family for run in [*train, *test]})
     few = len(families) < folds
     fold = {family: at if few else fold_of(family, folds) for at, family in enumerate(families)}
-    for number in range(folds):
-        kept = [run for run in train if fold[run.family] != number]
-        tested = [run for run in test if fold[run.family] == number]
-        if kept and tested:
-            yield Split(kept, tested, apart=True)
+    return _by_fold(train, test, lambda run: fold[run.family], apart=True)
 
 
 def by_run(runs: Sequence[Run], folds: int = 10) -> Iterator[Split]:
     """Each fold of runs is predicted from all others, which hold the other runs of its tasks.
 
     The runs of a task go to the folds in turn, in the order of a hash, so that one fold holds one of them, or
-    ceil(n / folds) where a task has n > folds runs. A hash of the task says where to begin. Folds without train or test
-    runs are left out.
+    ceil(n / folds) where a task has n > folds runs. A hash of the task says where to begin.
     """
     by_task: defaultdict[str, list[Run]] = defaultdict(list)
     for run in runs:
@@ -270,19 +266,21 @@ def by_run(runs: Sequence[Run], folds: int = 10) -> Iterator[Split]:
     for task, members in by_task.items():
         first = fold_of(task, folds)
         fold.update({run: (first + place) % folds for place, run in enumerate(sorted(members, key=_by_hash))})
-    for number in range(folds):
-        kept = [run for run in runs if fold[run] != number]
-        tested = [run for run in runs if fold[run] == number]
-        if kept and tested:
-            yield Split(kept, tested, apart=False)
+    return _by_fold(runs, runs, lambda run: fold[run], apart=False)
 
 
 def by_model(runs: Sequence[Run]) -> Iterator[Split]:
     """Each model is predicted from the runs of the others; their tasks may be the same."""
-    for model in sorted({run.model for run in runs}):
-        kept = [run for run in runs if run.model != model]
+    return _by_fold(runs, runs, lambda run: run.model, apart=False)
+
+
+def _by_fold(
+    train: Sequence[Run], test: Sequence[Run], fold_of_run: Callable[[Run], _Fold], *, apart: bool
+) -> Iterator[Split]:
+    for fold in sorted({fold_of_run(run) for run in test}):
+        kept = [run for run in train if fold_of_run(run) != fold]
         if kept:
-            yield Split(kept, [run for run in runs if run.model == model], apart=False)
+            yield Split(kept, [run for run in test if fold_of_run(run) == fold], apart)
 
 
 def as_given(train: Sequence[Run], test: Sequence[Run]) -> Iterator[Split]:

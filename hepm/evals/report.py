@@ -80,8 +80,7 @@ class DomainReport:
     """One domain.
 
     Attributes:
-        events: Calls that were predicted.
-        families: Families they come from.
+        events: Calls that were predicted, of so many families.
         untested: Events of families whose fold had no memory to predict from.
         rescue: By method, with the families out of memory; empty where it was not asked for.
         rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
@@ -104,8 +103,7 @@ class EvalReport:
 
     Attributes:
         macro: Mean over the domains, by method.
-        rescue: Over all domains, by method, with the families out of memory; derived domains do not count twice.
-        rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
+        rescue, rescue_seen: As in `DomainReport`, over all domains; derived domains do not count twice.
         rescue_by_k: As `rescue`, for each further k.
         methods: One line about each.
         skipped: Why a domain could not be measured, by its name.
@@ -124,6 +122,7 @@ class EvalReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
         found = _rounded(asdict(self))
+        del found["settings"]["ks"], found["settings"]["rescue"]
         for by_method in (found["macro"], *(domain["methods"] for domain in found["domains"].values())):
             for name, scores in by_method.items():
                 by_method[name] = scores.pop("values") | scores

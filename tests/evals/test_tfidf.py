@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.baselines import States, TfIdf
+from hepm.evals.baselines import States
 from hepm.evals.events import Event, Run
 from hepm.types import Trajectory
 
@@ -19,46 +19,46 @@ def event(user: str, tool: str = "") -> Event:
     return Event(Run(Trajectory("r", ()), "shop", "f", "t"), 0, 0, tool, user, "")
 
 
-def weights(tfidf: TfIdf, text: str, words: list[str]) -> dict[str, float]:
-    terms, values = tfidf.row(text)
+def weights(states: States, text: str, words: list[str]) -> dict[str, float]:
+    terms, values = states.row(text)
     return {sorted(words)[term]: value for term, value in zip(terms.tolist(), values.tolist(), strict=True)}
 
 
 def test_weights_are_those_worked_out_by_hand() -> None:
-    tfidf = TfIdf(["aa bb", "aa cc"])
+    states = States([], ["aa bb", "aa cc"])
     # idf(aa) = ln(3/3) + 1 = 1, idf(bb) = ln(3/2) + 1 = 1.405465; length 1.724916
-    found = weights(tfidf, "aa bb", ["aa", "bb", "cc"])
+    found = weights(states, "aa bb", ["aa", "bb", "cc"])
     assert found == pytest.approx({"aa": 0.579739, "bb": 0.814802}, abs=1e-6)
 
 
 def test_a_word_said_twice_counts_less_than_twice() -> None:
-    found = weights(TfIdf(["aa bb"]), "aa aa bb", ["aa", "bb"])
+    found = weights(States([], ["aa bb"]), "aa aa bb", ["aa", "bb"])
     # 1 + ln 2 = 1.693147 against 1, equal idf
     assert found["aa"] / found["bb"] == pytest.approx(1 + math.log(2))
 
 
 def test_case_and_single_letters_do_not_count() -> None:
-    tfidf = TfIdf(["aa x"])
-    assert tfidf.row("AA y")[1].tolist() == [1.0]
+    states = States([], ["aa x"])
+    assert states.row("AA y")[1].tolist() == [1.0]
 
 
 def test_unknown_words_resemble_nothing() -> None:
-    states = States([event("aa bb", "look")], TfIdf(["aa bb"]))
+    states = States([event("aa bb", "look")], ["aa bb"])
     assert states.best(event("zz")) == {"look": 0.0}
 
 
 @given(TEXTS, st.text("ab ", max_size=12))
 def test_the_best_cosine_of_each_tool_is_the_product_of_the_vectors(texts: list[str], query: str) -> None:
-    tfidf = TfIdf(texts)
+    known = [event(text, f"tool{number % 3}") for number, text in enumerate(texts)]
+    states = States(known, texts)
 
     def dense(text: str) -> np.ndarray:
         vector = np.zeros(4096)
-        terms, values = tfidf.row(text)
+        terms, values = states.row(text)
         vector[terms] = values
         return vector
 
-    known = [event(text, f"tool{number % 3}") for number, text in enumerate(texts)]
     expected: dict[str, float] = {}
     for one in known:
         expected[one.next] = max(expected.get(one.next, 0.0), float(dense(one.text) @ dense(query)))
-    assert States(known, tfidf).best(event(query)) == pytest.approx(expected)
+    assert states.best(event(query)) == pytest.approx(expected)
