@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from parts.bm25 import BM25
 
 from hepm.embed import HashingEmbedder
-from hepm.evals.domains import Domain, domains_of
-from hepm.evals.events import Run
+from hepm.evals.domains import Domain, Run, domains_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.comparison import place as place_of
 from hepm.experience.extractive import distill

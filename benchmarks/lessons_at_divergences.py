@@ -25,8 +25,7 @@ import numpy as np
 from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
 
 from hepm.evals.baselines import Hint, Ranking, Training
-from hepm.evals.domains import by_family
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run, by_family
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import Bootstrap
 from hepm.evals.rescue import POINTINGS, Divergence, find_divergences

@@ -20,8 +20,7 @@ from hepm.text import CUT, count_of, on_one_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hepm.evals.domains import Domain, Record
-    from hepm.evals.events import Event
+    from hepm.evals.domains import Domain, Event, Record
     from hepm.graph.page import PageNotes
     from hepm.ingest import Rejection
     from hepm.memory import Memory

@@ -78,14 +78,12 @@ class VectorStore(Protocol):
 class AgreedEmbedder:
     """The embedder of a memory: opened when first needed, since weights alone need no model. Threads may share it.
 
+    EmbedderMismatchError is raised where the store holds vectors of another one, InputError for an unknown name.
+
     Args:
         named: Its name, or itself; None takes the store's own, or `default` where it has none. One that is given by
             name follows the store to another one.
         endpoint: Base URL and key, for one that is called "openai/MODEL".
-
-    Raises:
-        EmbedderMismatchError: the store holds vectors of another one.
-        InputError: no embedder has this name.
     """
 
     def __init__(
@@ -108,10 +106,9 @@ class AgreedEmbedder:
     @property
     def now(self) -> Embedder:
         """The embedder, agreed on or not."""
-        opened = self._opened
-        if opened is None:
-            opened = self._opened = self._open(self._named)
-        return opened
+        if self._opened is None:
+            self._opened = self._open(self._named)
+        return self._opened
 
     def _open(self, named: str | Embedder) -> Embedder:
         if isinstance(named, str):
@@ -127,11 +124,7 @@ class AgreedEmbedder:
             embedder.close()
 
     def following(self, stored: str) -> Embedder:
-        """The embedder of vectors with the name `stored`: another process may have embedded them anew.
-
-        Raises:
-            EmbedderMismatchError: it is another one than the object that was given.
-        """
+        """The embedder of vectors with the name `stored`: another process may have embedded them anew."""
         opened = self.now
         if stored and stored != opened.name:
             if not isinstance(self._named, str):
@@ -141,11 +134,7 @@ class AgreedEmbedder:
         return opened
 
     def agreed(self) -> Embedder:
-        """The embedder, once the store holds no vectors of another one; a new store takes its name.
-
-        Raises:
-            EmbedderMismatchError: it does.
-        """
+        """The embedder, if the store holds no vectors of another one; a new store takes its name."""
         opened = self.now
         stored = self._store.header.embedder
         if not stored:
@@ -155,11 +144,7 @@ class AgreedEmbedder:
         return opened
 
     def change(self, named: str | Embedder) -> Embedder:
-        """Embed by another one from now on, and name it in the store, which drops the vectors of the former.
-
-        Raises:
-            InputError: it cannot be opened; the former one stays.
-        """
+        """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""
         opened = self._open(named)
         self._store.set_embedder(opened.name, opened.dimensions)
         self._named, self._opened = named, opened

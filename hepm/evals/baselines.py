@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.types import ToolName
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -46,13 +46,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to rank next tools.
-
-    Attributes:
-        name: A key of the report and a value of `--method`, without spaces.
-        about: What it ranks by, in one line.
-        fit: Learns from the runs of a memory; the order in which they come must not matter.
-    """
+    """A way to rank next tools: a value of `--method`, one line about it, and what learns from the runs of a memory."""
 
     name: str
     about: str

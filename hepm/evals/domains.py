@@ -1,4 +1,7 @@
-"""Domains, which are measured apart, and their division into runs in memory and tested ones.
+"""Runs with their events, domains, which are measured apart, and their division into remembered and tested runs.
+
+An event is a call with what the agent knew before the message that holds it. Calls count in listed order, parallel ones
+flattened, repeats kept, the simulated user's own left out unless `Run.user_side`.
 
 A domain is an environment of a log, or one of the ten of the benchmark. A family holds the tasks that resemble each
 other: a test task whose sibling is in memory is half known. Airline and retail tasks are siblings when they are about
@@ -11,14 +14,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import md5
 from typing import Final, TypeAlias, TypeVar
 
-from hepm.evals.events import Run
 from hepm.experience.likeness import group_by_request
 from hepm.ingest.digest import content_digest
-from hepm.types import Trajectory
+from hepm.ingest.transitions import tool_names
+from hepm.types import START, ToolName, Trajectory, Turn
 
 Record: TypeAlias = tuple[str, Trajectory]
 """A trajectory with the name of the format it was read from, as `hepm.ingest.read_runs` gives them."""
@@ -37,6 +41,7 @@ TEN_DOMAINS = (
 )
 """The domains of the benchmark, in the order of its tables."""
 
+RESULT_CHARS = 400
 NO_ENVIRONMENT = "default"
 _WITH_USER = "+user"
 _MOSTLY_ALONE: Final = 0.9  # least share of runs that are alone under their task, for requests to be grouped
@@ -46,6 +51,102 @@ _PERSONA = re.compile(r"\[PERSONA:.*", re.DOTALL)
 _VARIANT = re.compile(r"^.*_(?=\d+$)")
 _ABOUT_CUSTOMERS = ("airline", "retail")
 _Fold = TypeVar("_Fold", int, str)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A trajectory made ready for evaluation.
+
+    Attributes:
+        task: Equal for the runs of one task, also across files.
+        user_side: Whether the simulated user's calls are events too.
+    """
+
+    trajectory: Trajectory = field(repr=False)
+    domain: str
+    family: str
+    task: str
+    user_side: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.trajectory.id
+
+    @property
+    def model(self) -> str:
+        return self.trajectory.model
+
+    @property
+    def success(self) -> bool | None:
+        return self.trajectory.outcome.success
+
+    @cached_property
+    def all_events(self) -> tuple[Event, ...]:
+        """Every call; the last tool before the first one is START."""
+        found: list[Event] = []
+        user = result = ""
+        for index, turn in enumerate(self.trajectory.turns):
+            for name in tool_names(turn, user_side=self.user_side):
+                found.append(Event(self, len(found), index, name, user, result))
+            if turn.role == "user" and turn.text:
+                user = turn.text
+            for call in turn.calls:
+                if call.result is not None:
+                    result = call.result[:RESULT_CHARS]
+        return tuple(found)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Each call but the first: what methods are measured on."""
+        return self.all_events[1:]
+
+    @cached_property
+    def calls(self) -> tuple[ToolName, ...]:
+        return tuple(event.next for event in self.all_events)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Event:
+    """One call, and what was known before the message that holds it.
+
+    Attributes:
+        position: Index of the call in `run.calls`.
+        turn: Index in `run.trajectory.turns` of the message that holds the call.
+        user, result: Last user message; last tool result, cut, the simulated user's included, as the agent sees both.
+    """
+
+    run: Run = field(repr=False)
+    position: int
+    turn: int
+    next: ToolName
+    user: str = field(repr=False)
+    result: str = field(repr=False)
+
+    @property
+    def previous(self) -> tuple[ToolName, ...]:
+        """Tools called before, oldest first, those listed earlier in the same message included."""
+        return self.run.calls[: self.position]
+
+    @property
+    def before_last(self) -> ToolName:
+        """START where there is none."""
+        return self.run.calls[self.position - 2] if self.position > 1 else START
+
+    @property
+    def last(self) -> ToolName:
+        return self.run.calls[self.position - 1] if self.position else START
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The messages known at this point."""
+        return self.run.trajectory.turns[: self.turn]
+
+    @property
+    def text(self) -> str:
+        """Last user message, last tool result, names of the last three tools: the state that baselines compare."""
+        names = self.run.calls[max(self.position - 3, 0) : self.position]
+        tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(reversed(names), 1))
+        return f"{self.user} \n {self.result} \n {tail}"
 
 
 @dataclass(frozen=True)
@@ -224,13 +325,7 @@ def _customer(run: Trajectory) -> str:
 
 @dataclass(frozen=True)
 class Split:
-    """One division of the runs of a domain.
-
-    Attributes:
-        train: What memory holds.
-        test: What is predicted.
-        apart: Whether no family is on both sides.
-    """
+    """Runs in memory and runs to predict; `apart` if no family is on both sides."""
 
     train: Sequence[Run]
     test: Sequence[Run]

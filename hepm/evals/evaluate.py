@@ -11,8 +11,19 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import Domain, Split, across, as_given, by_family, by_model, by_request, by_run, counted
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import (
+    Domain,
+    Event,
+    Run,
+    Split,
+    across,
+    as_given,
+    by_family,
+    by_model,
+    by_request,
+    by_run,
+    counted,
+)
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
 from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
 from hepm.evals.rescue import Divergence, Failures, Hints, RescueAndHarm, find_divergences

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from hepm.embed import Embedder
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.transitions import AgentState

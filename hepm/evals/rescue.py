@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hepm.evals.baselines import Hint
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.evals.metrics import DRAWS, Bootstrap, FloatArray, Interval, interval
 from hepm.experience.comparison import divergence_of
 from hepm.experience.transcript import Tools
@@ -36,12 +36,7 @@ class Fork(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Divergence:
-    """Where a failed run left the successful runs that it had followed until then.
-
-    Attributes:
-        event: The first call of the failed run's turn, with what was known before it.
-        forks: One per successful run.
-    """
+    """Where a failed run left successful ones: the first call of its turn, and a fork for each of them."""
 
     event: Event
     forks: Sequence[Fork]
@@ -59,13 +54,10 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Failures:
-    """The failed runs of a domain.
+    """The failed runs of a domain: `diverged` + `unsolved` (no run solved their task) + `same_way`.
 
-    Attributes:
-        diverged: How many left a successful run of their task for another tool.
-        unsolved: How many ran a task that no run solved.
-        same_way: How many took the tools of a successful run as far as they went, or differ only in what was called
-            together: no tool stands against another there.
+    The last took the tools of a successful run as far as they went, or differ only in what was called together: no tool
+    stands against another there.
     """
 
     runs: int
@@ -105,17 +97,11 @@ def _tools(turn: Sequence[Event]) -> Tools:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often the first tool of a hint is the one that a run called next; a call without a hint does not agree.
+    """Share of the calls of successful and of failed runs that equal the first tool of the hint there.
 
-    All over domains with calls of both kinds, weighed by their calls of failed runs: domains differ in how many runs
-    fail and in how well calls can be predicted, and those differences must not pass for one between good and bad runs.
-
-    Attributes:
-        successful: Share of the calls of successful runs.
-        failed: Share of the calls of failed runs.
-        difference: successful - failed.
-        interval: Of the difference.
-        calls: Of successful and of failed runs that were compared.
+    Over domains with calls of both kinds, weighed by their calls of failed runs: domains differ in how many runs fail
+    and in how well calls can be predicted, and those differences must not pass for one between good and bad runs.
+    `interval` is that of the difference; `calls` are those of successful and of failed runs.
     """
 
     successful: float
@@ -131,16 +117,12 @@ class RescueAndHarm:
 
     Attributes:
         k: Maximum number of tools in a hint.
-        divergences: How many were judged.
-        families: How many families they come from.
-        gain: rescue - misled.
+        divergences, families: How many were judged, of how many families.
         harm: Share of hints given in successful runs that lacked the tool called next.
         silent: Share of calls of successful runs where no tool was suggested.
-        warned: Share of divergences where a warning named a tool that the failed run chose.
-        warned_better: Share where it named a tool of the successful run.
+        warned, warned_better: Share of divergences where a warning named a tool of the failed run, of the other one.
         interval: Of "rescue", "misled", "gain" and "harm", where there is anything to resample.
-        rescued_by: The better tools that hints held alone, and at how many divergences; the ten most frequent.
-        misled_by: The chosen ones that they held alone.
+        rescued_by, misled_by: The ten tools that most rescued and misled, and at how many divergences.
         harmed: Tools that successful runs called and hints lacked, and how often.
         agreement: None where no domain has calls of both successful and failed runs.
     """

@@ -138,11 +138,8 @@ class Desk:
         nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
         random.shuffle(nouns)
         trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
-        about = {
-            "item": random.choice(ITEMS),
-            "number": random.randrange(1000, 10000),
-            "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
-        }
+        about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
+        about["name"] = f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}"
         opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
         user = opener if kind.named_by else f"{opener}, {trouble}"
         record = random.choice(RECORDS).format(**about)
@@ -209,15 +206,14 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     """Generate a desk with eight kinds of trouble; docs/evaluation.md says what each stands for."""
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
-    acts = random.sample(ACTS, 8)
-    popular, a, b, c, d, e, untried, _ = acts
+    popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
     nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
         name: str,
-        works: Sequence[Sequence[ToolName]],
-        fails: Sequence[Sequence[ToolName]],
-        named_by: ToolName,
+        works: list[list[ToolName]],
+        fails: list[list[ToolName]],
+        named_by: str,
         right: float,
         weight: int = 1,
     ) -> Kind:

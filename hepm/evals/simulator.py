@@ -44,11 +44,7 @@ CASES: Final[Mapping[Case, str]] = {
 class FirstTool:
     """Shares of all questions by what the first hint at the decision names; the first four sum to 1.
 
-    Attributes:
-        right: The next tool of the way that works.
-        failed: The next tool of the way that fails.
-        none: Nothing is suggested.
-        warned: The next tool of the way that fails is among the warnings.
+    `right` and `failed` are the next tools of the ways that work and fail; `warned` if it warns of the latter.
     """
 
     right: float
@@ -108,13 +104,9 @@ def _first_tool(episode: Episode, hint: Hints) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Results of held-out episodes of one desk, with a memory of so many runs.
+    """Success and mean number of calls of held-out episodes of one desk, with a memory of so many runs.
 
-    Attributes:
-        runs: Runs in memory.
-        success: Share of the episodes that succeeded.
-        known: The same without kinds whose working way no agent of a log takes.
-        calls: Mean number of calls of an episode.
+    `known` is the success without kinds whose working way no agent of a log takes.
     """
 
     runs: int
@@ -177,8 +169,7 @@ class Setting(NamedTuple):
 
     Attributes:
         learning: "logs": memory grows from runs of agents without hints. "online": from the runs that it gave hints in.
-            "": there is no memory.
-        policy: Its name, "no memory" or "oracle".
+            "": there is no memory, and `policy` is "no memory" or "oracle".
         follow: Probability that a hint is followed.
     """
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.types import START, Role, ToolCall, Trajectory, Turn
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines, h_epm_weights
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.types import ToolName
 from tests.evals.logs import run

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hepm.evals.baselines import Hint
-from hepm.evals.events import Run
+from hepm.evals.domains import Run
 from hepm.evals.rescue import Divergence, Failures, Fork, Hints, find_divergences
 from tests.evals.logs import run
 

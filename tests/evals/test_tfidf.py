@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.evals.baselines import States
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.types import Trajectory
 
 TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)

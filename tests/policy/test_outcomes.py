@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Suggestions, Trajectory
-from hepm.evals.events import Run
+from hepm.evals.domains import Run
 from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
