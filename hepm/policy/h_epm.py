@@ -27,12 +27,13 @@ class Procedural:
         """At most k tools, heaviest first. O(k) where all tools are available."""
         tools, floor = query.tools, self.floors.support
         found: list[Suggestion] = []
-        for candidate in successors(mirror, query.after, c=self.c):
-            if candidate.support >= floor and (tools is None or candidate.tool in tools):
-                failed = f", {candidate.failures} failed too" if candidate.failures else ""
-                how_often = f"{count_of(candidate.support, 'successful run')} went on with it {place_of(query)}"
-                reason = f"{how_often} (weight {candidate.weight:.2f}){failed}"
-                found.append(_suggestion(mirror, query, candidate, candidate.weight, None, reason))
+        for one in successors(mirror, query.after, c=self.c):
+            if one.support >= floor and (tools is None or one.tool in tools):
+                failed = f", {one.failures} failed too" if one.failures else ""
+                how_often = f"{count_of(one.support, 'successful run')} went on with it {place_of(query)}"
+                reason = f"{how_often} (weight {one.weight:.2f}){failed}"
+                evidence = partial(mirror.evidence, query.after, one.tool)
+                found.append(Suggestion(one.tool, one.weight, one.support, one.failure_share, None, reason, evidence))
                 if len(found) == query.k:
                     break
         return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self.floors)
@@ -57,13 +58,6 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
                 max(before.failures, following.failures),
             )
     return tuple(sorted(merged.values(), key=lambda following: (-following.weight, following.tool)))
-
-
-def _suggestion(
-    mirror: NamespaceMirror, query: Query, candidate: NextTool, score: float, similarity: float | None, reason: str
-) -> Suggestion:
-    evidence = partial(mirror.evidence, query.after, candidate.tool)
-    return Suggestion(candidate.tool, score, candidate.support, candidate.failure_share, similarity, reason, evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +94,12 @@ class Episodic:
         for tool, score in ranked[: query.k]:
             if score < floors.similarity:
                 break
-            candidate = candidates[tool]
+            one, evidence = candidates[tool], partial(mirror.evidence, query.after, tool)
             reason = (
                 f"agents that knew something similar {place} (cosine {score:.2f}) called it next "
-                f"and succeeded; {count_of(candidate.support, 'successful run')} took this way"
+                f"and succeeded; {count_of(one.support, 'successful run')} took this way"
             )
-            found.append(_suggestion(mirror, query, candidate, max(0.0, score), score, reason))
+            found.append(Suggestion(tool, max(0.0, score), one.support, one.failure_share, score, reason, evidence))
         return Suggestions(tuple(found))
 
 
