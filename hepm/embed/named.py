@@ -18,7 +18,7 @@ from hepm.embed.models import (
 from hepm.errors import EmbedderMismatchError, InputError
 
 MOST_DIMENSIONS: Final = 4096
-"""Of hashed words: more tell hardly more of them apart, and every remembered state takes 4 bytes for each."""
+"""Of hashed words: more separate hardly more of them, and every remembered state takes 4 bytes for each."""
 
 _HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d*)")
 _ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -151,8 +151,8 @@ class AgreedEmbedder:
         return opened
 
 
-def _mismatch(stored: str, asked: str) -> str:
+def _mismatch(stored: str, wanted: str) -> str:
     return (
-        f"the store holds vectors of {stored!r}, and {asked!r} was asked for: the two cannot be compared. "
-        f"Run `hepm reembed --embedder {asked}`, or open the store without naming an embedder."
+        f"the store holds vectors of {stored!r}, and {wanted!r} was asked for: the two cannot be compared. "
+        f"Run `hepm reembed --embedder {wanted}`, or open the store without naming an embedder."
     )

@@ -243,7 +243,7 @@ def counted(domains: Iterable[Domain]) -> list[Domain]:
 def by_request(domain: Domain) -> Domain:
     """The domain with groups of similar requests as tasks and families, where hardly any task was run twice.
 
-    It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not tell runs apart,
+    It stays as it is where tasks repeat, where no run failed or none succeeded, where requests do not separate runs,
     and where it is derived, since no divergences are looked for there. Runs of the few tasks that repeat keep them (see
     `hepm.experience.likeness`).
     """
@@ -292,7 +292,7 @@ def task_of(record: Record) -> str:
     """Equal for two runs of one task, and for those alone.
 
     A number is no task: τ-bench and τ²-bench number theirs differently, and so do versions of τ²-bench. The customer
-    that a run is about tells its tasks apart.
+    that a run is about separates its tasks.
     """
     return "/".join((_numbered(record), _customer(record[1])))
 
@@ -390,6 +390,6 @@ def fold_of(family: str, folds: int) -> int:
 
 
 def _by_hash(run: Run) -> tuple[str, str, str]:
-    """Source and model tell runs of several files apart, which may have the same id."""
+    """Source and model separate runs of several files, which may have the same id."""
     hashed = md5(f"{run.task}/{run.id}".encode(), usedforsecurity=False).hexdigest()
     return hashed, run.trajectory.source, run.model

@@ -45,7 +45,7 @@ def evaluate(
         InputError: nothing could be measured; the sentence says why.
     """
     if not methods:
-        raise InputError("no method was asked for")
+        raise InputError("there is no method to measure")
     if options.assume_success:
         domains = [_assume_success(domain) for domain in domains]
     _check_labels(domains)

@@ -34,7 +34,7 @@ summary tool, so when H-EPM would have recalled which memory cannot be measured;
 the next tool can."""
 
 KS: Final = (1, 2, 3)
-"""Table 4 D, the ablation "k": rescue and harm of hints with so many tools."""
+"""Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
 
 _EVERYTHING = 1_000_000
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)

@@ -34,7 +34,7 @@ def check_plot(path: Path) -> None:
 
 
 def plot(report: EvalReport, path: Path) -> None:
-    """Write the plot, whose kind the ending of `path` names. An error leaves what was there as it was."""
+    """Write the plot in the format of the ending of `path`. An error leaves an existing file as it was."""
     check_plot(path)
     from matplotlib.figure import Figure
 
@@ -50,7 +50,7 @@ def plot(report: EvalReport, path: Path) -> None:
         axes = figure.add_subplot(rows, columns, number + 1)
         names = [*methods][::-1]
         found = [(methods[name].values["hit@2"], *methods[name].interval["hit@2"]) for name in names]
-        # A percentile interval may lie beside its mean; an error bar may not reach backwards.
+        # A percentile interval may lie apart from its mean; an error bar may not reach backwards.
         errors = [
             [max(value - low, 0.0) for value, low, _ in found],
             [max(high - value, 0.0) for value, _, high in found],

@@ -80,9 +80,9 @@ class DomainReport:
     """One domain.
 
     Attributes:
-        events: Calls that were predicted, of so many families.
+        events, families: How many calls were predicted, of how many families.
         untested: Events of families whose fold had no memory to predict from.
-        rescue: By method, with the families out of memory; empty where it was not asked for.
+        rescue: By method, with the families out of memory; empty where it was not measured.
         rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
         grouped: Whether tasks and families are groups of similar requests, as hardly any task was run twice.
     """
@@ -151,12 +151,12 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     """
     method = judged(report.macro)
     grouped = any(domain.grouped for domain in report.domains.values())
-    likeness = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
+    by_request = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
     if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
         return (
             f"Too little data to say whether memory would have helped: {count_of(events, 'call')} of "
             f"{count_of(families, 'task family', 'task families')} could be predicted, and below "
-            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{likeness}"
+            f"{FEWEST_EVENTS} calls of {FEWEST_FAMILIES} families chance decides.{by_request}"
         )
     seen, unseen = report.rescue_seen.get(method), report.rescue.get(method)
     cases = [
@@ -166,7 +166,7 @@ def verdict(report: EvalReport, *, events: int, families: int) -> str:
     ]
     if len(cases) == 1:
         cases = [(cases[0][0], "with other runs of their task families out of memory")]
-    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + likeness
+    return (_by_hints(cases, method) if cases else _by_prediction(report, method)) + by_request
 
 
 def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:

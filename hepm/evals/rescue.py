@@ -117,7 +117,7 @@ class RescueAndHarm:
 
     Attributes:
         k: Maximum number of tools in a hint.
-        divergences, families: How many were judged, of how many families.
+        divergences, families: How many divergences were judged, of how many families.
         harm: Share of hints given in successful runs that lacked the tool called next.
         silent: Share of calls of successful runs where no tool was suggested.
         warned, warned_better: Share of divergences where a warning named a tool of the failed run, of the other one.

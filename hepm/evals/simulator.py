@@ -37,7 +37,7 @@ CASES: Final[Mapping[Case, str]] = {
     "all_failed": "all 10 failed",
     "other_kinds": "10, 10, beside such",
 }
-"""What the log holds of the kind of trouble that is asked about."""
+"""What the log holds of the kind of trouble in question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _first_tool(episode: Episode, hint: Hints) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Success and mean number of calls of held-out episodes of one desk, with a memory of so many runs.
+    """Success and mean number of calls of held-out episodes of one desk, with a memory of `runs` runs.
 
     `known` is the success without kinds whose working way no agent of a log takes.
     """
@@ -181,7 +181,7 @@ class Setting(NamedTuple):
 def measure_desk(
     seed: int, *, policies: Mapping[str, str | Policy], follows: Sequence[float], sizes: Sequence[int] = SIZES
 ) -> dict[Setting, list[Scores]]:
-    """Evaluate every setting on one desk, beside agents without memory and an oracle. `follows` are above 0."""
+    """Evaluate every setting on one desk, and agents without memory and an oracle. `follows` are above 0."""
     desk = make_desk(seed)
     found = {Setting("", "no memory", 0.0): [evaluate_desk(desk, None, follow=0.0)]}
     found |= {Setting("", "oracle", follow): [evaluate_desk(desk, oracle, follow=follow)] for follow in follows}

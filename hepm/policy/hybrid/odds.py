@@ -66,7 +66,7 @@ class Odds:
         else:
             both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
             self.trust = trust_of(calls, rows) if both else 0.0
-            # Equal states are stored once: repeated, the words that only one of them holds would tell classes apart.
+            # Equal states are stored once: repeated, the words that only one of them holds would separate classes.
             _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
             self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
         if self.trust:
@@ -95,7 +95,7 @@ class Odds:
 
 
 def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
-    """How much each coordinate of states tells their classes apart, shape (D,): √F of a one-way analysis of variance.
+    """How much each coordinate of states separates their classes, shape (D,): √F of a one-way analysis of variance.
 
     Words that say nothing about what was called and how it ended (names, greetings) get little weight. All are 1 where
     there is too little data. `state_N` are the rows of the states of N calls, `classes_N` their classes, from 0.

@@ -143,8 +143,8 @@ class Ridge:
     ) -> FloatArray:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
-        told = np.flatnonzero(here_X)
-        return np.einsum("x,xc->c", here_X[told], self._weights_XC[np.ix_(told, classes)])
+        used = np.flatnonzero(here_X)
+        return np.einsum("x,xc->c", here_X[used], self._weights_XC[np.ix_(used, classes)])
 
 
 def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
