@@ -19,8 +19,7 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain
-    from hepm.evals.events import Event
+    from hepm.evals.domains import Domain, Event
     from hepm.ingest import Rejection
     from hepm.memory import Memory
     from hepm.types import Trajectory
