@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from hepm.errors import InputError
+from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
 from hepm.experience.operators import (
@@ -35,7 +35,7 @@ from hepm.experience.operators import (
 from hepm.experience.population import EvolutionSettings, Guard, HeldOut, Population, held_out_runs
 from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.lessons.store import LessonChange
-from hepm.llm import Answered, Client, Failed
+from hepm.llm import Answered, Client
 
 ITERATIONS: Final = 5
 """N, meta-optimisation cycles (PRIME, table 3)."""
@@ -226,10 +226,9 @@ class Evolution:
                     child = reworded(step.operator, parents, answer.value, self._model.endpoint.model)
                     why = objection(step.operator, parents, child)
                     made.append(replace(step, became="failed", note=why) if why else replace(step, child=child))
-                case Failed() as failure:
-                    made.append(replace(step, became="failed", note=str(failure.error)))
-                case unasked:
-                    made.append(replace(step, became="unasked", note=unasked.reason))
+                case failure:
+                    became = "unasked" if isinstance(failure.error, BudgetSpentError) else "failed"
+                    made.append(replace(step, became=became, note=str(failure.error)))
         return made
 
     def _take_in(self, step: EvolutionStep, child: Member) -> EvolutionStep:

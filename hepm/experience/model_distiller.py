@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from hepm.errors import BudgetSpentError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
 from hepm.experience.distilling import Distilled
@@ -21,7 +22,7 @@ from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
 from hepm.ingest.records import is_list, is_object
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
-from hepm.llm import Answered, Client, Estimate, Failed, Message, Question, Result
+from hepm.llm import Answered, Client, Estimate, Message, Question, Result
 from hepm.text import CUT, quoted
 from hepm.types import ToolCall
 
@@ -178,10 +179,10 @@ class _Asked:
         if isinstance(result, Answered):
             self.told[run] = _lesson(it, result.value, model)
             self.runs.append(run)
-        elif isinstance(result, Failed):
-            self.failed[run] = str(result.error)
-        else:
+        elif isinstance(result.error, BudgetSpentError):
             self.unasked += 1
+        else:
+            self.failed[run] = str(result.error)
 
     def distilled(self) -> Distilled:
         """What the task taught, by run: the order of the answers makes no difference."""

@@ -141,8 +141,7 @@ def test_a_repair_that_is_refused_is_a_refusal(server: Loopback, client: Client)
     ("formats", "tried"),
     [
         (("text", "json_object", "json_schema"), ["json_schema"]),
-        (("text", "json_object"), ["json_schema", "json_object"]),
-        (("text",), ["json_schema", "json_object", None]),
+        (("text", "json_object"), ["json_schema", None]),
     ],
 )
 def test_a_format_that_the_server_refuses_is_put_down_once_and_the_schema_goes_into_the_prompt(

@@ -15,25 +15,18 @@ from tests.llm.conftest import lesson_question, text_question
 from tests.loopback import Loopback, completion, refused
 
 
-def test_the_meter_counts_by_step_and_in_total(server: Loopback, open_client: Callable[..., Client]):
+def test_the_meter_counts_tokens_calls_and_cost(server: Loopback, open_client: Callable[..., Client]):
     server.replies = [completion("a", usage=(1000, 100, 400)), completion("b", usage=(10, 1)), refused()]
     client = open_client(prices=Prices(2, 10, cached_input_usd=0.5))
     client.ask(text_question("run-1"))
     client.ask(text_question("run-1"))
     client.ask(text_question("run-2", step="judge"))
     list(client.ask_all([text_question("run-3")]))
-    reflect, judge = client.meter.steps["reflect"], client.meter.steps["judge"]
-    # 600 fresh at $2, 400 cached at $0.50 and 100 out at $10 a million; the refusal took 10 in and 5 out.
-    assert reflect.cost_usd == pytest.approx((600 * 2 + 400 * 0.5 + 100 * 10 + 10 * 2 + 5 * 10) / 1e6)
-    assert (reflect.calls, reflect.input_tokens, reflect.cached_input_tokens, reflect.output_tokens) == (
-        2,
-        1010,
-        400,
-        105,
-    )
-    assert (judge.calls, judge.tokens) == (1, 11)
-    assert client.meter.total.tokens == reflect.tokens + judge.tokens
-    assert client.meter.total.seconds > 0
+    total = client.meter.total
+    # 610 fresh at $2, 400 cached at $0.50 and 101 out at $10 a million; the refusal took 10 in and 5 out.
+    assert total.cost_usd == pytest.approx((610 * 2 + 400 * 0.5 + 101 * 10 + 10 * 2 + 5 * 10) / 1e6)
+    assert (total.calls, total.input_tokens, total.cached_input_tokens, total.output_tokens) == (3, 1020, 400, 106)
+    assert total.seconds > 0
     assert client.meter.paid_before == 1
 
 
@@ -41,9 +34,8 @@ def test_the_meter_loses_nothing_under_threads():
     meter = Meter()
 
     def count() -> None:
-        for number in range(2_000):
-            meter.add(f"step-{number % 3}", Usage(1, 10, 5, 2, 0.5, 0.25))
-            meter.add_paid_before()
+        for _ in range(2_000):
+            meter.add(Usage(1, 10, 5, 2, 0.5, 0.25), paid_before=1)
 
     threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
@@ -73,9 +65,7 @@ def test_many_at_once_are_counted_as_the_server_counts_them(server: Loopback, cl
 )  # fmt: skip
 def test_the_meter_fits_on_one_line(usage: Usage, paid_before: int, line: str):
     meter = Meter()
-    meter.add("distil", usage)
-    for _ in range(paid_before):
-        meter.add_paid_before()
+    meter.add(usage, paid_before=paid_before)
     assert meter.line() == line
 
 
