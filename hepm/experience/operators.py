@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
-from hepm.experience.model_distiller import check_words, told_preconditions
+from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
 from hepm.graph.store import FloatArray
@@ -309,7 +309,7 @@ def question(operator: str, parents: Sequence[Member], shown: Evidence, *, tempe
 
 def reworded(operator: str, parents: Sequence[Experience], told: Reworded, model: str) -> Experience:
     """The child in the model's words; where it applies is worked out from its parents."""
-    preconditions = told_preconditions(told.preconditions)
+    preconditions = written_preconditions(told.preconditions)
     conditions = {
         "mutation": replace(parents[0].conditions, preconditions=preconditions),
         "generalisation": Conditions(preconditions=preconditions),
