@@ -21,17 +21,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from hepm.errors import BudgetSpentError, InputError
 from hepm.experience.lessons import Experience
 from hepm.experience.library import Library
-from hepm.experience.operators import (
-    NOTHING,
-    OPERATORS,
-    Evidence,
-    Member,
-    Operator,
-    by_counting,
-    objection,
-    question,
-    reworded,
-)
+from hepm.experience.operators import OPERATORS, Evidence, Member, Operator, by_counting, question, reworded
 from hepm.experience.population import EvolutionSettings, Guard, HeldOut, Population, held_out_runs
 from hepm.graph.lessons.rows import LessonRow
 from hepm.graph.lessons.store import LessonChange
@@ -43,11 +33,11 @@ ITERATIONS: Final = 5
 _ID: Final = re.compile(r"v(\d+)-[0-9a-f]{6}")
 
 Became: TypeAlias = Literal["kept", "rejected", "nothing", "failed", "unasked", "refused", "pruned"]
-"""What became of a step.
+"""The end of a step.
 
 - kept: the child is stored.
 - rejected: searches for held-out tasks find it worse than its parent.
-- nothing: the operator had nothing to change, or said what another experience says.
+- nothing: the operator had nothing to change, or another experience has the same words.
 - failed: the model gave no usable answer.
 - unasked: the budget was spent.
 - refused: its run was forgotten meanwhile.
@@ -57,12 +47,11 @@ Became: TypeAlias = Literal["kept", "rejected", "nothing", "failed", "unasked", 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionStep:
-    """One thing that evolution did, or tried.
+    """One change that evolution made, or tried.
 
     Attributes:
         iteration: From 1.
-        of: Ids of the experiences it was applied to.
-        reason: Why these.
+        of: Ids of the experiences it was applied to, and the reason.
         child: The new experience; None if there is none.
         note: Why it was not kept; "" if it was.
     """
@@ -78,10 +67,10 @@ class EvolutionStep:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionReport:
-    """What became of an evolution.
+    """The result of an evolution.
 
     Attributes:
-        id: Names it to `undo`; "" if nothing changed. Of a dry run, what it would have been.
+        id: For `undo`; "" if nothing changed. Of a dry run, what it would have been.
         plan: All steps in order.
         queries: How many situations of held-out tasks children were compared on; 0 without a guard.
     """
@@ -135,24 +124,24 @@ class Evolution:
             raise InputError(f"iterations is {iterations}: it must be 1 or more.")
         for iteration in range(1, iterations + 1):
             self._iterate(iteration, self._settings.temperature(iteration, iterations))
-        rows = [one.row for one in self._library.store.lessons.list(namespace=self._namespace)]
-        id = _next_id(rows, self._children, self._retired) if self._children or self._retired else ""
-        plan = self._plan
-        if id and not dry_run:
-            put = [child.row(made_by=id) for child in self._children.values()]
-            change = LessonChange(put=put, retire=self._retired, by=id)
-            refused = set(self._library.change(change, namespace=self._namespace).refused)
-            plan = [
-                replace(step, became="refused", note="its run was forgotten meanwhile")
-                if step.child is not None and step.became == "kept" and step.child.id in refused
-                else step
-                for step in plan
-            ]
+        id, refused = "", set[str]()
+        if self._children or self._retired:
+            rows = [one.row for one in self._library.store.lessons.list(namespace=self._namespace)]
+            id = _next_id(rows, self._children, self._retired)
+            if not dry_run:
+                put = [child.row(made_by=id) for child in self._children.values()]
+                change = LessonChange(put=put, retire=self._retired, by=id)
+                refused = set(self._library.change(change, namespace=self._namespace).refused)
+        plan = (
+            replace(step, became="refused", note="its run was forgotten meanwhile")
+            if step.child is not None and step.became == "kept" and step.child.id in refused
+            else step
+            for step in self._plan
+        )
         return EvolutionReport(id, tuple(plan), len(self._guard), dry_run=dry_run)
 
     def _iterate(self, iteration: int, temperature: float) -> None:
-        drawn = list(self._draw(iteration, temperature))
-        made = [self._count(step) for step in drawn] if self._model is None else self._ask(drawn, temperature)
+        made = self._make(list(self._draw(iteration, temperature)), temperature)
         texts = list(dict.fromkeys(step.child.text for step in made if step.child is not None))
         vectors_ND = self._population.comparable(self._library.vectors(texts)) if texts else ()
         vectors = dict(zip(texts, vectors_ND, strict=True))
@@ -191,51 +180,38 @@ class Evolution:
         due = self._population.why_mutate if operator == "mutation" else self._population.why_generalise
         return (one.id,), due(one)
 
-    def _parents(self, step: EvolutionStep) -> list[Member]:
-        return [self._population.members[id] for id in step.of]
+    def _make(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
+        """The steps with their children, made by counting or by the model."""
+        tasks = [(step, [self._population.members[id] for id in step.of], self._evidence(step)) for step in steps]
+        if self._model is None:
+            return [_with(step, by_counting(step.operator, of, shown), "nothing") for step, of, shown in tasks]
+        asked = [question(step.operator, of, shown, temperature=temperature) for step, of, shown in tasks]
+        results = {one.question: one for one in self._model.ask_all(asked, at_once=self._settings.at_once)}
+        made: list[EvolutionStep] = []
+        for (step, of, _), one in zip(tasks, asked, strict=True):
+            result = results[one]
+            if isinstance(result, Answered):
+                child = reworded(step.operator, of, result.value, self._model.endpoint.model)
+                made.append(_with(step, child, "failed"))
+            else:
+                became = "unasked" if isinstance(result.error, BudgetSpentError) else "failed"
+                made.append(replace(step, became=became, note=str(result.error)))
+        return made
 
     def _evidence(self, step: EvolutionStep) -> Evidence:
         if step.operator != "mutation":
             return Evidence()
-        won, lost = (
-            self._library.runs(
-                self._population.runs_shown(step.of[0], success=success, without=self._held_out),
-                namespace=self._namespace,
-            )
+        shown = (
+            self._population.runs_shown(step.of[0], success=success, without=self._held_out)
             for success in (True, False)
         )
-        return Evidence(won, lost)
-
-    def _count(self, step: EvolutionStep) -> EvolutionStep:
-        parents = [parent.experience for parent in self._parents(step)]
-        child = by_counting(step.operator, parents, self._evidence(step))
-        return replace(step, child=child, note="" if child else NOTHING[step.operator])
-
-    def _ask(self, steps: Sequence[EvolutionStep], temperature: float) -> list[EvolutionStep]:
-        assert self._model is not None
-        asked = [
-            question(step.operator, self._parents(step), self._evidence(step), temperature=temperature)
-            for step in steps
-        ]
-        results = {one.question: one for one in self._model.ask_all(asked, at_once=self._settings.at_once)}
-        made: list[EvolutionStep] = []
-        for step, one in zip(steps, asked, strict=True):
-            match results[one]:
-                case Answered() as answer:
-                    parents = [parent.experience for parent in self._parents(step)]
-                    child = reworded(step.operator, parents, answer.value, self._model.endpoint.model)
-                    why = objection(step.operator, parents, child)
-                    made.append(replace(step, became="failed", note=why) if why else replace(step, child=child))
-                case failure:
-                    became = "unasked" if isinstance(failure.error, BudgetSpentError) else "failed"
-                    made.append(replace(step, became=became, note=str(failure.error)))
-        return made
+        return Evidence(*(self._library.runs(runs, namespace=self._namespace) for runs in shown))
 
     def _take_in(self, step: EvolutionStep, child: Member) -> EvolutionStep:
         """Keep a child if it is new and the guard has no objection."""
         replaced = "" if step.operator == "crossover" else step.of[0]
         if child.id in self._population.known:
-            return replace(step, note=f"{child.id} says the same")
+            return replace(step, note=f"{child.id} has the same words")
         if why := self._guard.objection(child, instead_of=replaced):
             return replace(step, became="rejected", note=why)
         self._children[child.id] = child.experience
@@ -250,12 +226,17 @@ class Evolution:
         del self._population.members[id]
 
 
+def _with(step: EvolutionStep, made: Experience | str, otherwise: Became) -> EvolutionStep:
+    """The step with its child; or with the reason why it has none."""
+    return replace(step, became=otherwise, note=made) if isinstance(made, str) else replace(step, child=made)
+
+
 # Past evolutions
 
 
 @dataclass(frozen=True, slots=True)
 class PastEvolution:
-    """What the store still holds of an evolution.
+    """An evolution, as far as the store still knows it.
 
     Attributes:
         made: Experiences that it made, by operator, retired ones included.
@@ -289,12 +270,12 @@ def evolutions(rows: Iterable[LessonRow]) -> list[PastEvolution]:
             sum(row.retired_by == id and row.retired == "pruned" for row in known),
             sum(row.made_by == id and row.live for row in known),
         )
-        for id in sorted(ids, key=_order)
+        for id in sorted(ids, key=_number)
     ]
 
 
 def undo(library: Library, evolution: str, *, namespace: str) -> Undone:
-    """Take an evolution back: revive what it retired, and remove its children.
+    """Revive what an evolution retired, and remove its children.
 
     Raises:
         InputError: no such evolution, or a later one built on it.
@@ -302,25 +283,25 @@ def undo(library: Library, evolution: str, *, namespace: str) -> Undone:
     rows = [one.row for one in library.store.lessons.list(namespace=namespace) if one.row.kind == "experience"]
     known = [past.id for past in evolutions(rows)]
     if evolution not in known:
-        told = f"known are {', '.join(known)}" if known else "there is none to undo"
-        raise InputError(f"no evolution {evolution!r} in {namespace!r}: {told}.")
+        among = f"known are {', '.join(known)}" if known else "there is none to undo"
+        raise InputError(f"no evolution {evolution!r} in {namespace!r}: {among}.")
     children = {row.id: None for row in rows if row.made_by == evolution}
     built_on = {row.made_by for row in rows if any(parent.id in children for parent in row.parents)}
     built_on |= {row.retired_by for row in rows if row.id in children}
-    if later := max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_order, default=""):
+    if later := max((id for id in built_on if _ID.fullmatch(id) and id != evolution), key=_number, default=""):
         raise InputError(f"{evolution} cannot be undone: {later} built on what it made. Undo {later} first.")
     retired = tuple(row.id for row in rows if row.retired_by == evolution and row.id not in children)
     library.change(LessonChange(revive=retired, drop=tuple(children)), namespace=namespace)
     return Undone(retired, tuple(children))
 
 
+def _number(id: str) -> int:
+    found = _ID.fullmatch(id)
+    return int(found[1]) if found else 0
+
+
 def _next_id(rows: Iterable[LessonRow], put: Iterable[str], retire: Iterable[str]) -> str:
     """A number and a hash of the changes, without a clock: the same evolution of the same library has the same id."""
-    number = 1 + max((_order(id)[0] for row in rows for id in (row.made_by, row.retired_by)), default=0)
+    number = 1 + max((_number(id) for row in rows for id in (row.made_by, row.retired_by)), default=0)
     changes = "\n".join((*sorted(put), "", *sorted(retire)))
     return f"v{number:04d}-{blake2b(changes.encode('utf-8', 'replace'), digest_size=3).hexdigest()}"
-
-
-def _order(id: str) -> tuple[int, str]:
-    found = _ID.fullmatch(id)
-    return (int(found[1]) if found else 0, id)

@@ -86,7 +86,7 @@ def test_a_child_that_runs_of_its_task_find_worse_than_its_parent_is_not_kept(
 ) -> None:
     report, step = evolve("zebras sleep standing", held_out=["kettle"])
     assert step.became == "rejected"
-    assert "worse than its parent: mean 1/rank" in step.note
+    assert "of their task worse: mean 1/rank" in step.note
     assert report.id == ""
     assert report.queries > 0
     assert living(library) == {REFUND.id, FLIGHT.id}
@@ -108,9 +108,7 @@ def test_a_child_that_stands_before_experiences_of_other_tasks_is_not_kept(
 ) -> None:
     _, step = evolve('In shop. User "i want to book a flight to rome"', held_out=["flight"])
     assert step.became == "rejected"
-    assert step.note == (
-        "held-out runs find experiences of their task worse with it: mean 1/rank 0.750 instead of 1.000"
-    )
+    assert step.note == "held-out runs find experiences of their task worse: mean 1/rank 0.750 instead of 1.000"
 
 
 def test_runs_of_held_out_tasks_teach_no_child(
