@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, lost, related, telling, text_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, key_words, lost, text_of, topics_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -137,7 +137,7 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
             kept.setdefault(line.casefold(), line)
         elif line:
             dropped.append(line)
-        if evident and before and before.casefold() != line.casefold() and related(line, before):
+        if evident and before and before.casefold() != line.casefold() and _related(line, before):
             gone.append(before)
     now = [line for line in kept.values() if line not in gone]
     restored = lost([line for line in lines if line not in gone], now)
@@ -145,6 +145,10 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         why = f"with all that is still true the notes would be longer than {NOTES_CHARS:,} characters"
         return Draft(tuple(lines), dropped=tuple(dropped), refused=why)
     return Draft((*now, *restored), tuple(gone), tuple(restored), tuple(dropped))
+
+
+def _related(line: str, old: str) -> bool:
+    return bool(key_words(line) & key_words(old) or topics_of(line).keys() & topics_of(old).keys() - {""})
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
@@ -216,7 +220,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _telling_words(text: str) -> str:
-    return " ".join(sorted(telling(text)))
+    return " ".join(sorted(key_words(text)))
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -228,7 +232,7 @@ def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
     for at, turn in enumerate(said):
         if turn.role != "user" or not _holds(turn.text, one.quote):
             continue
-        if telling(one.quote) - SMALL:
+        if key_words(one.quote) - SMALL:
             return True
         for reply in range(at + 1, len(said)):
             if said[reply].role == "assistant" and _holds(said[reply].text, one.reply):
@@ -239,9 +243,9 @@ def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
 
 def _holds(message: str, quote: str) -> bool:
     """Whether a message holds a quote, but for case and punctuation, or nearly all of its telling words."""
-    words, needed = _WORD.findall(quote.casefold()), telling(quote)
+    words, needed = _WORD.findall(quote.casefold()), key_words(quote)
     if not words:
         return False
     if f" {' '.join(words)} " in f" {' '.join(_WORD.findall(message.casefold()))} ":
         return True
-    return len(needed) >= 3 and len(needed & telling(message)) >= _QUOTED * len(needed)
+    return len(needed) >= 3 and len(needed & key_words(message)) >= _QUOTED * len(needed)
