@@ -43,7 +43,7 @@ class Member(NamedTuple):
     """A living experience.
 
     Attributes:
-        vector: As searches compare it (see `Population.comparable`); without one, it is not crossed and no held-out
+        vector: As searches compare it (see `Evolution.comparable`); without one, it is not crossed and no held-out
             run finds it.
     """
 

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from hepm.errors import EndpointRefusedError, InputError
-from hepm.experience.evolution import EvolutionReport, EvolutionStep
+from hepm.experience.evolution import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library, StoreLedger
-from hepm.experience.population import EvolutionSettings
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
 from hepm.graph.lessons.store import LessonChange
 from hepm.llm import Budget, Client, Endpoint
