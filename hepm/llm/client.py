@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from threading import Event, Lock, local
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
@@ -20,7 +20,11 @@ from hepm.llm.usage import Budget, Estimate, Meter, Prices, Usage, estimate_toke
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
+_LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens"})
+_CUT: Final = {
+    "content_filter": "the provider's content filter held the answer back",
+    "length": "the answer was cut off at its limit of tokens: ask with more max_output_tokens",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,6 @@ class Client:
         prices: Without them no cost is claimed.
         retries: Further attempts per request after 408, 409, 429, 5xx, a broken connection or a time-out, made by the
             openai package: as late as the endpoint asks, or with exponential back-off.
-        timeout_s: For an answer.
-
-    Raises:
-        MissingExtraError: the openai package or pydantic is not installed.
-        InputError: a budget in dollars without prices.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Client:
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._budget = budget or Budget()
         self._prices = prices
-        self._retries, self._timeout_s = retries, timeout_s
+        self._options: dict[str, Any] = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
         self._opened: Any = None
         self._answered = False
         # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
@@ -216,7 +215,8 @@ class Client:
             started = time.perf_counter()
             text, problem, reported = self._send(question, messages, stop, schema_shown=schema_shown)
             used = reported or Usage(1, most.input_tokens, 0, estimate_tokens(text), estimated=True)
-            used = self._priced(replace(used, seconds=time.perf_counter() - started))
+            cost_usd = self._prices and self._prices.cost_usd(used)
+            used = replace(used, seconds=time.perf_counter() - started, cost_usd=cost_usd)
         finally:
             self._budget.settle(most, used)
         self.meter.add(used)
@@ -226,9 +226,7 @@ class Client:
 
     def _most(self, question: Question[Any], messages: Sequence[Message]) -> Usage:
         """The most that one request may take."""
-        return self._priced(Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True))
-
-    def _priced(self, usage: Usage) -> Usage:
+        usage = Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True)
         return replace(usage, cost_usd=self._prices and self._prices.cost_usd(usage))
 
     def _useless(self, question: Question[Any], what: str) -> AnswerError:
@@ -245,9 +243,7 @@ class Client:
         """
         with self._lock:
             if self._opened is None:
-                self._opened = self.endpoint.open(
-                    timeout_s=self._timeout_s, retries=self._retries, before=self._before_attempt
-                )
+                self._opened = self.endpoint.open(**self._options)
             client, known = self._opened, self._refused
         import openai
 
@@ -344,11 +340,8 @@ def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
         return "", f"the endpoint's answer is not in the OpenAI format: {str(completion)[:200]!r}", usage
     if refusal:
         return text, f"the model refused: {refusal}", usage
-    if reason == "content_filter":
-        return text, "the provider's content filter held the answer back", usage
-    if reason == "length":
-        return text, "the answer was cut off at its limit of tokens: ask with more max_output_tokens", usage
-    return text, "" if text else f"the answer holds no text (finish_reason {reason!r})", usage
+    problem = "" if text else f"the answer holds no text (finish_reason {reason!r})"
+    return text, _CUT.get(reason, problem), usage
 
 
 def _usage(usage: Any) -> Usage | None:

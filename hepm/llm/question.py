@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -54,8 +54,7 @@ class OfferedTool:
     def body(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
         nothing: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
-        function = {"name": self.name, "description": self.description, "parameters": nothing}
-        return {"type": "function", "function": function}
+        return {"type": "function", "function": {**asdict(self), "parameters": nothing}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,7 @@ class Question(Generic[T_co]):
 
 
 def check_extra() -> None:
-    """Check that the packages for asking a model are installed, without loading them.
-
-    Raises:
-        MissingExtraError: one is not.
-    """
+    """Raise MissingExtraError if a package for asking a model is not installed; loads none."""
     missing = [name for name in ("openai", "pydantic") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(f"asking a language model needs {' and '.join(missing)}: pip install 'hepm[llm]'.")

@@ -16,11 +16,10 @@ class Usage:
 
     Attributes:
         calls: Requests that a model answered. A failed one does not count: providers neither charge nor report it.
-        input_tokens: Tokens of the prompts, cached ones included.
-        output_tokens: Tokens of the answers, reasoning included.
-        seconds: Wall-clock time of the requests, summed: more than passed if they ran concurrently.
+        input_tokens: Cached ones included.
+        seconds: Wall-clock time of the requests, summed.
         cost_usd: None if no prices were given.
-        estimated: Whether tokens of some call are estimated, as the endpoint did not report them.
+        estimated: Whether the endpoint did not report the tokens of some call.
     """
 
     calls: int = 0
@@ -37,14 +36,14 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        known = self.cost_usd is not None and other.cost_usd is not None
+        costs = (self.cost_usd, other.cost_usd)
         return Usage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.cached_input_tokens + other.cached_input_tokens,
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            None if None in costs else sum(cost or 0.0 for cost in costs),
             self.estimated or other.estimated,
         )
 
@@ -71,10 +70,7 @@ class Prices:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many: a third of its UTF-8 bytes, rounded up.
-
-    English prose has some 4.5 bytes to a token, JSON and code some 3 to 4, Chinese some 3 to 4.
-    """
+    """A third of the UTF-8 bytes, rounded up: rather too many. Prose has some 4.5 bytes a token, code some 3 to 4."""
     return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
@@ -92,12 +88,7 @@ def _line(usage: Usage, paid_before: int, about: str, most: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The most that asking would take; a repair would come on top.
-
-    Attributes:
-        usage: Estimated calls and input tokens, all of `max_output_tokens`, and their cost if prices are known.
-        paid_before: Answers that would cost nothing.
-    """
+    """The most that asking would take, but for repairs; and the number of answers that would cost nothing."""
 
     usage: Usage
     paid_before: int
