@@ -90,7 +90,7 @@ def _literally_same(one: Principle, other: Principle) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sameness:
-    """A model's answer."""
+    """What a model answers."""
 
     same: bool
 

@@ -47,7 +47,7 @@ _GENERAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WrittenExperience:
-    """An experience in a model's words."""
+    """What a model says that a run taught."""
 
     situation: str
     action: str
@@ -61,7 +61,7 @@ class WrittenExperience:
 
 @dataclass(frozen=True, slots=True)
 class WrittenTriple:
-    """A statement in a model's words."""
+    """A statement about two things."""
 
     subject: str
     predicate: str
@@ -70,7 +70,7 @@ class WrittenTriple:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPrinciple:
-    """A principle in a model's words."""
+    """A rule that a model draws from a run."""
 
     principle: str
     triples: tuple[WrittenTriple, ...]

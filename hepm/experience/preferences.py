@@ -35,12 +35,9 @@ _VERSIONS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """The result of reflecting on a session.
+    """The result of reflecting on a session, and the newest notes: "refused" are notes of a model that fail the checks.
 
-    Attributes:
-        outcome: "written": a new version; "unchanged": nothing new; "refused": the model's notes were not accepted;
-            "forgotten": the user or the session was forgotten meanwhile.
-        notes: The newest ones; None if there are none.
+    "forgotten" is the outcome if the user or the session was forgotten meanwhile.
     """
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
@@ -50,12 +47,10 @@ class Reflected:
 
 @dataclass(frozen=True, slots=True)
 class ReflectReport:
-    """The result of reflecting on stored runs.
+    """How many stored runs were reflected on, and with which outcome.
 
     Attributes:
-        runs: How many were reflected on.
-        written, unchanged: How many led to a new version of notes, and how many to nothing new.
-        refused: Rewrites that were not accepted, or whose user or run was forgotten meanwhile.
+        refused: With those whose user or run was forgotten meanwhile.
         failed: Runs that the model gave no answer on, and why; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
     """
@@ -116,8 +111,7 @@ class Preferences:
         faster, the session is reflected on again with the newer notes.
 
         Args:
-            model: With a `StoreLedger(..., "user")` as its ledger, answers are kept once the user has notes, and
-                forgotten with them.
+            model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
             session: The id of the run, if it is stored or will be.
 
         Raises:
@@ -167,12 +161,7 @@ class Preferences:
         """Reflect on stored runs of known users that were not reflected on yet, in order of arrival.
 
         The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out.
-
-        Args:
-            again: Look at every run again, as with a model after going without.
-
-        Raises:
-            EndpointRefusedError: the model refuses every request.
+        With `again`, every run is reflected on again.
         """
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
@@ -228,9 +217,6 @@ class Preferences:
         Args:
             context: What the agent knows now, or the latest messages.
             floor: Least similarity; None for the embedder's default.
-
-        Raises:
-            LlmError: the model gave no answer.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
@@ -247,9 +233,6 @@ class Preferences:
 
         Args:
             version: The one that was edited: a newer one is not overwritten. None for the newest one.
-
-        Raises:
-            InputError: there is a newer version, the text is too long, or there are no notes to empty.
         """
         _check_user(user)
         lines = lines_of(text)
@@ -270,11 +253,7 @@ class Preferences:
         return done.notes
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
-        """Write an earlier version again, as the newest one.
-
-        Raises:
-            InputError: there is no such version.
-        """
+        """Write an earlier version again, as the newest one."""
         stored = self._library.store.lessons.get([notes_id(user, version)], namespace=namespace)
         if not stored:
             raise InputError(f"the notes on {user!r} have no version {version}.")
@@ -317,12 +296,7 @@ class Preferences:
     ) -> Reflected:
         """Write the draft that `make` gives for the newest notes, again if another writer was faster.
 
-        Args:
-            session: The run that the notes are written after.
-            stored: Whether that is known to be stored: nothing is written once it is gone.
-
-        Raises:
-            StoreError: others were faster each time.
+        If the session's run is known to be `stored`, nothing is written once it is gone.
         """
         begun = False
         for _ in range(_TRIES):

@@ -101,29 +101,29 @@ _RECALL_SYSTEM: Final = (
 )
 
 
-def spoken(turns: Iterable[Turn]) -> list[Turn]:
+def _messages(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    said = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
-    return [turn for turn in said if turn.text]
+    clean = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
+    return [turn for turn in clean if turn.text]
 
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
-    """What the user said, message by message."""
-    return [turn.text for turn in spoken(turns) if turn.role == "user"]
+    """The user's messages."""
+    return [turn.text for turn in _messages(turns) if turn.role == "user"]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
-    """What a model is asked after a session."""
+    """Asks a model to rewrite the notes after a session."""
     text = f"The notes so far:\n{_listed(lines)}\n\nThe conversation:\n{quoted_conversation(turns)}"
     messages = (Message("system", _REFLECT_SYSTEM), Message("user", text))
     return Question("reflect", user, messages, RewrittenNotes, temperature=0.0, max_output_tokens=4_000)
 
 
 def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> Draft:
-    """A model's notes, checked: nothing lost, nothing invented."""
+    """Check a model's notes: nothing lost, nothing invented."""
     if not answer.notes and lines:
         return Draft(tuple(lines), refused="the model gave no notes")
-    said = spoken(turns)
+    said = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = [
         old[line] for one in answer.taken_back if (line := cleaned(one.text).casefold()) in old and _shown(one, said)
@@ -152,7 +152,7 @@ def _related(line: str, old: str) -> bool:
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
-    """What a model is asked at a turn."""
+    """Asks a model for the lines that matter now."""
     text = f"The notes:\n{_listed(lines)}\n\nWhat the agent knows now: {quoted(context, CONVERSATION_CHARS)}"
     messages = (Message("system", _RECALL_SYSTEM.format(k=k)), Message("user", text))
     return Question("recall", user, messages, RelevantLines, temperature=0.0)
@@ -169,7 +169,10 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
     A whole context would be far from every short line. Lexical vectors compare telling words alone, as "please" and
     "the" are in most wishes and sentences; a sentence model reads both whole.
     """
-    seen = _telling_words if library.lexical else str
+
+    def seen(text: str) -> str:
+        return " ".join(sorted(key_words(text))) if library.lexical else text
+
     queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
     wishes = [(text, line) for line in lines if (text := seen(line))]
     if not queries or not wishes:
@@ -187,8 +190,9 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
     The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
     middle go, the agent's before the user's.
     """
-    said = spoken(turns)
-    texts = [_in_lines(turn.text) for turn in said]
+    said = _messages(turns)
+    clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in said]
+    texts = ["\n".join(f"> {on_one_line(line)}" for line in text.split("\n")) for text in clean]
     far = [min(at, len(said) - 1 - at) for at in range(len(said))]  # from the beginning or the end
     ranked = sorted(range(len(said)), key=lambda at: (far[at] > 1, said[at].role != "user", far[at]))
     kept = sorted(ranked[: max(4, limit // _LEAST_CHARS)])
@@ -201,26 +205,11 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
     for before, at in zip([-1, *kept], kept, strict=False):
         if at > before + 1:
             blocks.append(f"({at - before - 1} messages left out)")
-        blocks.append(f"{'user' if said[at].role == 'user' else 'agent'}:\n{_without_middle(texts[at], most)}")
+        text = texts[at]
+        if (left_out := len(text) - most) > 0:
+            text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
+        blocks.append(f"{'user' if said[at].role == 'user' else 'agent'}:\n{text}")
     return "\n".join(blocks)
-
-
-def _in_lines(text: str) -> str:
-    return "\n".join(f"> {on_one_line(_TOKEN.sub(_escaped, line))}" for line in text.split("\n"))
-
-
-def _without_middle(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]}\n(… {len(text) - most:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def _telling_words(text: str) -> str:
-    return " ".join(sorted(key_words(text)))
 
 
 def _listed(lines: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """What a model is asked, the form of its answer, and the answers that were paid for.
 
-A form is a frozen dataclass or a pydantic model. pydantic, which the openai package brings, makes its JSON schema and
-reads answers.
+A form is a frozen dataclass or a pydantic model. pydantic, which the openai package brings, makes its JSON schema, with
+the form's docstring as its description, and reads answers.
 """
 
 from __future__ import annotations
