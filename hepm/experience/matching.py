@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from hepm.experience.distilling import OUTDATED, Curated, Distilled
@@ -95,6 +96,7 @@ class Sameness:
     same: bool
 
 
+@dataclass(frozen=True, slots=True)
 class ModelJudge:
     """Asks a model, a few pairs at a time.
 
@@ -102,20 +104,15 @@ class ModelJudge:
     ledger keeps each verdict and forgets it with the run that taught the new principle.
     """
 
-    def __init__(self, client: Client, *, at_once: int = 4) -> None:
-        self._client = client
-        self._at_once = at_once
+    client: Client
+    at_once: int = 4
 
     def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        """A verdict on each pair.
-
-        Raises:
-            EndpointRefusedError: the model refuses every request.
-        """
+        """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
         verdicts: dict[Question[Sameness], Verdict] = {}
         questions = [_question(pair) for pair in pairs]
         asked = dict.fromkeys(question for question in questions if question is not None)
-        for result in self._client.ask_all(asked, at_once=self._at_once):
+        for result in self.client.ask_all(asked, at_once=self.at_once):
             answered = isinstance(result, Answered)
             verdicts[result.question] = Verdict(result.value.same) if answered else Verdict(None, str(result.error))
         return [
@@ -125,7 +122,7 @@ class ModelJudge:
 
     def estimate(self, pairs: Sequence[Pair]) -> Estimate:
         """The most that judging the pairs would cost."""
-        return self._client.estimate(question for pair in pairs if (question := _question(pair)) is not None)
+        return self.client.estimate(question for pair in pairs if (question := _question(pair)) is not None)
 
 
 def _question(pair: Pair) -> Question[Sameness] | None:
@@ -148,33 +145,29 @@ class _Near(NamedTuple):
     twin: bool
 
 
+@dataclass(frozen=True)
 class Matcher:
     """Compares the principles of a batch with each other and with stored ones (see `distilling.Curate`).
 
-    Args:
+    Attributes:
         similarity: Least cosine of principles from different tasks.
         runs: Only the tasks of these runs are distilled; None for all.
     """
 
-    def __init__(
-        self,
-        library: Library,
-        judge: Judge,
-        *,
-        namespace: str,
-        similarity: float = SIMILARITY,
-        runs: Sequence[str] | None = None,
-    ) -> None:
-        self._library = library
-        self._judge = judge
-        self._namespace = namespace
-        self._similarity = similarity
-        self._some = runs is not None
-        if runs is None:
-            tasks = library.store.runs_by_task(namespace=namespace)
+    library: Library
+    judge: Judge
+    namespace: str
+    similarity: float = SIMILARITY
+    runs: Sequence[str] | None = None
+
+    @cached_property
+    def _task_of(self) -> dict[str, _TaskName]:
+        """Environment and task of each run."""
+        if self.runs is None:
+            tasks = self.library.store.runs_by_task(namespace=self.namespace)
         else:
-            tasks = library.beside(runs, namespace=namespace)
-        self._task_of: dict[str, _TaskName] = {run: (environment, task or run) for environment, task, run in tasks}
+            tasks = self.library.beside(self.runs, namespace=self.namespace)
+        return {run: (environment, task or run) for environment, task, run in tasks}
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
@@ -208,7 +201,7 @@ class Matcher:
 
     def _split(self, batch: Sequence[Distilled]) -> tuple[list[Principle], list[Principle]]:
         """Principles whose words are known, and the first of each new wording; best supported first."""
-        lessons = self._library.lessons(self._namespace)
+        lessons = self.library.lessons(self.namespace)
         found = [one for each in batch for one in each.lessons if isinstance(one, Principle)]
         known: list[Principle] = []
         fresh: dict[str, Principle] = {}
@@ -221,7 +214,7 @@ class Matcher:
 
     def _stored(self, id: str) -> LessonRow | None:
         """The stored row; without its runs if it is outdated."""
-        stored = self._library.lessons(self._namespace).get(id)
+        stored = self.library.lessons(self.namespace).get(id)
         if stored is None or stored.row.retired != OUTDATED:
             return stored and stored.row
         return replace(stored.row, sources=())
@@ -233,8 +226,8 @@ class Matcher:
         """Each new principle with those it is judged against, most similar first."""
         if not fresh:
             return []
-        lessons, store = self._library.lessons(self._namespace), self._library.store.lessons
-        vectors_ND = self._library.vectors([one.text for one in fresh])
+        lessons, store = self.library.lessons(self.namespace), self.library.store.lessons
+        vectors_ND = self.library.vectors([one.text for one in fresh])
         cosines_NN = vectors_ND @ vectors_ND.T
         tasks = [self._tasks(one) for one in fresh]
         of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
@@ -252,7 +245,7 @@ class Matcher:
             twins.append({one.row.id: False for one, _ in similar} | {one.row.id: True for one in same_task})
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
         wanted = sorted({id for ids in twins for id in ids})
-        vectors = {one.row.id: one for one in store.get(wanted, namespace=self._namespace)}
+        vectors = {one.row.id: one for one in store.get(wanted, namespace=self.namespace)}
         found: list[tuple[Principle, Sequence[_Near]]] = []
         for at, one in enumerate(fresh):
             near = [
@@ -266,17 +259,17 @@ class Matcher:
                 if (stored := vectors.get(id)) is not None and stored.vector is not None
             ]
             near.sort(key=lambda one: (-one.cosine, one.principle.id))
-            others = [one for one in near if not one.twin and one.cosine >= self._similarity][:NEAREST]
+            others = [one for one in near if not one.twin and one.cosine >= self.similarity][:NEAREST]
             chosen = [*[one for one in near if one.twin][:TWINS], *others]
             found.append((one, sorted(chosen, key=lambda one: -one.cosine)))
         return found
 
     def _distilled(self) -> Sequence[StoredLesson]:
         """Stored principles of the tasks that are distilled."""
-        lessons = self._library.lessons(self._namespace)
-        if not self._some:
+        lessons = self.library.lessons(self.namespace)
+        if self.runs is None:
             return lessons.all("principle")
-        rows = self._library.store.lessons.from_runs(list(self._task_of), namespace=self._namespace)
+        rows = self.library.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
         found = (lessons.get(row.id) for row in rows if row.kind == "principle" and row.live)
         return [stored for stored in found if stored is not None]
 
@@ -292,7 +285,7 @@ class Matcher:
         unknown: dict[str, str] = {}
         for place in range(NEAREST + TWINS):
             asked = [(one, near[place]) for one, near in candidates if one.id not in same and place < len(near)]
-            verdicts = self._judge.judge([Pair(one, other.principle) for one, other in asked]) if asked else ()
+            verdicts = self.judge.judge([Pair(one, other.principle) for one, other in asked]) if asked else ()
             for (one, other), verdict in zip(asked, verdicts, strict=True):
                 if verdict.same:
                     same[one.id] = other

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import BudgetSpentError
 from hepm.experience.comparison import RunComparison, compare_runs, lesson_of
-from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
+from hepm.experience.credit import CreditMethod
 from hepm.experience.distilling import Distilled
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, Task
@@ -89,44 +89,33 @@ def check_words(**parts: str) -> None:
             raise ValueError(f"{name} is empty")
 
 
+@dataclass(frozen=True, slots=True)
 class ModelDistiller:
     """Asks a model what each labelled run taught. Runs without a label wait for one.
 
     The client's ledger keeps the answers: with a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is
     forgotten with its run.
 
-    Args:
+    Attributes:
         methods: How turns are credited, by environment; reward-to-go for others.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        kind: Kind,
-        *,
-        at_once: int = 4,
-        methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO,
-    ) -> None:
-        self.kind: Kind = kind
-        self._client = client
-        self._at_once = at_once
-        self._methods = methods
+    client: Client
+    kind: Kind
+    at_once: int = 4
+    methods: Mapping[str, CreditMethod] = field(default_factory=dict[str, CreditMethod])
 
     @property
     def name(self) -> str:
         """The model's name."""
-        return self._client.endpoint.model
+        return self.client.endpoint.model
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
-        """What each wanted run taught, as the answers come.
-
-        Raises:
-            EndpointRefusedError: the model refuses every request.
-        """
+        """What each wanted run taught, as the answers come; EndpointRefusedError if the model refuses every request."""
         asked: dict[str, RunComparison] = {}
         silent: list[str] = []
         questions = self._questions(tasks, asked, silent)
-        for result in self._client.ask_all(questions, at_once=self._at_once):
+        for result in self.client.ask_all(questions, at_once=self.at_once):
             run = result.question.subject
             it = asked.pop(run)
             if isinstance(result, Answered):
@@ -139,7 +128,7 @@ class ModelDistiller:
 
     def estimate(self, tasks: Iterable[Task]) -> Estimate:
         """The most that distilling them would cost; opens no connection."""
-        return self._client.estimate(self._questions(tasks, {}, []))
+        return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
         self, tasks: Iterable[Task], asked: dict[str, RunComparison], silent: list[str]
@@ -147,7 +136,7 @@ class ModelDistiller:
         """One question a run; `silent` gets runs in which the agent had no turn, or that ended neither way."""
         for task in tasks:
             silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
-            for it in compare_runs(task.runs, self._methods, alike=task.alike):
+            for it in compare_runs(task.runs, self.methods, alike=task.alike):
                 if it.run.id not in task.wanted:
                     continue
                 if self.kind == "experience" or it.well is not None:
