@@ -122,20 +122,18 @@ def _child(
 def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     """The experience with where it helped and where not; None if the runs do not tell.
 
-    It is narrowed to environments in which it helped, to turns in which its tools were called there, and to tools that
-    all runs of one outcome called and none of the other. A single run of an outcome would tell too much.
+    It is narrowed to environments in which it helped, and to tools that all runs of one outcome called and none of the
+    other. A single run of an outcome would tell too much.
     """
     if min(len(shown.won), len(shown.lost)) < 2:
         return None
     here = parent.conditions
     environments = _narrower_environments(here.environments, shown)
-    turns = _narrower_turns(parent, shown.won)
     won, lost = ([{call.name for call in run.calls()} for run in runs] for runs in shown)
     called = sorted(set[str].intersection(*won).difference(*lost))[:_TOOLS_NAMED]
     missing = sorted(set[str].intersection(*lost).difference(*won))[:_TOOLS_NAMED]
     where = [
         *([f"in {listed(environments)}"] if environments != here.environments else []),
-        *([f"in turns {turns[0]} to {turns[1]}"] if turns != (here.first_turn, here.last_turn) else []),
         *([f"with calls of {listed(called)}"] if called else []),
         *([f"without calls of {listed(missing)}"] if missing else []),
     ]
@@ -144,7 +142,8 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     helped = f" It helped in {len(won)} of {len(won) + len(lost)} runs: {', '.join(where)}."
     preconditions = (*here.preconditions, *(f"{t} is called" for t in called), *(f"{t} is not called" for t in missing))
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
-    conditions = Conditions(environments, *turns, tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS])
+    kept = tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS]
+    conditions = replace(here, environments=environments, preconditions=kept)
     return _child([parent], "mutation", (parent.situation, parent.action, lesson), conditions)
 
 
@@ -155,15 +154,6 @@ def _narrower_environments(now: tuple[str, ...], shown: Evidence) -> tuple[str, 
         return now
     # Empty would be all of them.
     return (tuple(place for place in now if place not in lost) or now) if now else tuple(sorted(won))
-
-
-def _narrower_turns(parent: Experience, won: Sequence[Trajectory]) -> tuple[int, int]:
-    first, last = parent.conditions.first_turn, parent.conditions.last_turn
-    turns = [move.turn for run in won for move in moves_of(run) if not move.tools.isdisjoint(parent.tools)]
-    if not last or not turns:
-        return first, last
-    narrower = max(first, min(turns)), min(last, max(turns))
-    return narrower if narrower[0] <= narrower[1] else (first, last)
 
 
 def generalised(parent: Experience) -> Experience | None:
