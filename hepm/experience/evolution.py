@@ -157,8 +157,8 @@ class Evolution:
 
     Args:
         model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
-        held_out: Tasks whose runs teach no child, and whose situations must find experiences of their task as well with
-            a child as without: mean reciprocal rank over at most 500 of them. None for no such check.
+        held_out: Tasks whose runs teach no child. A child must not lower the mean reciprocal rank of their experiences,
+            as at most 500 situations of these runs find them. None for no such check.
 
     Attributes:
         members: Living experiences by id.

@@ -208,7 +208,7 @@ def _only_topic(line: str) -> tuple[str, str] | None:
 
 # Standing requests in a user's messages, without a model
 
-_LONGEST: Final = 200  # characters of a sentence; what is longer tells a story
+_LONGEST: Final = 200  # characters of a sentence; longer ones are stories
 _READ: Final = 20_000  # characters of one message
 
 
@@ -273,7 +273,7 @@ _PREFERRING: Final = _pattern(
     r"\bi(?:'d| would) (?:rather|prefer) (?:that )?you (?!help|handle|did|just|give)|\bi usually prefer\b|"
     r"\bmy preference is\b.*\bover\b|\bi (?:don't|do not) (?:want you to\b|(?:want|need)\b.*every time)",
 )
-_TASK: Final = _pattern(  # what concerns the task at hand
+_TASK: Final = _pattern(  # what concerns the present task
     r"\b(?:my|the|this|that|these|those) (?:\w+ )?(?:orders?|reservations?|bookings?|flights?|tickets?|items?|"
     r"packages?|parcels?|accounts?|cards?|payments?|refunds?|trips?|hotels?|subscriptions?|files?|meetings?)\b",
     r"\w*\d{4,}|\b(?:yet|else(?= ?[.!—])|right now|today)\b|\w\.(?:txt|docx?|pdf|csv|py)\b",
@@ -286,14 +286,14 @@ _STORY: Final = _pattern(
 )
 
 
-def wishes_in(said: Iterable[str]) -> Iterator[str]:
+def wishes_in(messages: Iterable[str]) -> Iterator[str]:
     """Standing requests in a user's messages, in order and in the user's words; English only.
 
     A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks
     for a manner ("in three sentences"), asks to be asked first, or states a preference about the agent. Sentences about
-    the task at hand, the past or other people are not.
+    the present task, the past or other people are not.
     """
-    for message in said:
+    for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
             if 3 < len(sentence) <= _LONGEST and _is_wish(sentence.replace("’", "'")):

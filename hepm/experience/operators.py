@@ -1,6 +1,6 @@
 """Mutation, generalisation and crossover of experiences (PRIME 3.2, appendix A), by counting or by asking a model.
 
-By counting, a mutation adds where an experience helped and where not, as the runs it was shown in tell. A
+By counting, a mutation adds where an experience helped and where not, as the runs it was shown in show. A
 generalisation takes out what names its environment and its task. A crossover puts two lessons side by side. None of
 them rephrases anything. A model is asked to write the child anew: it sees the experience itself and, of the runs it was
 shown in, the names of the tools that they called. So a child's words come from the runs of its parents' words alone.
@@ -79,7 +79,7 @@ def by_counting(operator: str, parents: Sequence[Member], shown: Evidence) -> Ex
     """The child of an operator; or why it has nothing to change."""
     experiences = [one.experience for one in parents]
     if operator == "mutation":
-        return sharpened(experiences[0], shown) or "its runs do not tell where it helps"
+        return sharpened(experiences[0], shown) or "its runs do not show where it helps"
     if operator == "generalisation":
         return generalised(experiences[0]) or "its words hold nothing particular"
     return crossed(*experiences) or "one holds the words of the other"
@@ -120,10 +120,10 @@ def _child(
 
 
 def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
-    """The experience with where it helped and where not; None if the runs do not tell.
+    """The experience with where it helped and where not; None if the runs do not show it.
 
     It is narrowed to environments in which it helped, and to tools that all runs of one outcome called and none of the
-    other. A single run of an outcome would tell too much.
+    other. In a single run of an outcome every tool would count.
     """
     if min(len(shown.won), len(shown.lost)) < 2:
         return None

@@ -30,7 +30,7 @@ LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38
 """Least cosine of a line that matters now, for vectors of words and for those of a sentence model.
 
-Of eleven wishes beside nine requests, of which eight pairs belong together, five of these pass by words, and four by
+Of eleven wishes and nine requests, of which eight pairs belong together, five of these pass by words, and four by
 all-MiniLM-L6-v2; of the others one and none.
 """
 
@@ -123,16 +123,18 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
     """Check a model's notes: nothing lost, nothing invented."""
     if not answer.notes and lines:
         return Draft(tuple(lines), refused="the model gave no notes")
-    said = _messages(turns)
+    messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = [
-        old[line] for one in answer.taken_back if (line := cleaned(one.text).casefold()) in old and _shown(one, said)
+        old[line]
+        for one in answer.taken_back
+        if (line := cleaned(one.text).casefold()) in old and _shown(one, messages)
     ]
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for one in answer.notes:
         line, before = cleaned(one.text), old.get(cleaned(one.refines).casefold())
-        evident = bool(line) and _shown(one, said)
+        evident = bool(line) and _shown(one, messages)
         if evident or (line and not lost([line], lines)):
             kept.setdefault(line.casefold(), line)
         elif line:
@@ -166,7 +168,7 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
 def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
-    A whole context would be far from every short line. Lexical vectors compare telling words alone, as "please" and
+    A whole context would be far from every short line. Lexical vectors compare key words alone, as "please" and
     "the" are in most wishes and sentences; a sentence model reads both whole.
     """
 
@@ -190,11 +192,11 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
     The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
     middle go, the agent's before the user's.
     """
-    said = _messages(turns)
-    clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in said]
+    messages = _messages(turns)
+    clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in messages]
     texts = ["\n".join(f"> {on_one_line(line)}" for line in text.split("\n")) for text in clean]
-    far = [min(at, len(said) - 1 - at) for at in range(len(said))]  # from the beginning or the end
-    ranked = sorted(range(len(said)), key=lambda at: (far[at] > 1, said[at].role != "user", far[at]))
+    far = [min(at, len(messages) - 1 - at) for at in range(len(messages))]  # from the beginning or the end
+    ranked = sorted(range(len(messages)), key=lambda at: (far[at] > 1, messages[at].role != "user", far[at]))
     kept = sorted(ranked[: max(4, limit // _LEAST_CHARS)])
     most = limit
     for left, length in zip(range(len(kept), 0, -1), sorted(len(texts[at]) for at in kept), strict=True):
@@ -208,7 +210,7 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
         text = texts[at]
         if (left_out := len(text) - most) > 0:
             text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
-        blocks.append(f"{'user' if said[at].role == 'user' else 'agent'}:\n{text}")
+        blocks.append(f"{'user' if messages[at].role == 'user' else 'agent'}:\n{text}")
     return "\n".join(blocks)
 
 
@@ -216,22 +218,22 @@ def _listed(lines: Sequence[str]) -> str:
     return "\n".join(f"{number}. {quoted(line, LINE_CHARS)}" for number, line in enumerate(lines, 1)) or "none yet"
 
 
-def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
-    """Whether a line has evidence: a telling quote of the user, or a quote and a later reply that they accepted."""
-    for at, turn in enumerate(said):
+def _shown(one: NoteLine, messages: Sequence[Turn]) -> bool:
+    """Whether a line has evidence: the user's words with key words in them, or a reply that the user accepted."""
+    for at, turn in enumerate(messages):
         if turn.role != "user" or not _holds(turn.text, one.quote):
             continue
         if key_words(one.quote) - SMALL:
             return True
-        for reply in range(at + 1, len(said)):
-            if said[reply].role == "assistant" and _holds(said[reply].text, one.reply):
-                after = next((later.text for later in said[reply + 1 :] if later.role == "user"), "")
+        for reply in range(at + 1, len(messages)):
+            if messages[reply].role == "assistant" and _holds(messages[reply].text, one.reply):
+                after = next((later.text for later in messages[reply + 1 :] if later.role == "user"), "")
                 return not _OBJECTION.search(after)
     return False
 
 
 def _holds(message: str, quote: str) -> bool:
-    """Whether a message holds a quote, but for case and punctuation, or nearly all of its telling words."""
+    """Whether a message holds a quote, but for case and punctuation, or nearly all of its key words."""
     words, needed = _WORD.findall(quote.casefold()), key_words(quote)
     if not words:
         return False

@@ -122,7 +122,7 @@ def read_answer(form: type[T], text: str) -> T:
     """Read an answer in the form; fences and words around the JSON are ignored, and thoughts before it.
 
     Raises:
-        ValueError: the text does not hold one; the message tells a model what is wrong, without values.
+        ValueError: the text does not hold one; the message says what is wrong, for a model to read, without values.
     """
     answer = _THOUGHT.sub("", text).strip()
     if form is str:
