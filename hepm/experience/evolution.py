@@ -42,16 +42,8 @@ Place: TypeAlias = tuple[str, str]
 """Environment and task of a run."""
 
 Became: TypeAlias = Literal["kept", "rejected", "nothing", "failed", "unasked", "refused", "pruned"]
-"""The end of a step.
-
-- kept: the child is stored.
-- rejected: searches for held-out tasks find less with it.
-- nothing: the operator had nothing to change, or another experience has the same words.
-- failed: the model gave no usable answer.
-- unasked: the budget was spent.
-- refused: its run was forgotten meanwhile.
-- pruned: the experience was retired.
-"""
+"""The end of a step: the child is kept or "rejected" by held-out tasks; there was "nothing" to change; the model
+"failed"; the budget was spent ("unasked"); a run was forgotten meanwhile ("refused"); the experience was pruned."""
 
 _ID: Final = re.compile(r"v(\d+)-[0-9a-f]{6}")
 _QUERIES: Final = 500
@@ -114,8 +106,7 @@ class EvolutionStep:
         iteration: From 1.
         of: Ids of the experiences it was applied to.
         reason: Why these.
-        child: The new experience; None if there is none.
-        note: Why it was not kept; "" if it was.
+        note: Why the child was not kept; "" if it was.
     """
 
     iteration: int
@@ -129,18 +120,10 @@ class EvolutionStep:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionReport:
-    """The result of an evolution.
-
-    Attributes:
-        id: For `undo`; "" if nothing changed. Of a dry run, what it would have been.
-        plan: All steps in order.
-        queries: How many situations of held-out tasks children were compared on.
-    """
+    """All steps in order, and the id for `undo`: "" if nothing changed; of a dry run, what it would have been."""
 
     id: str
     plan: tuple[EvolutionStep, ...]
-    queries: int = 0
-    dry_run: bool = False
 
     @property
     def kept(self) -> Mapping[str, int]:
@@ -235,7 +218,7 @@ class Evolution:
             else step
             for step in self._plan
         )
-        return EvolutionReport(id, tuple(plan), len(self._queries), dry_run=dry_run)
+        return EvolutionReport(id, tuple(plan))
 
     def _iterate(self, iteration: int, temperature: float) -> None:
         made = self._make(list(self._draw(iteration, temperature)), temperature)
@@ -467,7 +450,7 @@ class PastEvolution:
 
     Attributes:
         made: Experiences that it made, by operator, retired ones included.
-        superseded, pruned: How many it replaced by children, and pruned.
+        superseded, pruned: How many it retired.
         living: How many of its children are live.
     """
 

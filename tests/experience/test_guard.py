@@ -88,13 +88,12 @@ def test_a_child_that_runs_of_its_task_find_worse_than_its_parent_is_not_kept(
     assert step.became == "rejected"
     assert "of their task worse: mean 1/rank" in step.note
     assert report.id == ""
-    assert report.queries > 0
     assert living(library) == {REFUND.id, FLIGHT.id}
 
 
 def test_without_held_out_tasks_the_same_child_is_kept(library: Library, evolve: Callable[..., Any]) -> None:
-    report, step = evolve("zebras sleep standing")
-    assert (step.became, report.queries) == ("kept", 0)
+    _, step = evolve("zebras sleep standing")
+    assert step.became == "kept"
     assert REFUND.id not in living(library)
 
 
