@@ -310,7 +310,6 @@ class Evolution:
         return self.members[id], f"alike by {-cosine:.2f}" + (f", both about {listed(tools)}" if tools else "")
 
     def _runs_shown(self, id: str, *, success: bool, without: Collection[str] = ()) -> list[str]:
-        """Stored runs with this outcome that were shown an experience, by id."""
         known = (shown.run for shown in self._shown[id] if shown.success is success and shown.run in self._places)
         return sorted(run for run in known if run not in without)[:_EVIDENCE]
 
@@ -361,7 +360,6 @@ class Evolution:
     # Held-out tasks
 
     def _situations(self) -> tuple[list[Place], FloatArray]:
-        """Situations of held-out runs: places and vectors."""
         queries = sorted(
             {
                 (self._places[run.id], situation_text(run.environment, move.known))

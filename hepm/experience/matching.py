@@ -162,7 +162,6 @@ class Matcher:
 
     @cached_property
     def _task_of(self) -> dict[str, _TaskName]:
-        """Environment and task of each run."""
         if self.runs is None:
             tasks = self.library.store.runs_by_task(namespace=self.namespace)
         else:
@@ -278,8 +277,7 @@ class Matcher:
     ) -> tuple[dict[str, _Near], dict[str, str]]:
         """Judge each new principle against its first candidate, then those still unmatched against the next.
 
-        Returns:
-            By the id of the new principle: the one of the same meaning; why that is unknown.
+        By the id of the new principle: the one of the same meaning; and why that is unknown.
         """
         same: dict[str, _Near] = {}
         unknown: dict[str, str] = {}

@@ -225,7 +225,6 @@ class Client:
         return text, used
 
     def _most(self, question: Question[Any], messages: Sequence[Message]) -> Usage:
-        """The most that one request may take."""
         usage = Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True)
         return replace(usage, cost_usd=self._prices and self._prices.cost_usd(usage))
 
@@ -288,7 +287,6 @@ def _schema_note(question: Question[Any]) -> str:
 def _body(
     question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
 ) -> dict[str, Any]:
-    """The arguments of a request but for the model; the prompt holds the schema if the endpoint does not enforce it."""
     if question.schema and "schema" in refused and not schema_shown:
         last = messages[-1]
         messages = [*messages[:-1], replace(last, text=f"{last.text}\n\n{_schema_note(question)}")]

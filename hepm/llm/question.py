@@ -73,7 +73,6 @@ class Question(Generic[T_co]):
         subject: The run, user or lesson it is about; its answers are forgotten with it.
         form: A frozen dataclass or a pydantic model; `str` for plain text; `ToolsCalled` if tools are offered.
         temperature: None for the endpoint's own; left out if the model takes none.
-        max_output_tokens: A longer answer is cut off, and then an error.
     """
 
     step: str
@@ -121,8 +120,7 @@ def check_extra() -> None:
 def read_answer(form: type[T], text: str) -> T:
     """Read an answer in the form; fences and words around the JSON are ignored, and thoughts before it.
 
-    Raises:
-        ValueError: the text does not hold one; the message says what is wrong, for a model to read, without values.
+    The message of a ValueError says what is wrong, for a model to read, without values.
     """
     answer = _THOUGHT.sub("", text).strip()
     if form is str:
