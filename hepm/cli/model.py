@@ -72,16 +72,16 @@ class ModelChoice:
 def tell_cost(client: Client | None) -> None:
     """Print the usage of the model in one line on stderr."""
     if client is not None:
-        print(f"asked {client.endpoint.model}: {client.meter.line()}", file=sys.stderr)
+        print(f"asked {client.endpoint.model}: {client.budget.line()}", file=sys.stderr)
 
 
 def cost_of(client: Client | None) -> dict[str, object] | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None
-    total = asdict(client.meter.total)
+    total = asdict(client.budget.used)
     counts = {name: total[name] for name in ("calls", "input_tokens", "output_tokens", "cost_usd")}
-    return {"model": client.endpoint.model, **counts, "paid_before": client.meter.paid_before}
+    return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
 
 
 def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None:

@@ -2,13 +2,13 @@
 
 with Client(Endpoint.from_environment()) as client:
     lesson = client.ask(Question("distil", "run-7", (Message("user", "What did this run teach? ..."),), Lesson))
-    print(lesson.text, client.meter.line())
+    print(lesson.text, client.budget.line())
 """
 
 from hepm.llm.client import Answered, Client, Failed, Result
 from hepm.llm.endpoint import Endpoint
 from hepm.llm.question import Ledger, MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
-from hepm.llm.usage import Budget, Estimate, Meter, Prices, Usage
+from hepm.llm.usage import Budget, Estimate, Prices, Usage
 
 __all__ = [
     "Answered",
@@ -20,7 +20,6 @@ __all__ = [
     "Ledger",
     "MemoryLedger",
     "Message",
-    "Meter",
     "OfferedTool",
     "PaidAnswer",
     "Prices",

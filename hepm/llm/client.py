@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
 from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
 from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra, read_answer
-from hepm.llm.usage import Budget, Estimate, Meter, Prices, Usage, estimate_tokens
+from hepm.llm.usage import Budget, Estimate, Prices, Usage, estimate_tokens
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -71,9 +71,8 @@ class Client:
             raise InputError("a budget in dollars needs prices: give what a million tokens cost, in and out.")
         check_extra()
         self.endpoint = endpoint
-        self.meter = Meter()
+        self.budget = budget or Budget()
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
-        self._budget = budget or Budget()
         self._prices = prices
         self._options: dict[str, Any] = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
         self._opened: Any = None
@@ -131,7 +130,7 @@ class Client:
             try:
                 for question in questions:
                     if (found := self._find(question)) is not None:
-                        self.meter.add(Usage(), paid_before=1)
+                        self.budget.add_paid_before()
                         yield found
                     else:
                         running.add(pool.submit(self._result, question, stop))
@@ -172,7 +171,7 @@ class Client:
             asking = self._asking.setdefault(key, Lock())
         with asking:
             if found := self._find(question):
-                self.meter.add(Usage(), paid_before=1)
+                self.budget.add_paid_before()
                 return found
             try:
                 value, paid = self._ask(question, stop)
@@ -208,9 +207,9 @@ class Client:
     def _exchange(
         self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool = False
     ) -> tuple[str, Usage]:
-        """One request: its text and what it took, within the budget and on the meter."""
+        """One request: its text and what it took, within the budget."""
         most, used = self._most(question, messages), Usage()
-        self._budget.hold(most)
+        self.budget.hold(most)
         try:
             started = time.perf_counter()
             text, problem, reported = self._send(question, messages, stop, schema_shown=schema_shown)
@@ -218,8 +217,7 @@ class Client:
             cost_usd = self._prices and self._prices.cost_usd(used)
             used = replace(used, seconds=time.perf_counter() - started, cost_usd=cost_usd)
         finally:
-            self._budget.settle(most, used)
-        self.meter.add(used)
+            self.budget.settle(most, used)
         if problem:
             raise self._useless(question, problem)
         return text, used

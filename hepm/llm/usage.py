@@ -1,10 +1,10 @@
-"""What asking takes: usage, prices, the meter that counts it and the budget that limits it."""
+"""What asking takes: usage, prices, and the budget that counts and limits it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from threading import Condition, Lock
+from threading import Condition
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
@@ -97,31 +97,14 @@ class Estimate:
         return _line(self.usage, self.paid_before, "about ", "at most ")
 
 
-class Meter:
-    """Counts what a client used, and the answers that came from its ledger. Threads may share it."""
-
-    def __init__(self) -> None:
-        self.total = Usage()
-        self.paid_before = 0
-        self._lock = Lock()
-
-    def add(self, usage: Usage, *, paid_before: int = 0) -> None:
-        """Count a request, or answers from the ledger."""
-        with self._lock:
-            self.total += usage
-            self.paid_before += paid_before
-
-    def line(self) -> str:
-        """The total as a line for people."""
-        about = "about " if self.total.estimated else ""
-        return _line(self.total, self.paid_before, about, about)
-
-
 class Budget:
-    """A limit of calls, tokens (input and output) or dollars. Threads and clients may share one.
+    """Counts calls, tokens (input and output) and dollars, and limits them. Threads and clients may share one.
 
     Before a request begins, the most that it may take is reserved, and afterwards replaced by what it took: concurrent
-    requests do not exceed the budget together. The most is `Question.input_tokens` and all of `max_output_tokens`.
+    requests do not exceed a limit together. The most is `Question.input_tokens` and all of `max_output_tokens`.
+
+    Attributes:
+        paid_before: Answers that came from a ledger.
     """
 
     def __init__(self, *, calls: int | None = None, tokens: int | None = None, cost_usd: float | None = None) -> None:
@@ -132,8 +115,19 @@ class Budget:
         self.tokens = tokens
         self.cost_usd = cost_usd
         self.used = Usage()
+        self.paid_before = 0
         self._held: list[Usage] = []
         self._changed = Condition()
+
+    def line(self) -> str:
+        """The total as a line for people."""
+        about = "about " if self.used.estimated else ""
+        return _line(self.used, self.paid_before, about, about)
+
+    def add_paid_before(self) -> None:
+        """Count an answer from a ledger."""
+        with self._changed:
+            self.paid_before += 1
 
     def hold(self, most: Usage) -> None:
         """Reserve the most that a request may take; waits while only what others reserved is in the way.

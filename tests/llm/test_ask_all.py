@@ -101,7 +101,7 @@ def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
     assert sorted(one.paid_before for one in results) == [False, True, True]
     assert sorted(one.question.step for one in results) == ["a", "a", "b"]
     assert len(server.requests) == 1
-    assert (client.meter.total.calls, client.meter.paid_before) == (1, 2)
+    assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
 
 
 def test_twins_from_different_threads_are_asked_once(server: Loopback, client: Client):
@@ -216,9 +216,9 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     client = open_client(budget=budget)
     asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
     results = list(client.ask_all(asked, at_once=at_once))
-    assert client.meter.total.tokens <= 1_000
+    assert client.budget.used.tokens <= 1_000
     assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
-    assert budget.used.tokens == client.meter.total.tokens
+    assert budget.used.tokens == client.budget.used.tokens
 
 
 def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, open_client: Callable[..., Client]):

@@ -274,6 +274,6 @@ def test_usage_that_makes_no_sense_is_estimated_instead(server: Loopback, client
         body = completion("four by three").body
         server.replies = [Reply(json.loads(json.dumps(body | {"usage": usage})))]
         client.ask(text_question(f"run-{place}"))
-    assert client.meter.total.estimated
-    assert client.meter.total.calls == 4
-    assert client.meter.total.output_tokens == 4 * 5  # 13 bytes
+    assert client.budget.used.estimated
+    assert client.budget.used.calls == 4
+    assert client.budget.used.output_tokens == 4 * 5  # 13 bytes

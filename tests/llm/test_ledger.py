@@ -49,7 +49,7 @@ def test_the_same_question_to_another_client_costs_nothing(server: Loopback, ope
     assert isinstance(result, Answered)
     assert result.paid_before
     assert result.value.kind == "guiding"
-    assert (again.meter.total.calls, again.meter.paid_before) == (0, 1)
+    assert (again.budget.used.calls, again.budget.paid_before) == (0, 1)
     assert len(server.requests) == 1
 
 
@@ -67,7 +67,7 @@ def test_answers_that_did_not_pass_are_not_kept(server: Loopback, open_client: C
         with pytest.raises(AnswerError):
             client.ask(lesson_question())
     assert ledger == {}
-    assert client.meter.total.calls == 3
+    assert client.budget.used.calls == 3
 
 
 def test_more_tokens_for_an_answer_that_was_cut_ask_for_that_one_alone(
