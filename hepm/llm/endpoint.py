@@ -47,17 +47,11 @@ class Endpoint:
             )
 
     @classmethod
-    def from_environment(
-        cls, *, model: str | None = None, base_url: str | None = None, api_key: str | None = None
-    ) -> Endpoint:
-        """Read what is not given from HEPM_LLM_MODEL, OPENAI_BASE_URL and OPENAI_API_KEY.
-
-        An address given here gets no key from the environment: that one belongs to OpenAI, or to OPENAI_BASE_URL.
-        """
-        if api_key is None and base_url is None:
-            api_key = os.environ.get("OPENAI_API_KEY")
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-        return cls(model or os.environ.get("HEPM_LLM_MODEL", ""), url, api_key or "")
+    def from_environment(cls, *, model: str | None = None) -> Endpoint:
+        """Read OPENAI_BASE_URL, OPENAI_API_KEY and, if no model is given, HEPM_LLM_MODEL."""
+        env = os.environ
+        url = env.get("OPENAI_BASE_URL") or OPENAI_URL
+        return cls(model or env.get("HEPM_LLM_MODEL", ""), url, env.get("OPENAI_API_KEY", ""))
 
     @property
     def where(self) -> str:
