@@ -236,17 +236,17 @@ def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in cut if text))[:_PRECONDITIONS]
 
 
-def quoted_run(it: RunComparison, *, limit: int = RUN_CHARS) -> str:
-    """The run as quoted data: a line for each message and call, about `limit` characters in all.
+def quoted_run(it: RunComparison) -> str:
+    """The run as quoted data: a line for each message and call, about 12,000 characters in all.
 
     Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near key turns, the beginning
     and the end. System messages are left out: they are the agent's, not the run's.
     """
     lines = list(_lines(it))
     marks = [-1, len(lines), *(at for at, (_, key) in enumerate(lines) if key)]
-    kept: set[int] = set()
+    kept, room = set[int](), RUN_CHARS
     for at in sorted(range(len(lines)), key=lambda at: (min(abs(at - mark) for mark in marks), at)):
-        if (limit := limit - len(lines[at][0]) - 1) < 0:
+        if (room := room - len(lines[at][0]) - 1) < 0:
             break
         kept.add(at)
     parts: list[str] = []

@@ -85,15 +85,12 @@ class Preferences:
     """The notes on the users of a memory (see `hepm.Memory.preferences`).
 
     Notes are lines, a wish each, of 4,000 characters in all. Every change writes a new version: versions are numbered
-    from 1 without a gap, and never changed.
-
-    Args:
-        redact: Removes secrets from a conversation before it is read.
+    from 1 without a gap, and never changed. Secrets are removed from a conversation before it is read.
     """
 
-    def __init__(self, library: Library, *, redact: Callable[[str], str] | None = None) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._redact = redact or Redactor().text
+        self._redact = Redactor().text
 
     def reflect(
         self,

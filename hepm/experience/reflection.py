@@ -186,8 +186,8 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
     return [wishes[at][1] for at in ranked if cosines_L[at] >= least][:k]
 
 
-def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHARS) -> str:
-    """A conversation, each line after "> ", in at most about `limit` characters.
+def quoted_conversation(turns: Iterable[Turn]) -> str:
+    """A conversation, each line after "> ", in about 20,000 characters at most.
 
     The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
     middle go, the agent's before the user's.
@@ -197,8 +197,8 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
     texts = ["\n".join(f"> {on_one_line(line)}" for line in text.split("\n")) for text in clean]
     far = [min(at, len(messages) - 1 - at) for at in range(len(messages))]  # from the beginning or the end
     ranked = sorted(range(len(messages)), key=lambda at: (far[at] > 1, messages[at].role != "user", far[at]))
-    kept = sorted(ranked[: max(4, limit // _LEAST_CHARS)])
-    most = limit
+    kept = sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
+    limit = most = CONVERSATION_CHARS
     for left, length in zip(range(len(kept), 0, -1), sorted(len(texts[at]) for at in kept), strict=True):
         if length > (most := limit // left):
             break
