@@ -10,10 +10,19 @@ from typing import Final
 from hepm.errors import InputError, LlmError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
-from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, PastEvolution, Undone, evolutions, undo
+from hepm.experience.evolution import (
+    ITERATIONS,
+    Evolution,
+    EvolutionReport,
+    EvolutionSettings,
+    HeldOut,
+    PastEvolution,
+    Undone,
+    evolutions,
+    undo,
+)
 from hepm.experience.lessons import Experience, Zone, applies_in
 from hepm.experience.library import Library
-from hepm.experience.population import EvolutionSettings, HeldOut
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
 from hepm.graph.lessons.rows import Uses
@@ -141,8 +150,9 @@ class Experiences:
         Args:
             model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
             held_out: Tasks whose runs teach no child and must not find it worse than its parent (see
-                `hepm.experience.population.Guard`).
-            dry_run: Change nothing. A model is asked all the same; its answers are not paid for again.
+                `hepm.experience.evolution.Evolution`); None for no such check.
+            dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
+                answers about one run are kept in its ledger and not paid for again.
 
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.

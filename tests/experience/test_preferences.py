@@ -575,8 +575,8 @@ def test_an_estimate_asks_nothing_and_is_not_too_small(
     assert server.requests == []
     server.script = lambda request: told(("A wish", "wish"))
     preferences.reflect_all(namespace=NS, model=model)
-    assert estimate.usage.calls == model.meter.total.calls == 3
-    assert estimate.usage.input_tokens >= model.meter.total.input_tokens
+    assert estimate.usage.calls == model.budget.used.calls == 3
+    assert estimate.usage.input_tokens >= model.budget.used.input_tokens
 
 
 # Recalling

@@ -380,7 +380,7 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(library: Library, server: L
         report = distill(library, TOLD, ModelJudge(asked))
         assert (report.new, report.dropped) == (2, 1)
         paid = len(server.requests)
-        assert paid == asked.meter.total.calls > 0
+        assert paid == asked.budget.used.calls > 0
         for one in list(library.lessons(NS).all("principle")):
             library.store.lessons.change(LessonChange(drop=[one.row.id]), {}, namespace=NS)
         library._mirror.refresh()
@@ -445,9 +445,9 @@ def test_an_estimate_asks_nothing_and_names_at_least_as_many_questions_as_are_as
         estimate = principles.estimate(judge, namespace=NS, distiller=told)
         assert server.requests == []
         principles.distill(namespace=NS, distiller=told, judge=judge)
-        assert asked.meter.total.calls == 6  # each with those before
+        assert asked.budget.used.calls == 6  # each with those before
         assert estimate.usage.calls == 4 * 8
-        assert asked.meter.total.input_tokens <= estimate.usage.input_tokens
+        assert asked.budget.used.input_tokens <= estimate.usage.input_tokens
 
 
 def test_a_model_is_not_asked_about_two_principles_that_none_wrote(library: Library, server: Loopback) -> None:
