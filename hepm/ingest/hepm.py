@@ -1,20 +1,20 @@
 """hepm's own JSON lines: what `hepm export` writes and an import reads back the same.
 
-One run a line: {"hepm": 1, "id": ..., "turns": [{"role", "text", "calls": [{"name", "arguments", ...}]}], ...}. Values
-that equal their default are left out, and the order of keys never changes, so that two exports can be compared.
+One run a line; docs/formats.md lists the keys. Values that equal their default are left out, and the order of keys
+never changes, so that two exports can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import JSONDecodeError, JSONEncoder
+from json import JSONEncoder
 from typing import Any, Final
 
 from hepm.errors import FormatError
 from hepm.ingest.digest import check_calls
-from hepm.ingest.document import Document
-from hepm.ingest.json_stream import DECODER
+from hepm.ingest.document import Document, Reader
 from hepm.ingest.records import (
+    DECODER,
     Item,
     Object,
     ReadOptions,
@@ -29,8 +29,6 @@ from hepm.ingest.records import (
 )
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
-NAME = "hepm"
-
 VERSION: Final = 1
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that."""
 
@@ -38,13 +36,8 @@ _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def recognises(document: Document) -> bool:
-    """Whether the records say that they are hepm's."""
-    return "hepm" in document.keys
-
-
-def read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """The runs of one export. Their ids and sources are the ones they were stored with."""
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """The runs keep the ids and sources that they were stored with."""
     del options
 
     def build(value: Any) -> Trajectory:
@@ -75,45 +68,33 @@ def parse_run(line: str) -> Trajectory:
     """The trajectory of one line.
 
     Raises:
-        FormatError: it is no line that `write_run` wrote.
+        FormatError: `write_run` did not write it.
     """
     try:
         return _trajectory(as_object(DECODER.decode(line), "the record"))
-    except (RecordError, JSONDecodeError, ValueError, RecursionError) as error:
+    except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error
 
 
-def _record(trajectory: Trajectory) -> Object:
-    outcome = trajectory.outcome
-    record: Object = {"hepm": VERSION, "id": trajectory.id}
-    for key, value in (
-        ("environment", trajectory.environment),
-        ("task", trajectory.task),
-        ("model", trajectory.model),
-        ("user", trajectory.user),
-    ):
-        if value:
-            record[key] = value
-    for key, value in (("reward", outcome.reward), ("success", outcome.success), ("ended_at", trajectory.ended_at)):
-        if value is not None:
-            record[key] = value
-    if trajectory.tags:
-        record["tags"] = dict(trajectory.tags)
-    if trajectory.source:
-        record["source"] = trajectory.source
-    if trajectory.tools:
-        record["tools"] = [_tool_record(tool) for tool in trajectory.tools]
-    record["turns"] = [_turn_record(turn) for turn in trajectory.turns]
+def _record(t: Trajectory) -> Object:
+    texts = {"environment": t.environment, "task": t.task, "model": t.model, "user": t.user}
+    numbers = {"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at}
+    record: Object = {"hepm": VERSION, "id": t.id}
+    record |= {key: text for key, text in texts.items() if text}
+    record |= {key: number for key, number in numbers.items() if number is not None}
+    if t.tags:
+        record["tags"] = dict(t.tags)
+    if t.source:
+        record["source"] = t.source
+    if t.tools:
+        record["tools"] = [_tool_record(tool) for tool in t.tools]
+    record["turns"] = [_turn_record(turn) for turn in t.turns]
     return record
 
 
 def _tool_record(tool: Tool) -> Object:
-    record: Object = {"name": tool.name}
-    if tool.description:
-        record["description"] = tool.description
-    if tool.parameters:
-        record["parameters"] = tool.parameters
-    return record
+    more = {"description": tool.description, "parameters": tool.parameters}
+    return {"name": tool.name} | {key: value for key, value in more.items() if value}
 
 
 def _turn_record(turn: Turn) -> Object:
@@ -131,12 +112,9 @@ def _call_record(call: ToolCall) -> Object:
     record: Object = {"name": call.name}
     if call.arguments:
         record["arguments"] = call.arguments
-    if call.result is not None:
-        record["result"] = call.result
-    if call.error is not None:
-        record["error"] = call.error
-    if call.latency_s is not None:
-        record["latency_s"] = call.latency_s
+    for key in ("result", "error", "latency_s"):
+        if (value := getattr(call, key)) is not None:
+            record[key] = value
     return record
 
 
@@ -148,17 +126,18 @@ def _trajectory(record: Object) -> Trajectory:
         raise RecordError(
             f"it was written by a newer hepm (format {version}, this one reads up to {VERSION}): upgrade hepm"
         )
+    tags = object_at(record, "tags")
     return Trajectory(
-        _plain(record, "id"),
+        _text(record, "id"),
         tuple([_turn(as_object(turn, "a turn")) for turn in as_list(record.get("turns"), "'turns'")]),
         Outcome(number_at(record, "reward"), _flag(record, "success")),
-        _plain(record, "environment"),
-        _plain(record, "task"),
-        _plain(record, "model"),
-        _plain(record, "user"),
+        _text(record, "environment"),
+        _text(record, "task"),
+        _text(record, "model"),
+        _text(record, "user"),
         number_at(record, "ended_at"),
-        _tags(object_at(record, "tags")),
-        _plain(record, "source"),
+        {key: _text(tags, key) for key in tags},
+        _text(record, "source"),
         tuple([_tool(as_object(tool, "a tool")) for tool in list_at(record, "tools")]),
     )
 
@@ -168,37 +147,23 @@ def _turn(record: Object) -> Turn:
     known = _ROLES.get(role) if type(role) is str else None
     if known is None:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls = record.get("calls")
-    return Turn(
-        known,
-        _plain(record, "text"),
-        tuple([_call(as_object(c, "a call")) for c in list_at(record, "calls")]) if calls else (),
-        number_at(record, "reward"),
-    )
+    calls = [_call(as_object(call, "a call")) for call in list_at(record, "calls")] if record.get("calls") else ()
+    return Turn(known, _text(record, "text"), tuple(calls), number_at(record, "reward"))
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and type(result) is not str:
         raise RecordError(f"a result is {kind_of(result)}, not a string")
-    return ToolCall(
-        _plain(record, "name"),
-        object_at(record, "arguments"),
-        result,
-        _flag(record, "error"),
-        number_at(record, "latency_s"),
-    )
+    arguments, error = object_at(record, "arguments"), _flag(record, "error")
+    return ToolCall(_text(record, "name"), arguments, result, error, number_at(record, "latency_s"))
 
 
 def _tool(record: Object) -> Tool:
-    return Tool(_plain(record, "name"), _plain(record, "description"), object_at(record, "parameters"))
+    return Tool(_text(record, "name"), _text(record, "description"), object_at(record, "parameters"))
 
 
-def _tags(record: Object) -> dict[str, str]:
-    return {key: _plain(record, key) for key in record}
-
-
-def _plain(record: Object, key: str) -> str:
+def _text(record: Object, key: str) -> str:
     value = record.get(key, "")
     if type(value) is not str:
         raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
@@ -210,3 +175,6 @@ def _flag(record: Object, key: str) -> bool | None:
     if value is not None and type(value) is not bool:
         raise RecordError(f"{key!r} is {kind_of(value)}, not a boolean")
     return value
+
+
+READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read)

@@ -1,13 +1,18 @@
-"""What passes between the reading loop and the readers, and how a reader looks at a record it does not trust."""
+"""Records as readers see them: checked access to decoded JSON, values of a program as JSON, and why one is rejected."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum
+from operator import attrgetter, methodcaller
+from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
+from uuid import UUID
 
 from hepm.errors import FormatError
 from hepm.types import Trajectory
@@ -15,8 +20,13 @@ from hepm.types import Trajectory
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded: nothing is known of it yet but that its keys are strings."""
 
-SOLVED = 1 - 1e-6
-"""A reward from here on counts as success: benchmarks write 1.0, some after a sum of floats."""
+SOLVED: Final = 1 - 1e-6
+"""The lowest reward that counts as success: benchmarks write 1.0, some after a sum of floats."""
+
+DECODER: Final = json.JSONDecoder(parse_constant=str)
+"""Turns NaN and Infinity into text, since they are not JSON: no such number reaches a reward or a vector."""
+
+NO_MEMORY: Final = "it takes more memory than there is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +34,8 @@ class Rejection:
     """Something that could not be read, and why.
 
     Attributes:
-        file: As shown to people; a member of an archive reads "runs.tar.xz!a/b.json".
+        file: As shown to people; "runs.tar.xz!a/b.json" for a member of an archive.
         record: Number of the record from 1 (in JSON lines: the line); None for a whole file.
-        reason: One sentence.
     """
 
     file: str
@@ -39,13 +48,12 @@ Item: TypeAlias = Trajectory | Rejection
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a caller may decide about reading.
+    """How to read.
 
     Attributes:
-        format: A reader's name, or "auto" to tell by the content.
-        reward_key: Where a chat record keeps its reward; dots lead inward ("metadata.score").
-        success_key: Where it keeps whether it succeeded.
-        label_key: Where it keeps a verdict in words or numbers.
+        format: A reader's name, or "auto" to recognise each file by its content.
+        reward_key, success_key, label_key: Where a chat record keeps its reward, whether it succeeded, and a verdict in
+            words or numbers; dots for nested keys ("metadata.score").
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
     """
 
@@ -165,6 +173,17 @@ def finite(value: Any) -> Any:
     return value
 
 
+def without_surrogates(value: Any) -> Any:
+    """`value` with every half of a surrogate pair replaced, since such text cannot be stored or sent."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if is_list(value):
+        return [without_surrogates(item) for item in value]
+    if is_object(value):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    return value
+
+
 def plain_text(content: Any) -> str:
     """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
     if type(content) is str:
@@ -172,22 +191,18 @@ def plain_text(content: Any) -> str:
     if content is None:
         return ""
     if is_list(content):
-        return "\n".join(filter(None, _part_texts(content)))
+        parts = [part if type(part) is str else as_object(part, "a part of a message") for part in content]
+        return "\n".join(filter(None, map(_part_text, parts)))
     if is_object(content):
         return json.dumps(content, ensure_ascii=False)
     raise RecordError(f"the content of a message is {kind_of(content)}, not text")
 
 
-def _part_texts(parts: list[Any]) -> Iterator[str]:
-    for part in parts:
-        if type(part) is str:
-            yield part
-            continue
-        record = as_object(part, "a part of a message")
-        for key in ("text", "content", "refusal"):
-            if type(value := record.get(key)) is str:
-                yield value
-                break
+def _part_text(part: str | Object) -> str:
+    if type(part) is str:
+        return part
+    texts = (cast(Object, part).get(key) for key in ("text", "content", "refusal"))
+    return next((text for text in texts if type(text) is str), "")
 
 
 def unix_time(value: Any) -> float | None:
@@ -201,3 +216,62 @@ def unix_time(value: Any) -> float | None:
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+_OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
+_FORMS: Final[Any] = (
+    (Mapping, dict),
+    (Sequence, list),
+    (date, methodcaller("isoformat")),
+    ((UUID, PurePath), str),
+    (Decimal, float),
+    (Enum, attrgetter("value")),
+)
+
+
+def json_of(value: object) -> str:
+    """Values of a program as JSON text: also pydantic models, dataclasses, other mappings, and objects of SDKs.
+
+    Raises:
+        RecordError: something in it has no form in JSON.
+    """
+    try:
+        return json.dumps(value, default=_plain)
+    except RecursionError as error:
+        raise RecordError("it is nested too deeply") from error
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"it cannot be written as JSON: {error}") from error
+
+
+def decoded(value: object) -> Any:
+    """The same as lists, dictionaries, texts and numbers; the same errors."""
+    return DECODER.decode(json_of(value))
+
+
+def is_record(value: object) -> bool:
+    """Whether `value` is one object with named parts, though it may be iterable too, as pydantic's models are."""
+    named = isinstance(value, Mapping) or is_dataclass(value) or callable(getattr(value, "model_dump", None))
+    return named and not isinstance(value, type)
+
+
+def is_message(value: object) -> bool:
+    """Whether `value` is one chat message rather than a run."""
+    if isinstance(value, Mapping):
+        record = cast("Mapping[str, object]", value)
+        return type(record.get("role")) is str and "messages" not in record
+    return is_record(value) and type(getattr(value, "role", None)) is str
+
+
+def _plain(value: Any) -> Any:
+    """What `json` does not know, one level down."""
+    if not isinstance(value, _OPAQUE):
+        if callable(dump := getattr(value, "model_dump", None)):
+            return dump(mode="json", warnings=False)
+        if is_dataclass(value):
+            return {field.name: getattr(value, field.name) for field in fields(value)}
+        for kinds, form in _FORMS:
+            if isinstance(value, kinds):
+                return form(value)
+        if callable(numbers := getattr(value, "tolist", None)):  # numpy's truth values, numbers and arrays
+            return numbers()
+    raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}")

@@ -1,97 +1,243 @@
-"""tau-bench: a JSON list of {task_id, reward, info, traj, trial}, as its run.py and its forks write it.
+"""tau-bench, tau2-bench and tau2-bench's training set.
 
-https://github.com/sierra-research/tau-bench
+tau: a JSON list of {task_id, reward, info, traj, trial}, as run.py and its forks write it.
+tau2: one object with the runs under "simulations", or a bare list of them, or one run a file.
+tau2-sft: {"splits": {"train": [run, ...], "test": [...]}} in OpenAI chat form; the agent's view only, domains mixed.
+https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Final
 
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document
+from hepm.ingest.document import Document, Reader
 from hepm.ingest.records import (
+    DECODER,
     SOLVED,
     Item,
     Object,
     ReadOptions,
+    RecordError,
     as_list,
     as_object,
+    is_object,
+    list_at,
     number_at,
     object_at,
+    plain_text,
     text_at,
+    unix_time,
 )
-from hepm.ingest.turns import chat_turns
+from hepm.ingest.tools import ToolLists
+from hepm.ingest.turns import TurnBuilder, chat_turns
 from hepm.types import Outcome, Trajectory, Turn
 
-NAME = "tau"
-
-_ENVIRONMENTS = ("airline", "retail")
-_TELLING_TOOLS = {"get_order_details": "retail", "get_reservation_details": "airline"}
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
-_RESULT_NAME = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
-_FINAL_NAME = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
+_RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
+_FINAL_NAME: Final = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
+
+_CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
+"""Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
+_DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
+_NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
+_SFT_TOOLS: Final = {
+    "get_order_details": "retail",
+    "book_reservation": "airline",
+    "toggle_airplane_mode": "telecom-solo",
+    "get_customer_by_phone": "telecom",
+}
+"""A tool that only one domain has; a domain before the ones that contain it."""
 
 
-def recognises(document: Document) -> bool:
-    """Whether the records have the keys of a tau-bench result."""
-    return "traj" in document.keys and "task_id" in document.keys
-
-
-def read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """The runs of one result file. It has no run ids, so the content is always hashed."""
+def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A result file has no run ids, so the content is always hashed."""
     del options
     file_model = model_in_name(document.file_name)
 
     def build(value: Any) -> Trajectory:
-        return _trajectory(as_object(value, "the record"), document, file_model)
+        record = as_object(value, "the record")
+        turns = chat_turns(as_list(record.get("traj"), "'traj'"))
+        info = object_at(record, "info")
+        reward = number_at(record, "reward")
+        # Some forks grade more than the solution, and a solved task may have a reward below 1.
+        solved = number_at(object_at(object_at(info, "reward_info"), "components"), "base_success")
+        trial = text_at(record, "trial")
+        return identified(
+            "",
+            turns,
+            Outcome(reward, _solved(reward if solved is None else solved)),
+            environment=_tau_environment(turns, document.file_name.lower()),
+            task=text_at(record, "task_id"),
+            file_model=file_model,
+            user=text_at(object_at(info, "task"), "user_id"),
+            tags={"trial": trial} if trial else {},
+            source=document.name,
+        )
 
     yield from document.each(build)
 
 
+def _solved(reward: float | None) -> bool | None:
+    return None if reward is None else reward >= SOLVED
+
+
 def model_in_name(file_name: str) -> str:
-    """The agent's model as tau-bench names its result files; "" where the name does not tell."""
+    """The agent's model as tau-bench names its result files; "" if the name has none."""
     match = _RESULT_NAME.match(file_name) or _FINAL_NAME.fullmatch(file_name)
     return match["model"] if match and match["model"] != "none" else ""
 
 
-def _trajectory(record: Object, document: Document, file_model: str) -> Trajectory:
-    turns = chat_turns(as_list(record.get("traj"), "'traj'"))
-    info = object_at(record, "info")
-    trial = text_at(record, "trial")
-    return identified(
-        "",
-        turns,
-        _outcome(record, info),
-        environment=_environment(turns, document),
-        task=text_at(record, "task_id"),
-        file_model=file_model,
-        user=text_at(object_at(info, "task"), "user_id"),
-        tags={"trial": trial} if trial else {},
-        source=document.name,
-    )
-
-
-def _outcome(record: Object, info: Object) -> Outcome:
-    """The reward says how it ended, unless the run was graded on more than solving the task.
-
-    Where components are told, a solved task may have a reward below 1; `base_success` is then the label.
-    """
-    reward = number_at(record, "reward")
-    solved = number_at(object_at(object_at(info, "reward_info"), "components"), "base_success")
-    label = reward if solved is None else solved
-    return Outcome(reward, None if label is None else label >= SOLVED)
-
-
-def _environment(turns: tuple[Turn, ...], document: Document) -> str:
+def _tau_environment(turns: tuple[Turn, ...], file_name: str) -> str:
     """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
     heading = turns[0].text[:200].lower() if turns and turns[0].role == "system" else ""
-    for environment in _ENVIRONMENTS:
+    for environment in ("airline", "retail"):
         if environment in heading:
             return environment
     for turn in turns:
         for call in turn.calls:
-            if call.name in _TELLING_TOOLS:
-                return _TELLING_TOOLS[call.name]
-    return next((name for name in _ENVIRONMENTS if name in document.file_name.lower()), "")
+            if call.name in ("get_order_details", "get_reservation_details"):
+                return "retail" if call.name == "get_order_details" else "airline"
+    return next((name for name in ("airline", "retail") if name in file_name), "")
+
+
+def _recognises_tau2(document: Document) -> bool:
+    """A result file, a list of simulations, or one simulation."""
+    keys = document.keys
+    if "simulations" in keys or ("info" in keys and "tasks" in keys):
+        return not document.is_list
+    return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
+
+
+def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
+    try:
+        about = _about(_info_beside(document), document)
+    except RecordError:  # the header beside this file is rejected with that file
+        about = _about({}, document)
+
+    def build(value: Any) -> Trajectory:
+        return _simulation(as_object(value, "the simulation"), about, document, options)
+
+    seen = False
+    for path, number, value in document.walk(("simulations",), ()):
+        if isinstance(value, RecordError):
+            yield document.rejected(number, str(value))
+        elif path == ("info",) and is_object(value):
+            try:
+                about = _about(value, document)
+            except RecordError as error:
+                yield document.rejected("info", str(error))
+        elif path == ("simulations",) or (path == () and number):
+            seen = True
+            yield document.built(number, value, build)
+        elif "messages" in document.keys and not seen:
+            seen = True
+            for record, single in document.records():
+                yield document.built(record, single, build)
+
+
+def _info_beside(document: Document) -> Object:
+    """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
+    content = None
+    if not document.is_list and "messages" in document.keys:
+        content = document.source.sibling("../results.json")
+    try:
+        value = DECODER.decode((content or b"{}").decode())
+    except (ValueError, RecursionError):
+        return {}
+    info = value.get("info") if is_object(value) else None
+    return info if is_object(info) else {}
+
+
+def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
+    """Environment, model, model by the file's name, and tags of all runs of a file."""
+    name = document.file_name
+    agent = object_at(info, "agent_info")
+    implementation = text_at(agent, "implementation")
+    environment = text_at(object_at(info, "environment_info"), "domain_name")
+    environment = environment or next((domain for domain in _DOMAINS if domain in name.lower()), "")
+    # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
+    if environment and ("solo" in implementation or "_no-user_" in name.lower()):
+        environment += "-solo"
+    parts = name.rsplit(".json", 1)[0].split("_")
+    file_model = "_".join(part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part))
+    return environment, text_at(agent, "llm"), file_model, {"agent": implementation} if implementation else {}
+
+
+def _simulation(
+    record: Object, about: tuple[str, str, str, dict[str, str]], document: Document, options: ReadOptions
+) -> Trajectory:
+    environment, model, file_model, tags = about
+    ended = text_at(record, "termination_reason")
+    messages = list_at(record, "messages")
+    if not messages:
+        raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
+    model = model or _recorded_model(messages)
+    trial = text_at(record, "trial")
+    reward = None if ended in _CRASHES else number_at(object_at(record, "reward_info"), "reward")
+    return identified(
+        text_at(record, "id") if options.ids == "own" else "",
+        chat_turns(messages, _add_results, user_calls=True),
+        Outcome(reward, _solved(reward)),
+        environment=environment,
+        task=text_at(record, "task_id"),
+        model=model,
+        file_model="" if model else file_model,
+        ended_at=unix_time(record.get("end_time") or record.get("timestamp")),
+        tags={**tags, "trial": trial} if trial else tags,
+        source=document.name,
+    )
+
+
+def _recorded_model(messages: list[Any]) -> str:
+    """The model in the provider's raw answers, for a file without header."""
+    answers = (one.get("raw_data") for one in messages if is_object(one) and one.get("role") == "assistant")
+    models = (answer.get("model") for answer in answers if is_object(answer))
+    return next((model for model in models if type(model) is str), "")
+
+
+def _add_results(builder: TurnBuilder, message: Object) -> None:
+    own = [] if "tool_messages" in message and "content" not in message else [message]
+    for one in own + [as_object(inner, "a tool message") for inner in list_at(message, "tool_messages")]:
+        builder.add_result(one.get("id"), plain_text(one.get("content")), one.get("error"))
+
+
+def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A record is named by its split and its number there."""
+    tool_lists = ToolLists()
+    split = ""
+
+    def build(value: Any) -> Trajectory:
+        record = as_object(value, "the record")
+        tools = tool_lists.read(list_at(record, "tools"))
+        names = {tool.name for tool in tools}
+        reward = number_at(record, "reward")
+        return identified(
+            text_at(record, "simulation_id") if options.ids == "own" else "",
+            chat_turns(list_at(record, "messages")),
+            Outcome(reward, _solved(reward)),
+            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            task=text_at(record, "task_id"),
+            file_model=PurePosixPath(document.file_name).stem,
+            tags={"split": split},
+            source=document.name,
+            tools=tools,
+        )
+
+    for path, number, value in document.walk(("splits", "*")):
+        name = f"{'/'.join(path[1:]) or 'splits'} {number}"
+        if isinstance(value, RecordError):
+            yield document.rejected(name, str(value))
+        elif len(path) == 2 and number:
+            split = path[1]
+            yield document.built(name, value, build)
+        elif not path:
+            yield document.rejected(number, "it has no 'splits'")
+
+
+TAU: Final = Reader("tau", lambda document: "traj" in document.keys and "task_id" in document.keys, _read_tau)
+TAU2: Final = Reader("tau2", _recognises_tau2, _read_tau2)
+TAU2_SFT: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)

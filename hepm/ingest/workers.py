@@ -26,9 +26,8 @@ from typing import IO, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.ingest.objects import is_message, is_record
 from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_here
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, is_message, is_record
 from hepm.ingest.sources import regular_files
 
 MOST_WORKERS: Final = 4
