@@ -14,14 +14,12 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Final, TypeAlias, cast
+from queue import Empty, Queue
+from typing import Final, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
@@ -37,14 +35,11 @@ WORTH_BYTES: Final = 2_000_000
 
 _FRAME_RUNS: Final = 256
 _FRAME_CHARS: Final = 2_000_000
-_WAITING_BYTES: Final = 128_000_000
-"""How much may wait, pickled, for its turn."""
+_WAITING_FRAMES: Final = 8
+"""Frames of one process that may wait for their turn."""
 
 # Given as code, so that the child finds hepm where this process found it.
 _START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.workers import serve;serve()"
-
-_Frame: TypeAlias = bytes | InputError | None
-"""Some runs of a file or an exception, pickled; that its process ended; or the end of the file."""
 
 
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
@@ -63,9 +58,9 @@ def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: In
     if files is None or not (count := workers_for(files, options)):
         yield from prepare_here(sources, reading, options)
         return
-    pool = _Workers(reading, options, count)
+    pool = _Workers(files, reading, options, count)
     try:
-        yield from pool.prepare(files)
+        yield from pool.prepare()
     finally:
         pool.close()
 
@@ -87,122 +82,101 @@ def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
 
 
 class _Workers:
-    """Child processes, a thread for each, and the frames that wait for the turn of their file."""
+    """Child processes, each with its share of the files, and a thread that collects what it sends."""
 
-    def __init__(self, reading: ReadOptions, options: IngestOptions, count: int) -> None:
-        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        self._children = [_start(reading, options) for _ in range(count)]
-        for child in self._children:
-            self._idle.put(child)
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="hepm-ingest")
-        self._frames: defaultdict[int, deque[_Frame]] = defaultdict(deque)
-        self._bytes = 0
-        self._turn = 0
-        self._closed = False
-        self._changed = threading.Condition()
+    def __init__(self, files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int) -> None:
+        self._files = files
+        self._share: list[int] = []
+        sizes = [0] * count
+        for file in files:
+            self._share.append(sizes.index(min(sizes)))
+            with suppress(OSError):
+                sizes[self._share[-1]] += file.stat().st_size
+        shares = [[str(file) for file, of in zip(files, self._share, strict=True) if of == n] for n in range(count)]
+        self._children = [_start() for _ in shares]
+        self._queues = [Queue[bytes | None](_WAITING_FRAMES) for _ in shares]
+        self._threads = [
+            threading.Thread(target=_drive, args=(*one, reading, options), name="hepm-ingest", daemon=True)
+            for one in zip(self._children, self._queues, shares, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def prepare(self, files: Sequence[Path]) -> Iterator[Prepared]:
-        # Files are taken up in their order, so the one whose turn it is is always being read.
-        for number, file in enumerate(files):
-            self._threads.submit(self._drive, number, file)
-        for number in range(len(files)):
-            while (frame := self._take(number)) is not None:
-                found = frame if isinstance(frame, InputError) else pickle.loads(frame)
+    def prepare(self) -> Iterator[Prepared]:
+        for file, share in zip(self._files, self._share, strict=True):
+            while (frame := self._queues[share].get()) is not None and (found := pickle.loads(frame)) is not None:
                 if isinstance(found, Exception):
                     raise found
                 yield from cast("list[Prepared]", found)
+            if frame is None:
+                raise InputError(
+                    f"the process that read {file} ended before the file did: too little memory is the likeliest "
+                    "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
+                )
 
     def close(self) -> None:
         """End the processes, whatever they do."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
         for child in self._children:
             child.kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for thread, queue in zip(self._threads, self._queues, strict=True):
+            while thread.is_alive():
+                with suppress(Empty):  # it may wait for room
+                    queue.get(timeout=0.01)
         for child in self._children:
             child.communicate()
 
-    def _drive(self, number: int, file: Path) -> None:
-        """Let the next free process read a file, and collect its frames until the file ends."""
-        child = self._idle.get()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        frame: _Frame = None
-        try:
-            pickle.dump(str(file), child.stdin)
-            child.stdin.flush()
-            while frame := pickle.load(child.stdout):
-                self._put(number, frame)
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
-            frame = InputError(
-                f"the process that read {file} ended before the file did ({error}): too little memory is the likeliest "
-                "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
-            )
-        self._put(number, frame)
-        self._idle.put(child)
 
-    def _put(self, file: int, frame: _Frame) -> None:
-        size = len(frame) if isinstance(frame, bytes) else 0
-        with self._changed:
-            # The file whose turn it is may always go on, or all would wait for each other.
-            self._changed.wait_for(
-                lambda: self._closed or self._bytes < _WAITING_BYTES or (file == self._turn and not self._frames[file])
-            )
-            self._frames[file].append(frame)
-            self._bytes += size
-            self._changed.notify_all()
-
-    def _take(self, file: int) -> _Frame:
-        with self._changed:
-            self._turn = file
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._frames[file])
-            frame = self._frames[file].popleft()
-            self._bytes -= len(frame) if isinstance(frame, bytes) else 0
-            self._changed.notify_all()
-            return frame
-
-
-def _start(reading: ReadOptions, options: IngestOptions) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         [sys.executable, "-c", _START, json.dumps(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is for this process; it ends the others
     )
+
+
+def _drive(
+    child: subprocess.Popen[bytes],
+    queue: Queue[bytes | None],
+    files: list[str],
+    reading: ReadOptions,
+    options: IngestOptions,
+) -> None:
+    """Give a process its files, and put each of its frames, then None."""
     assert child.stdin is not None
-    pickle.dump((reading, options), child.stdin)
-    child.stdin.flush()
-    return child
+    assert child.stdout is not None
+    with suppress(OSError, EOFError, pickle.UnpicklingError):
+        pickle.dump((reading, options, files), child.stdin)
+        child.stdin.flush()
+        while True:
+            queue.put(pickle.load(child.stdout))
+    queue.put(None)
 
 
 def serve() -> None:
-    """Worker loop: read paths until EOF, and answer each with its runs in frames, then None."""
-    source = sys.stdin.buffer
+    """Worker: read options and paths, and send the runs of each file in frames, then None."""
     # Nothing else may be written between the frames.
-    answers = os.fdopen(os.dup(1), "wb")
+    frames = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
 
-    def answer(found: object) -> None:
+    def send(found: object) -> None:
         # Pickled twice: the other process keeps frames as bytes until it is their turn.
-        pickle.dump(None if found is None else pickle.dumps(found, pickle.HIGHEST_PROTOCOL), answers)
-        answers.flush()
+        pickle.dump(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), frames)
+        frames.flush()
 
     with suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
-        reading, options = pickle.load(source)
-        while True:
-            file = pickle.load(source)
+        reading, options, files = pickle.load(sys.stdin.buffer)
+        for file in files:
             try:
                 for frame in _frames(prepare_here([file], reading, options)):
-                    answer(frame)
+                    send(frame)
             except BrokenPipeError:
                 raise
             except Exception as error:  # the outermost edge of this process: the other one raises it again
-                answer(error)
-            answer(None)
-    os._exit(0)  # the other end is gone: nothing is left to be written out
+                send(error)
+            send(None)
+    os._exit(0)  # nothing is left to be written out
 
 
 def _frames(items: Iterator[Prepared]) -> Iterator[list[Prepared]]:
