@@ -10,13 +10,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError
-from hepm.ingest import agentdojo, atif, bfcl, chat, hepm, tau
+from hepm.ingest import atif, benchmark_runs, bfcl, chat, hepm
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.sources import Source, open_source
 
 READERS: Final = (
-    agentdojo.READER, hepm.READER, tau.TAU, tau.TAU2, tau.TAU2_SFT, atif.READER, bfcl.READER, chat.READER,
+    benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
+    atif.READER, bfcl.READER, chat.READER,
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 

@@ -1,9 +1,11 @@
-"""tau-bench, tau2-bench and tau2-bench's training set.
+"""Runs as benchmarks write them: tau-bench, tau2-bench, tau2-bench's training set, and AgentDojo.
 
 tau: a JSON list of {task_id, reward, info, traj, trial}, as run.py and its forks write it.
 tau2: one object with the runs under "simulations", or a bare list of them, or one run a file.
 tau2-sft: {"splits": {"train": [run, ...], "test": [...]}} in OpenAI chat form; the agent's view only, domains mixed.
-https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench
+agentdojo: one JSON object a run, under runs/.
+https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench,
+https://github.com/ethz-spylab/agentdojo
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from hepm.ingest.records import (
     as_list,
     as_object,
     is_object,
+    kind_of,
     list_at,
     number_at,
     object_at,
@@ -238,6 +241,54 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(number, "it has no 'splits'")
 
 
+def _recognises_agentdojo(document: Document) -> bool:
+    keys = document.keys
+    return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
+
+
+def _read_agentdojo(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A run has no id, so the content is always hashed."""
+    del options
+
+    def build(value: Any) -> Trajectory:
+        record = as_object(value, "the record")
+        user_task = text_at(record, "user_task_id")
+        injection = text_at(record, "injection_task_id")
+        tags = {"attack": text_at(record, "attack_type"), "injection": injection if user_task else ""}
+        return identified(
+            "",
+            chat_turns(as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
+            _agentdojo_outcome(record),
+            environment="agentdojo-" + text_at(record, "suite_name"),
+            # The attackers' goals are also run as tasks of their own, without a user task.
+            task=user_task or injection,
+            model=text_at(record, "pipeline_name"),
+            ended_at=unix_time(record.get("evaluation_timestamp")),
+            tags={key: value for key, value in tags.items() if value},
+            source=document.name,
+        )
+
+    yield from document.each(build)
+
+
+def _agentdojo_outcome(record: Object) -> Outcome:
+    """`utility` is the label: whether the user's task was solved, regardless of the attack."""
+    utility = record.get("utility")
+    # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
+    if utility is None or "internal server error" in text_at(record, "error"):
+        return Outcome()
+    if type(utility) is not bool:
+        raise RecordError(f"'utility' is {kind_of(utility)}, not a boolean")
+    return Outcome(float(utility), utility)
+
+
+def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
+    error = message.get("error")
+    text = plain_text(message.get("content")) or (plain_text(error) if error else "")
+    builder.add_result(message.get("tool_call_id"), text, bool(error) if "error" in message else None)
+
+
 TAU: Final = Reader("tau", lambda document: "traj" in document.keys and "task_id" in document.keys, _read_tau)
 TAU2: Final = Reader("tau2", _recognises_tau2, _read_tau2)
 TAU2_SFT: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)
+AGENTDOJO: Final = Reader("agentdojo", _recognises_agentdojo, _read_agentdojo)
