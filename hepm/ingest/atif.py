@@ -13,26 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import MissingExtraError
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import (
-    DECODER,
-    SOLVED,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    Rejection,
-    as_number,
-    as_object,
-    is_object,
-    kind_of,
-    list_at,
-    object_at,
-    plain_text,
-    text_at,
-    unix_time,
-)
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, Rejection, is_object
 from hepm.ingest.sources import named_files
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import OpenCall, TurnBuilder
@@ -79,46 +63,50 @@ def _builder(source: str, trial: Object, options: ReadOptions) -> Callable[[Any]
     tool_lists = ToolLists()
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
+        record = fields.as_object(value, "the record")
         _check_version(record.get("schema_version"))
-        extra = object_at(record, "extra")
-        own, pile = object_at(extra, "hepm"), object_at(extra, "agentpile")
-        agent = object_at(record, "agent")
-        steps = [as_object(step, "a step") for step in list_at(record, "steps")]
+        extra = fields.object_at(record, "extra")
+        own, pile = fields.object_at(extra, "hepm"), fields.object_at(extra, "agentpile")
+        agent = fields.object_at(record, "agent")
+        steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
         if own:
-            environment, task = text_at(own, "environment"), text_at(own, "task")
+            environment, task = fields.text(own, "environment"), fields.text(own, "task")
             outcome = _graded(own.get("reward"), own.get("success"))
         elif pile:
-            domain, _, task = text_at(object_at(pile, "task"), "id").rpartition("/")  # "domain/task" in a dataset
-            environment = "/".join(filter(None, (text_at(object_at(pile, "source"), "dataset"), domain)))
-            label = object_at(pile, "outcome")
+            domain, _, task = fields.text(fields.object_at(pile, "task"), "id").rpartition(
+                "/"
+            )  # "domain/task" in a dataset
+            environment = "/".join(filter(None, (fields.text(fields.object_at(pile, "source"), "dataset"), domain)))
+            label = fields.object_at(pile, "outcome")
             outcome = _graded(label.get("score"), label.get("success"))
         else:
-            environment, task = text_at(trial, "source"), text_at(trial, "task_name")
+            environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
             # A reward that was computed after the infrastructure broke down says nothing of the agent.
             broke_down = trial.get("exception_info") is not None
             outcome = Outcome() if broke_down else _graded(_trial_reward(trial), None)
-        models = (text_at(step, "model_name") for step in steps if step.get("source") == "agent")
-        times = (unix_time(step.get("timestamp")) for step in reversed(steps))
-        tags = object_at(own, "tags")
-        name = text_at(agent, "name")
+        models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
+        times = (fields.unix_time(step.get("timestamp")) for step in reversed(steps))
+        recorded = fields.object_at(own, "tags")
+        tags = {key: fields.text(recorded, key) for key in recorded}
+        if name := fields.text(agent, "name"):
+            tags.setdefault("agent", name)
         builder = TurnBuilder()
         for step in steps:
             # After a compaction of its context an agent's log repeats earlier steps.
             if not step.get("is_copied_context"):
                 _add_step(builder, step)
         return identified(
-            text_at(record, "trajectory_id", "session_id") if options.ids == "own" else "",
+            fields.text(record, "trajectory_id", "session_id") if options.ids == "own" else "",
             builder.build(),
             outcome,
             environment=environment,
             task=task,
-            model=text_at(agent, "model_name") or next(filter(None, models), ""),
-            user=text_at(own, "user"),
+            model=fields.text(agent, "model_name") or next(filter(None, models), ""),
+            user=fields.text(own, "user"),
             ended_at=next(filter(None, times), None),
-            tags={key: text_at(tags, key) for key in tags} | ({"agent": name} if name and "agent" not in tags else {}),
+            tags=tags,
             source=source,
-            tools=tool_lists.read(list_at(agent, "tool_definitions")),
+            tools=tool_lists.read(fields.list_at(agent, "tool_definitions")),
         )
 
     return build
@@ -134,21 +122,21 @@ def _check_version(version: Any) -> None:
 
 def _trial_reward(trial: Object) -> float | None:
     """The verifier's reward; the mean of its criteria if it has several, so that 1 means all were met."""
-    rewards = object_at(object_at(trial, "verifier_result"), "rewards")
+    rewards = fields.object_at(fields.object_at(trial, "verifier_result"), "rewards")
     if not rewards:
         return None
     if "reward" in rewards:
-        return as_number(rewards["reward"], "the verifier's reward")
-    values = [as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
+        return fields.as_number(rewards["reward"], "the verifier's reward")
+    values = [fields.as_number(value, f"the verifier's reward {name!r}") for name, value in rewards.items()]
     return sum(values) / len(values)
 
 
 def _graded(reward: Any, success: Any) -> Outcome:
-    score = None if reward is None else as_number(reward, "the reward")
+    score = None if reward is None else fields.as_number(reward, "the reward")
     if success is None:
         return Outcome(score, None if score is None else score >= SOLVED)
     if type(success) is not bool:
-        raise RecordError(f"'success' is {kind_of(success)}, not a boolean")
+        raise RecordError(f"'success' is {fields.kind_of(success)}, not a boolean")
     return Outcome(score, success)
 
 
@@ -157,27 +145,29 @@ def _add_step(builder: TurnBuilder, step: Object) -> None:
     role = _ROLES.get(source) if type(source) is str else None
     if role is None:
         raise RecordError(f"a step has the unknown source {str(source)[:40]!r}")
-    pile = object_at(object_at(step, "extra"), "agentpile")
+    pile = fields.object_at(fields.object_at(step, "extra"), "agentpile")
     # ATIF allows calls on steps of the agent only; agentpile marks those of a simulated user with tools.
     if pile.get("actor") == "user":
         role = "user"
     calls = [
         OpenCall(call.get("tool_call_id"), call.get("function_name"), call.get("arguments"))
-        for call in (as_object(call, "a tool call") for call in list_at(step, "tool_calls"))
+        for call in (fields.as_object(call, "a tool call") for call in fields.list_at(step, "tool_calls"))
     ]
-    text = plain_text(step.get("message"))
-    results = list_at(object_at(step, "observation"), "results")
+    text = fields.plain_text(step.get("message"))
+    results = fields.list_at(fields.object_at(step, "observation"), "results")
     # A step that only brings results back is no message of its own.
     if text or calls or not results:
         builder.add(role, text, calls)
-    fields = list_at(pile, "result_fields")
-    errors = object_at(pile, "calls")
+    extras = fields.list_at(pile, "result_fields")
+    errors = fields.object_at(pile, "calls")
     for position, value in enumerate(results):
-        result = as_object(value, "a result")
+        result = fields.as_object(value, "a result")
         call_id = result.get("source_call_id")
-        beside = fields[position] if position < len(fields) else None
-        failed = _failed(object_at(result, "extra"), beside, errors.get(call_id) if type(call_id) is str else None)
-        builder.add_result(call_id, plain_text(result.get("content")), failed)
+        beside = extras[position] if position < len(extras) else None
+        failed = _failed(
+            fields.object_at(result, "extra"), beside, errors.get(call_id) if type(call_id) is str else None
+        )
+        builder.add_result(call_id, fields.plain_text(result.get("content")), failed)
 
 
 def _failed(*extras: Any) -> bool | None:

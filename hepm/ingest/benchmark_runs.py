@@ -15,26 +15,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import (
-    DECODER,
-    SOLVED,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_object,
-    is_object,
-    kind_of,
-    list_at,
-    number_at,
-    object_at,
-    plain_text,
-    text_at,
-    unix_time,
-)
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, is_object
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import TurnBuilder, chat_turns
 from hepm.types import Outcome, Trajectory, Turn
@@ -62,21 +46,21 @@ def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
     file_model = model_in_name(document.file_name)
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
-        turns = chat_turns(as_list(record.get("traj"), "'traj'"))
-        info = object_at(record, "info")
-        reward = number_at(record, "reward")
+        record = fields.as_object(value, "the record")
+        turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
+        info = fields.object_at(record, "info")
+        reward = fields.number(record, "reward")
         # Some forks grade more than the solution, and a solved task may have a reward below 1.
-        solved = number_at(object_at(object_at(info, "reward_info"), "components"), "base_success")
-        trial = text_at(record, "trial")
+        solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+        trial = fields.text(record, "trial")
         return identified(
             "",
             turns,
             Outcome(reward, _solved(reward if solved is None else solved)),
             environment=_tau_environment(turns, document.file_name.lower()),
-            task=text_at(record, "task_id"),
+            task=fields.text(record, "task_id"),
             file_model=file_model,
-            user=text_at(object_at(info, "task"), "user_id"),
+            user=fields.text(fields.object_at(info, "task"), "user_id"),
             tags={"trial": trial} if trial else {},
             source=document.name,
         )
@@ -122,7 +106,7 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
         about = _about({}, document)
 
     def build(value: Any) -> Trajectory:
-        return _simulation(as_object(value, "the simulation"), about, document, options)
+        return _simulation(fields.as_object(value, "the simulation"), about, document, options)
 
     seen = False
     for path, number, value in document.walk(("simulations",), ()):
@@ -158,38 +142,38 @@ def _info_beside(document: Document) -> Object:
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
     """Environment, model, model by the file's name, and tags of all runs of a file."""
     name = document.file_name
-    agent = object_at(info, "agent_info")
-    implementation = text_at(agent, "implementation")
-    environment = text_at(object_at(info, "environment_info"), "domain_name")
+    agent = fields.object_at(info, "agent_info")
+    implementation = fields.text(agent, "implementation")
+    environment = fields.text(fields.object_at(info, "environment_info"), "domain_name")
     environment = environment or next((domain for domain in _DOMAINS if domain in name.lower()), "")
     # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
     if environment and ("solo" in implementation or "_no-user_" in name.lower()):
         environment += "-solo"
     parts = name.rsplit(".json", 1)[0].split("_")
     file_model = "_".join(part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part))
-    return environment, text_at(agent, "llm"), file_model, {"agent": implementation} if implementation else {}
+    return environment, fields.text(agent, "llm"), file_model, {"agent": implementation} if implementation else {}
 
 
 def _simulation(
     record: Object, about: tuple[str, str, str, dict[str, str]], document: Document, options: ReadOptions
 ) -> Trajectory:
     environment, model, file_model, tags = about
-    ended = text_at(record, "termination_reason")
-    messages = list_at(record, "messages")
+    ended = fields.text(record, "termination_reason")
+    messages = fields.list_at(record, "messages")
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
     model = model or _recorded_model(messages)
-    trial = text_at(record, "trial")
-    reward = None if ended in _CRASHES else number_at(object_at(record, "reward_info"), "reward")
+    trial = fields.text(record, "trial")
+    reward = None if ended in _CRASHES else fields.number(fields.object_at(record, "reward_info"), "reward")
     return identified(
-        text_at(record, "id") if options.ids == "own" else "",
+        fields.text(record, "id") if options.ids == "own" else "",
         chat_turns(messages, _add_results, user_calls=True),
         Outcome(reward, _solved(reward)),
         environment=environment,
-        task=text_at(record, "task_id"),
+        task=fields.text(record, "task_id"),
         model=model,
         file_model="" if model else file_model,
-        ended_at=unix_time(record.get("end_time") or record.get("timestamp")),
+        ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
         tags={**tags, "trial": trial} if trial else tags,
         source=document.name,
     )
@@ -204,8 +188,8 @@ def _recorded_model(messages: list[Any]) -> str:
 
 def _add_results(builder: TurnBuilder, message: Object) -> None:
     own = [] if "tool_messages" in message and "content" not in message else [message]
-    for one in own + [as_object(inner, "a tool message") for inner in list_at(message, "tool_messages")]:
-        builder.add_result(one.get("id"), plain_text(one.get("content")), one.get("error"))
+    for one in own + [fields.as_object(inner, "a tool message") for inner in fields.list_at(message, "tool_messages")]:
+        builder.add_result(one.get("id"), fields.plain_text(one.get("content")), one.get("error"))
 
 
 def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -214,16 +198,16 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
     split = ""
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
-        tools = tool_lists.read(list_at(record, "tools"))
+        record = fields.as_object(value, "the record")
+        tools = tool_lists.read(fields.list_at(record, "tools"))
         names = {tool.name for tool in tools}
-        reward = number_at(record, "reward")
+        reward = fields.number(record, "reward")
         return identified(
-            text_at(record, "simulation_id") if options.ids == "own" else "",
-            chat_turns(list_at(record, "messages")),
+            fields.text(record, "simulation_id") if options.ids == "own" else "",
+            chat_turns(fields.list_at(record, "messages")),
             Outcome(reward, _solved(reward)),
             environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
-            task=text_at(record, "task_id"),
+            task=fields.text(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
             tags={"split": split},
             source=document.name,
@@ -251,19 +235,19 @@ def _read_agentdojo(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
-        user_task = text_at(record, "user_task_id")
-        injection = text_at(record, "injection_task_id")
-        tags = {"attack": text_at(record, "attack_type"), "injection": injection if user_task else ""}
+        record = fields.as_object(value, "the record")
+        user_task = fields.text(record, "user_task_id")
+        injection = fields.text(record, "injection_task_id")
+        tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
         return identified(
             "",
-            chat_turns(as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
+            chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
             _agentdojo_outcome(record),
-            environment="agentdojo-" + text_at(record, "suite_name"),
+            environment="agentdojo-" + fields.text(record, "suite_name"),
             # The attackers' goals are also run as tasks of their own, without a user task.
             task=user_task or injection,
-            model=text_at(record, "pipeline_name"),
-            ended_at=unix_time(record.get("evaluation_timestamp")),
+            model=fields.text(record, "pipeline_name"),
+            ended_at=fields.unix_time(record.get("evaluation_timestamp")),
             tags={key: value for key, value in tags.items() if value},
             source=document.name,
         )
@@ -275,16 +259,16 @@ def _agentdojo_outcome(record: Object) -> Outcome:
     """`utility` is the label: whether the user's task was solved, regardless of the attack."""
     utility = record.get("utility")
     # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is None or "internal server error" in text_at(record, "error"):
+    if utility is None or "internal server error" in fields.text(record, "error"):
         return Outcome()
     if type(utility) is not bool:
-        raise RecordError(f"'utility' is {kind_of(utility)}, not a boolean")
+        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
     return Outcome(float(utility), utility)
 
 
 def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
     error = message.get("error")
-    text = plain_text(message.get("content")) or (plain_text(error) if error else "")
+    text = fields.plain_text(message.get("content")) or (fields.plain_text(error) if error else "")
     builder.add_result(message.get("tool_call_id"), text, bool(error) if "error" in message else None)
 
 

@@ -12,23 +12,10 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import (
-    DECODER,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_object,
-    is_list,
-    is_object,
-    list_at,
-    plain_text,
-    text_at,
-    without_surrogates,
-)
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, is_list, is_object, without_surrogates
 from hepm.ingest.turns import ROLES
 from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
 
@@ -93,18 +80,18 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return tuple(_described(content)) if content else ()
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the question")
-        identity = text_at(record, "id")
+        record = fields.as_object(value, "the question")
+        identity = fields.text(record, "id")
         variant, _, task = identity.rpartition("_")
         answer = gold.get(identity)
         if not is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
-        classes = [name for name in list_at(record, "involved_classes") if type(name) is str]
-        excluded = list_at(record, "excluded_function")
+        classes = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
+        excluded = fields.list_at(record, "excluded_function")
         tools = tuple(tool for name in classes for tool in tools_of(name) if tool.name not in excluded)
         return identified(
             "",
-            tuple(_turns(list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
+            tuple(_turns(fields.list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
             Outcome(None, True),
             environment=f"bfcl-{variant}",
             task=task,
@@ -129,10 +116,10 @@ def _objects(content: bytes) -> Iterator[Object]:
 
 def _described(content: bytes) -> Iterator[Tool]:
     for value in _objects(content):
-        record = as_object(without_surrogates(value), "a tool")
+        record = fields.as_object(without_surrogates(value), "a tool")
         try:
-            parameters = _json_schema(record.get("parameters"))
-            yield Tool(text_at(record, "name"), text_at(record, "description"), as_object(parameters, "parameters"))
+            parameters = fields.as_object(_json_schema(record.get("parameters")), "parameters")
+            yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
         except (RecordError, ValueError):
             continue
 
@@ -153,10 +140,10 @@ def _json_schema(value: Any) -> Any:
 
 def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
     for messages, calls in zip(question, answer, strict=False):
-        for message in as_list(messages, "a turn of the question"):
-            record = as_object(message, "a message")
-            yield Turn(ROLES.get(text_at(record, "role"), "user"), plain_text(record.get("content")))
-        for call in as_list(calls, "the calls of a turn"):
+        for message in fields.as_list(messages, "a turn of the question"):
+            record = fields.as_object(message, "a message")
+            yield Turn(ROLES.get(fields.text(record, "role"), "user"), fields.plain_text(record.get("content")))
+        for call in fields.as_list(calls, "the calls of a turn"):
             yield Turn("assistant", "", (parse_call(call, tools),))
 
 

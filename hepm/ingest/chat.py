@@ -10,25 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import (
-    SOLVED,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_number,
-    as_object,
-    is_list,
-    is_object,
-    kind_of,
-    list_at,
-    object_at,
-    text_at,
-    unix_time,
-)
+from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, is_list, is_object
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import chat_turns
 from hepm.types import Outcome, Trajectory
@@ -54,7 +39,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     tool_lists = ToolLists()
 
     def build(value: Any) -> Trajectory:
-        record: Object = {"messages": value} if type(value) is list else as_object(value, "the record")
+        record: Object = {"messages": value} if type(value) is list else fields.as_object(value, "the record")
         return _trajectory(record, tool_lists, document, options)
 
     if not document.is_list or "role" not in document.keys or is_list(document.first):
@@ -74,27 +59,27 @@ def _trajectory(record: Object, tool_lists: ToolLists, document: Document, optio
         alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
         raise RecordError(f"it has no 'messages'{alone}")
     outcome, tags = _outcome(record, options)
-    recorded = object_at(record, "tags") if is_object(record.get("tags")) else {}
-    properties = {key: text_at(record, key) for key in ("trial", "split", "attack")}
+    recorded = fields.object_at(record, "tags") if is_object(record.get("tags")) else {}
+    properties = {key: fields.text(record, key) for key in ("trial", "split", "attack")}
     return identified(
-        text_at(record, "id", "session_id") if options.ids == "own" else "",
-        chat_turns(as_list(record["messages"], "'messages'")),
+        fields.text(record, "id", "session_id") if options.ids == "own" else "",
+        chat_turns(fields.as_list(record["messages"], "'messages'")),
         outcome,
-        environment=text_at(record, "environment", "domain"),
-        task=text_at(record, "task_id", "task"),
-        model=text_at(record, "model"),
-        user=text_at(record, "user"),
-        ended_at=next((time for key in _TIMES if (time := unix_time(record.get(key))) is not None), None),
-        tags={key: text_at(recorded, key) for key in recorded} | {k: v for k, v in properties.items() if v} | tags,
+        environment=fields.text(record, "environment", "domain"),
+        task=fields.text(record, "task_id", "task"),
+        model=fields.text(record, "model"),
+        user=fields.text(record, "user"),
+        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+        tags={key: fields.text(recorded, key) for key in recorded} | {k: v for k, v in properties.items() if v} | tags,
         source=document.name,
-        tools=tool_lists.read(list_at(record, "tools") or list_at(record, "functions")),
+        tools=tool_lists.read(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
     )
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
     """Success as the record has it; else its label; else its reward, where 1 means solved. And tags."""
     reward = _value_at(record, options.reward_key)
-    reward = None if reward is None else as_number(reward, repr(options.reward_key))
+    reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
     if success is not None:
         verdict = _verdict(success, options.success_key)
@@ -124,7 +109,7 @@ def _verdict(value: Any, key: str) -> bool | None:
     if isinstance(value, str):
         word = value.strip().lower()
         return True if _GOOD.fullmatch(word) else False if _BAD.fullmatch(word) else None
-    raise RecordError(f"{key!r} is {kind_of(value)}, not a verdict")
+    raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a verdict")
 
 
 READER: Final = Reader("chat", _recognises, _read)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from hepm.ingest import fields
 from hepm.ingest.json_stream import TOO_MANY, Path, Piece, TextWindow, outline, too_many, walk, walk_decoded
 from hepm.ingest.records import (
     DECODER,
@@ -22,7 +23,6 @@ from hepm.ingest.records import (
     Rejection,
     is_list,
     is_object,
-    kind_of,
     without_surrogates,
 )
 from hepm.ingest.sources import STREAM_ERRORS, Source, printable
@@ -207,7 +207,7 @@ class Document:
         except (ValueError, RecursionError, MemoryError):
             return False
         if not is_object(value) and not is_list(value):
-            raise UnreadableError(f"it holds {kind_of(value)}, not runs")
+            raise UnreadableError(f"it holds {fields.kind_of(value)}, not runs")
         self.is_list = is_list(value)
         self._notice(value[0] if is_list(value) and value else value)
         self._value = value

@@ -11,22 +11,10 @@ from json import JSONEncoder
 from typing import Any, Final
 
 from hepm.errors import FormatError
+from hepm.ingest import fields
 from hepm.ingest.digest import check_calls
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import (
-    DECODER,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_object,
-    finite,
-    kind_of,
-    list_at,
-    number_at,
-    object_at,
-)
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, finite
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
 VERSION: Final = 1
@@ -41,12 +29,12 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
+        record = fields.as_object(value, "the record")
         trajectory = _trajectory(record)
         try:
             line = _encode(_record(trajectory))
         except ValueError:  # an infinite number, such as 1e999
-            trajectory = _trajectory(as_object(finite(record), "the record"))
+            trajectory = _trajectory(fields.as_object(finite(record), "the record"))
             line = write_run(trajectory)
         line.encode()  # half a surrogate pair shows here, and is replaced by the caller
         check_calls(trajectory.turns, line)
@@ -71,7 +59,7 @@ def parse_run(line: str) -> Trajectory:
         FormatError: `write_run` did not write it.
     """
     try:
-        return _trajectory(as_object(DECODER.decode(line), "the record"))
+        return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
     except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error
 
@@ -121,24 +109,24 @@ def _call_record(call: ToolCall) -> Object:
 def _trajectory(record: Object) -> Trajectory:
     version = record.get("hepm")
     if type(version) is not int:
-        raise RecordError(f"'hepm' should be the version of the format, not {kind_of(version)}")
+        raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
     if version > VERSION:
         raise RecordError(
             f"it was written by a newer hepm (format {version}, this one reads up to {VERSION}): upgrade hepm"
         )
-    tags = object_at(record, "tags")
+    tags = fields.object_at(record, "tags")
     return Trajectory(
         _text(record, "id"),
-        tuple([_turn(as_object(turn, "a turn")) for turn in as_list(record.get("turns"), "'turns'")]),
-        Outcome(number_at(record, "reward"), _flag(record, "success")),
+        tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
+        Outcome(fields.number(record, "reward"), _flag(record, "success")),
         _text(record, "environment"),
         _text(record, "task"),
         _text(record, "model"),
         _text(record, "user"),
-        number_at(record, "ended_at"),
+        fields.number(record, "ended_at"),
         {key: _text(tags, key) for key in tags},
         _text(record, "source"),
-        tuple([_tool(as_object(tool, "a tool")) for tool in list_at(record, "tools")]),
+        tuple([_tool(fields.as_object(tool, "a tool")) for tool in fields.list_at(record, "tools")]),
     )
 
 
@@ -147,33 +135,37 @@ def _turn(record: Object) -> Turn:
     known = _ROLES.get(role) if type(role) is str else None
     if known is None:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls = [_call(as_object(call, "a call")) for call in list_at(record, "calls")] if record.get("calls") else ()
-    return Turn(known, _text(record, "text"), tuple(calls), number_at(record, "reward"))
+    calls = (
+        [_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")]
+        if record.get("calls")
+        else ()
+    )
+    return Turn(known, _text(record, "text"), tuple(calls), fields.number(record, "reward"))
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and type(result) is not str:
-        raise RecordError(f"a result is {kind_of(result)}, not a string")
-    arguments, error = object_at(record, "arguments"), _flag(record, "error")
-    return ToolCall(_text(record, "name"), arguments, result, error, number_at(record, "latency_s"))
+        raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
+    arguments, error = fields.object_at(record, "arguments"), _flag(record, "error")
+    return ToolCall(_text(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
 
 
 def _tool(record: Object) -> Tool:
-    return Tool(_text(record, "name"), _text(record, "description"), object_at(record, "parameters"))
+    return Tool(_text(record, "name"), _text(record, "description"), fields.object_at(record, "parameters"))
 
 
 def _text(record: Object, key: str) -> str:
     value = record.get(key, "")
     if type(value) is not str:
-        raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a string")
     return value
 
 
 def _flag(record: Object, key: str) -> bool | None:
     value = record.get(key)
     if value is not None and type(value) is not bool:
-        raise RecordError(f"{key!r} is {kind_of(value)}, not a boolean")
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a boolean")
     return value
 
 

@@ -9,20 +9,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
-from hepm.ingest.records import (
-    Object,
-    RecordError,
-    as_object,
-    decoded,
-    is_list,
-    is_object,
-    is_record,
-    kind_of,
-    list_at,
-    object_at,
-    text_at,
-    without_surrogates,
-)
+from hepm.ingest import fields
+from hepm.ingest.records import Object, RecordError, decoded, is_list, is_object, is_record, without_surrogates
 from hepm.ingest.sources import STREAM_ERRORS, open_file
 from hepm.types import Tool
 
@@ -51,16 +39,16 @@ class ToolLists:
 
 def _tool(definition: Any) -> Tool:
     """Chat Completions wrap a tool in "function", Responses do not; MCP has "inputSchema" for "parameters"."""
-    record = as_object(definition, "a tool")
-    record = as_object(record.get("function", record), "'function'")
+    record = fields.as_object(definition, "a tool")
+    record = fields.as_object(record.get("function", record), "'function'")
     if "custom" in record:
-        record = as_object(record["custom"], "'custom'")
-    name = text_at(record, "name")
+        record = fields.as_object(record["custom"], "'custom'")
+    name = fields.text(record, "name")
     if not name.strip():
         # Tools that a provider runs itself ({"type": "web_search"}) are called by their type.
-        name = text_at(record, "type")
+        name = fields.text(record, "type")
     parameters = next((key for key in ("parameters", "inputSchema", "input_schema") if record.get(key)), "parameters")
-    return Tool(name, text_at(record, "description"), object_at(record, parameters))
+    return Tool(name, fields.text(record, "description"), fields.object_at(record, parameters))
 
 
 def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
@@ -116,7 +104,7 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{name} is not JSON ({error}); {expected}") from error
     try:
-        return list(map(_tool, content if is_list(content) else _listed(as_object(content, "the content"))))
+        return list(map(_tool, content if is_list(content) else _listed(fields.as_object(content, "the content"))))
     except (RecordError, ValueError) as error:
         raise FormatError(f"{name}: {error}; {expected}") from error
 
@@ -125,5 +113,5 @@ def _listed(record: Object) -> list[Any]:
     if is_object(result := record.get("result")):
         record = result
     if "tools" not in record:
-        raise RecordError(f"it is {kind_of(record)} without 'tools'")
-    return list_at(record, "tools")
+        raise RecordError(f"it is {fields.kind_of(record)} without 'tools'")
+    return fields.list_at(record, "tools")

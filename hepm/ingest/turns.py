@@ -8,17 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from hepm.errors import InputError
-from hepm.ingest.records import (
-    DECODER,
-    Object,
-    RecordError,
-    as_list,
-    as_object,
-    decoded,
-    is_object,
-    kind_of,
-    plain_text,
-)
+from hepm.ingest import fields
+from hepm.ingest.records import DECODER, Object, RecordError, decoded, is_object
 from hepm.types import Role, ToolCall, Turn
 
 RAW: Final = "_raw"
@@ -34,7 +25,7 @@ class OpenCall:
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
         if type(name) is not str:
-            raise RecordError(f"the name of a called tool is {kind_of(name)}, not a string")
+            raise RecordError(f"the name of a called tool is {fields.kind_of(name)}, not a string")
         self.id = id if type(id) is str else None
         self.name = name
         self.arguments = arguments if is_object(arguments) else _parsed_arguments(arguments)
@@ -112,7 +103,7 @@ AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
-    builder.add_result(message.get("tool_call_id"), plain_text(message.get("content")))
+    builder.add_result(message.get("tool_call_id"), fields.plain_text(message.get("content")))
 
 
 def chat_turns(
@@ -126,7 +117,7 @@ def chat_turns(
     """
     builder = TurnBuilder()
     for value in messages:
-        message = as_object(value, "a message")
+        message = fields.as_object(value, "a message")
         role = message.get("role")
         if role in ("tool", "function"):
             add_result(builder, message)
@@ -137,12 +128,12 @@ def chat_turns(
         content = message.get("content")
         blocks: list[Object] = []
         if type(content) is list:
-            parts = as_list(content, "content")
+            parts = fields.as_list(content, "content")
             blocks = [part for part in parts if is_object(part)]
             content = [part for part in parts if not _is_result(part)]
-        text = plain_text(content)
+        text = fields.plain_text(content)
         for block in filter(_is_result, blocks):
-            builder.add_result(block.get("tool_use_id"), plain_text(block.get("content")), block.get("is_error"))
+            builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
         if known == "assistant":
             used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
             builder.add(known, text, [*_calls(message), *used], reward=_reward(message))
@@ -158,7 +149,7 @@ def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
         InputError: a message is not one.
     """
     try:
-        return chat_turns(as_list(decoded(messages), "messages="))
+        return chat_turns(fields.as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:
         raise InputError(f"these are not OpenAI chat messages: {error}") from error
 
@@ -185,16 +176,16 @@ def _is_result(part: Any) -> bool:
 
 def _calls(message: Object) -> list[OpenCall]:
     if calls := message.get("tool_calls"):
-        return [_call(as_object(call, "a tool call")) for call in as_list(calls, "'tool_calls'")]
+        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")]
     if legacy := message.get("function_call"):
-        return [_call({"function": as_object(legacy, "'function_call'")})]
+        return [_call({"function": fields.as_object(legacy, "'function_call'")})]
     return []
 
 
 def _call(record: Object) -> OpenCall:
     """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
     if "custom" in record:  # free-form tools: one text instead of arguments
-        custom = as_object(record["custom"], "'custom'")
+        custom = fields.as_object(record["custom"], "'custom'")
         return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
     function = record.get("function")
     if is_object(function):
