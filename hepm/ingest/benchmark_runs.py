@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document, Reader
+from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, is_object
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import TurnBuilder, chat_turns
@@ -119,11 +119,11 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
                 yield document.rejected("info", str(error))
         elif path == ("simulations",) or (path == () and number):
             seen = True
-            yield document.built(number, value, build)
+            yield built(document.name, number, value, build)
         elif "messages" in document.keys and not seen:
             seen = True
             for record, single in document.records():
-                yield document.built(record, single, build)
+                yield built(document.name, record, single, build)
 
 
 def _info_beside(document: Document) -> Object:
@@ -220,7 +220,7 @@ def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(name, str(value))
         elif len(path) == 2 and number:
             split = path[1]
-            yield document.built(name, value, build)
+            yield built(document.name, name, value, build)
         elif not path:
             yield document.rejected(number, "it has no 'splits'")
 

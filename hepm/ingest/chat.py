@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hepm.ingest import fields
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document, Reader
+from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, is_list, is_object
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import chat_turns
@@ -51,7 +51,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(number, str(value))
             return
         messages.append(value)
-    yield document.built(1, messages, build)
+    yield built(document.name, 1, messages, build)
 
 
 def _trajectory(record: Object, tool_lists: ToolLists, document: Document, options: ReadOptions) -> Trajectory:

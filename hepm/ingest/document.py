@@ -105,7 +105,7 @@ class Document:
         is_list: Whether it is one JSON list.
         first: The first record, where it has been decoded already.
 
-    `keys` and `first` are those of a later record once `recognised` found one there.
+    `keys` and `first` are those of a later record if `recognised` found one there.
     """
 
     def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
@@ -191,11 +191,7 @@ class Document:
     def each(self, build: Build) -> Iterator[Item]:
         """What `build` makes of every record."""
         for number, value in self.records():
-            yield self.built(number, value, build)
-
-    def built(self, number: int | str | None, value: Any, build: Build) -> Item:
-        """What `build` makes of one record, or why it cannot."""
-        return built(self.name, number, value, build)
+            yield built(self.name, number, value, build)
 
     def rejected(self, record: int | str | None, reason: str) -> Rejection:
         """A rejection of one record, or of the file if `record` is None."""

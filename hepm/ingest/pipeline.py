@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -33,6 +33,10 @@ _log = logging.getLogger("hepm")
 
 Progress: TypeAlias = Callable[["IngestReport"], None]
 
+_CONFLICT: Final = (
+    "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
+    "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
+)
 _SUFFIX: Final = ".runs"
 _number = count()
 
@@ -42,37 +46,30 @@ class IngestReport:
     """What became of the records read.
 
     Attributes:
-        queued: Runs in the outbox, since the store did not answer.
         duplicates: Runs that were stored before with equal content.
-        without_calls: Stored runs in which no tool was called: nothing is learned from them.
         unlabelled: Stored runs of unknown outcome, which do not count until they are labelled.
-        distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
+        without_calls: Stored runs in which no tool was called: nothing is learned from them.
         by_format: Runs read, by reader.
+        distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
+        queued: Runs in the outbox, since the store did not answer.
     """
 
     read: int = 0
     stored: int = 0
-    queued: int = 0
     duplicates: int = 0
     unlabelled: int = 0
     without_calls: int = 0
-    distrusted: int = 0
     rejected: list[Rejection] = field(default_factory=list[Rejection])
     by_format: Counter[str] = field(default_factory=Counter[str])
+    distrusted: int = 0
+    queued: int = 0
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        return {
-            "read": self.read,
-            "stored": self.stored,
-            "duplicates": self.duplicates,
-            "unlabelled": self.unlabelled,
-            "without_calls": self.without_calls,
-            "rejected": [asdict(rejection) for rejection in self.rejected],
-            "by_format": dict(sorted(self.by_format.items())),
-            **({"distrusted": self.distrusted} if self.distrusted else {}),
-            **({"queued": self.queued} if self.queued else {}),
-        }
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["rejected"] = [asdict(rejection) for rejection in self.rejected]
+        values["by_format"] = dict(sorted(self.by_format.items()))
+        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued")}
 
 
 class Outbox:
@@ -169,11 +166,16 @@ class Pipeline:
     def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
         runs = self._accepted(items)
-        with _collector_resting():
+        was_on = gc.isenabled()
+        gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
+        try:
             while batch := list(islice(runs, self._store.runs_a_batch)):
                 self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
+        finally:
+            if was_on:
+                gc.enable()
         return self.report
 
     def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run]:
@@ -219,7 +221,9 @@ class Pipeline:
         report.unlabelled += sum(run.success is None and run.trusted for run in stored)
         report.without_calls += sum(not run.transitions for run in stored)
         sources = {run.id: run.source for run in runs}
-        report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
+        for name in added.conflicts:
+            reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
+            report.rejected.append(Rejection(sources[name] or "(a run that names no file)", name, reason))
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
@@ -274,18 +278,6 @@ def parse_stored(name: str, record: str) -> Trajectory:
         raise damaged_run(name, error) from error
 
 
-@contextlib.contextmanager
-def _collector_resting() -> Generator[None]:
-    """Runs hold no cycles, and walking millions of them again and again costs a seventh of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def _stored(runs: Sequence[Run], added: Added) -> list[Run]:
     """Of a batch in which runs may come twice, those that the store took: each once, with its last label."""
     found: dict[str, Run] = {}
@@ -295,13 +287,3 @@ def _stored(runs: Sequence[Run], added: Added) -> list[Run]:
         if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
             found[run.id] = run
     return list(found.values())
-
-
-def _conflict(name: str, source: str) -> Rejection:
-    return Rejection(
-        source or "(a run that names no file)",
-        name,
-        f"a run with other content is stored under the id {name!r}, and stays as it is. If this is a longer version of "
-        "it, forget that id and ingest again; if it is another run, give it an id of its own, or pass --ids content "
-        "(ReadOptions(ids='content')) to tell all runs apart by what they hold",
-    )

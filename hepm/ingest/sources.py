@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from tarfile import HeaderError, ReadError, TarFile
-from typing import IO, TYPE_CHECKING, Final, Self, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
 from hepm.ingest.records import Rejection
@@ -37,6 +37,7 @@ _ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
 _NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
 _SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 _TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+_OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _MAGIC: Final = {
     b"\x1f\x8b": ".gz",
     b"BZh": ".bz2",
@@ -114,17 +115,11 @@ def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
     Raises:
         MissingExtraError: a .zst file without the package that reads it.
     """
-    match compression(name):
-        case ".gz":
-            return cast("IO[bytes]", gzip.open(raw))
-        case ".bz2":
-            return cast("IO[bytes]", bz2.open(raw))
-        case ".xz":
-            return cast("IO[bytes]", lzma.open(raw))
-        case ".zst":
-            return io.BufferedReader(_Zstd(raw, name))
-        case _:
-            return raw
+    suffix = compression(name)
+    if suffix == ".zst":
+        return io.BufferedReader(_Zstd(raw, name))
+    opened: Any = _OPENERS[suffix](raw) if suffix else raw
+    return opened
 
 
 @contextmanager
@@ -299,7 +294,7 @@ def _is_tar(head: bytes) -> bool:
 
 
 class _SpoolError(OSError):
-    """There is no room for an archive that came through a pipe."""
+    pass
 
 
 def _spooled(head: bytes, stream: IO[bytes]) -> IO[bytes]:
@@ -323,7 +318,9 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
     companions = cache(lambda: _companions(members))
     empty = True
     for member, open_member in members():
-        if not _is_data(member) or _is_hidden(member):
+        # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
+        parts = [part for part in member.lower().split("/") if part not in (".", "..")]
+        if not _is_data(member) or any(part[:1] == "." or part == "__macosx" for part in parts):
             continue
         empty = False
         name = printable(f"{file}!{member}")
@@ -341,12 +338,6 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
             yield Rejection(name, None, _reason(error))
     if empty:
         yield Rejection(file, None, f"the archive holds {_NO_DATA}")
-
-
-def _is_hidden(member: str) -> bool:
-    # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
-    parts = member.lower().split("/")
-    return any(part == "__macosx" or (part[:1] == "." and part not in (".", "..")) for part in parts)
 
 
 def _companions(members: _Members) -> dict[str, bytes]:
@@ -420,16 +411,12 @@ def _tar_member(archive: TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _reason(error: Exception) -> str:
-    match error:
-        case MissingExtraError():
-            return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
-        case PermissionError():
-            return "it may not be read: check its permissions"
-        case _SpoolError():
-            return str(error)
-        case NotImplementedError():
-            return f"the archive uses a compression that Python cannot unpack ({error}): unpack it first"
-        case RuntimeError():
-            return f"the archive cannot be unpacked: {error}"
-        case _:
-            return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"
+    if isinstance(error, MissingExtraError):
+        return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
+    if isinstance(error, PermissionError):
+        return "it may not be read: check its permissions"
+    if isinstance(error, _SpoolError):
+        return str(error)
+    if isinstance(error, RuntimeError):  # an encrypted zip archive, or one compressed in a way unknown to Python
+        return f"the archive cannot be unpacked: {error}"
+    return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"
