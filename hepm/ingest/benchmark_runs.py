@@ -41,8 +41,7 @@ _SFT_TOOLS: Final = {
 
 
 def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """A result file has no run ids, so the content is always hashed."""
-    del options
+    del options  # runs have no ids, so the content is always hashed
     file_model = model_in_name(document.file_name)
 
     def build(value: Any) -> Trajectory:
@@ -231,8 +230,7 @@ def _recognises_agentdojo(document: Document) -> bool:
 
 
 def _read_agentdojo(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """A run has no id, so the content is always hashed."""
-    del options
+    del options  # runs have no ids, so the content is always hashed
 
     def build(value: Any) -> Trajectory:
         record = fields.as_object(value, "the record")

@@ -70,11 +70,7 @@ def content_digest(trajectory: Trajectory) -> str:
 
 
 def check_calls(turns: Sequence[Turn], written: str) -> None:
-    """Refuse what `identified` refuses of a run's calls. The run has its id and is `written` as JSON already.
-
-    Raises:
-        RecordError: as `identified` does.
-    """
+    """Refuse what `identified` refuses of a run's calls. The run has its id and is `written` as JSON already."""
     _check_parallel(turns)
     calls = sum(len(turn.calls) for turn in turns)
     if written.count("{") + written.count("[") > MAX_DEPTH + 2 * (len(turns) + calls):

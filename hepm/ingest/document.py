@@ -53,7 +53,7 @@ class UnreadableError(RecordError):
 
 
 class _Bytes(io.RawIOBase):
-    """The bytes of a source, read with few copies; a damaged one ends where the damage begins, with a `reason`."""
+    """The bytes of a source. A damaged one ends where the damage begins, and `reason` says why."""
 
     def __init__(self, source: Source) -> None:
         self._head = io.BytesIO(source.head)
@@ -268,12 +268,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One format.
-
-    Attributes:
-        recognises: Whether a file is of this format, by its keys and its name.
-        read: Its runs, and why others could not be read; raises nothing because of what the file holds.
-    """
+    """One format. `read` raises nothing because of what the file holds."""
 
     name: str
     recognises: Callable[[Document], bool]

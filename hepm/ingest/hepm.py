@@ -25,8 +25,7 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """The runs keep the ids and sources that they were stored with."""
-    del options
+    del options  # runs keep the ids that they were stored with
 
     def build(value: Any) -> Trajectory:
         record = fields.as_object(value, "the record")
@@ -53,11 +52,7 @@ def write_run(trajectory: Trajectory) -> str:
 
 
 def parse_run(line: str) -> Trajectory:
-    """The trajectory of one line.
-
-    Raises:
-        FormatError: `write_run` did not write it.
-    """
+    """The trajectory of one line; FormatError if `write_run` did not write it."""
     try:
         return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
     except (RecordError, ValueError, RecursionError) as error:

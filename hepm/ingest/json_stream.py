@@ -34,12 +34,7 @@ def too_many(text: str | bytes) -> bool:
 
 
 class TextWindow:
-    """The unread rest of a document, as far as it has been read from the file.
-
-    Args:
-        more: Reads the next characters; "" at the end.
-        limit: Longest value, in characters.
-    """
+    """The unread rest of a document. `more` reads its next characters; a value may have `limit` characters."""
 
     def __init__(self, more: Callable[[], str], limit: int) -> None:
         self._text = ""

@@ -91,11 +91,7 @@ class Outbox:
         return len(list(self.folder.glob(f"*{_SUFFIX}")))
 
     def put(self, namespace: str, runs: Sequence[Run], described: Sequence[Tool]) -> None:
-        """Keep runs, and descriptions of tools to set before them.
-
-        Raises:
-            StoreError: the folder cannot be written.
-        """
+        """Keep runs, and descriptions of tools to set before them; StoreError if the folder cannot be written."""
         # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
         name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
         partial = self.folder / f".{name}"
@@ -227,11 +223,7 @@ class Pipeline:
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
-    """Store the batches of an outbox, in order; how many runs were new to the store.
-
-    Raises:
-        StoreUnavailableError: the store does not answer; what was not delivered stays.
-    """
+    """Store the batches of an outbox, in order, until the store does not answer; how many runs were new to it."""
     delivered = 0
     with contextlib.closing(outbox.batches()) as batches:
         for namespace, runs, tools in batches:
@@ -267,11 +259,7 @@ def replay_with(embedder: Embedder | None) -> Replay:
 
 
 def parse_stored(name: str, record: str) -> Trajectory:
-    """A stored run.
-
-    Raises:
-        StoreDamagedError: its record cannot be read.
-    """
+    """A stored run; StoreDamagedError if its record cannot be read."""
     try:
         return parse_run(record)
     except FormatError as error:

@@ -49,18 +49,14 @@ class TrustByTags:
 
     @classmethod
     def but(cls, tags: Iterable[str]) -> Self:
-        """From texts such as "attack", for any value of the tag, or "split=test".
-
-        Raises:
-            InputError: a text names no tag.
-        """
+        """From texts such as "attack", for any value of the tag, or "split=test"; else InputError."""
         found = [text.partition("=") for text in tags]
         if nameless := ["".join(parts) for parts in found if not parts[0].strip()]:
             raise InputError(f"{nameless[0]!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
         return cls(tuple((key.strip(), value if equals else None) for key, equals, value in found))
 
     def __call__(self, run: Trajectory) -> bool:
-        """Whether the run has none of the tags."""
+        """Whether the run may count."""
         return not any(key in run.tags and value in (None, run.tags[key]) for key, value in self.distrusted)
 
 
@@ -92,12 +88,9 @@ def source_of(
     about: Mapping[str, object],
     reading: ReadOptions,
 ) -> Source | Iterable[Source]:
-    """What to ingest: `source`, or the run that `messages` are.
+    """What to ingest: `source`, or the run that `messages` are; InputError for both or none.
 
-    Args:
-        about: More of that run, under the keys of a chat record; None and "" are ignored.
-    Raises:
-        InputError: there are both or none of the two, or the messages make no run.
+    `about` describes that run, under the keys of a chat record; None and "" are ignored.
     """
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
@@ -209,14 +202,7 @@ def shorten(
     argument_chars: int = 500,
     system_chars: int = 300,
 ) -> Trajectory:
-    """The trajectory with every text cut to a length, the mark included; itself if nothing was too long.
-
-    Args:
-        text_chars: Longest text of the user or the agent.
-        result_chars: Longest result.
-        argument_chars: Longest text among the arguments, also inside of lists and objects.
-        system_chars: Longest system prompt, which is the same in every run of an environment.
-    """
+    """The trajectory with every text cut to a length, the mark included; itself if nothing was too long."""
 
     def turn_of(turn: Turn) -> Turn:
         text = _cut(turn.text, system_chars if turn.role == "system" else text_chars)

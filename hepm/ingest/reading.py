@@ -33,8 +33,6 @@ def read_runs(
     Args:
         sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.atif`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
-    Yields:
-        A trajectory, or a Rejection with the file or record that could not be read, and why.
     Raises:
         FormatError: `options.format` is no reader's name.
         MissingExtraError: an "agentpile:..." source without that package.
@@ -44,11 +42,7 @@ def read_runs(
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    """Every run in what a program holds: a record as a file may have it, or all that a file may hold.
-
-    Args:
-        number: Its place among the sources, for rejections.
-    """
+    """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
     try:
         content = json_of(value).encode()

@@ -120,11 +120,7 @@ _FORMS: Final[Any] = (
 
 
 def json_of(value: object) -> str:
-    """Values of a program as JSON text: also pydantic models, dataclasses, other mappings, and objects of SDKs.
-
-    Raises:
-        RecordError: something in it has no form in JSON.
-    """
+    """Values of a program as JSON text, also pydantic models, dataclasses and other mappings; else RecordError."""
     try:
         return json.dumps(value, default=_plain)
     except RecursionError as error:
@@ -134,7 +130,7 @@ def json_of(value: object) -> str:
 
 
 def decoded(value: object) -> Any:
-    """The same as lists, dictionaries, texts and numbers; the same errors."""
+    """The same as lists, dictionaries, texts and numbers."""
     return DECODER.decode(json_of(value))
 
 

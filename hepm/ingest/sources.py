@@ -89,8 +89,6 @@ def printable(name: str) -> str:
 
 
 class _Zstd(io.RawIOBase):
-    """A Zstandard stream that raises OSError where it is damaged."""
-
     def __init__(self, raw: IO[bytes], name: str) -> None:
         try:
             import zstandard
@@ -110,11 +108,7 @@ class _Zstd(io.RawIOBase):
 
 
 def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
-    """`raw` decompressed as the suffix of `name` says. `raw` stays open.
-
-    Raises:
-        MissingExtraError: a .zst file without the package that reads it.
-    """
+    """`raw` decompressed as the suffix of `name` says; MissingExtraError without the package that reads it."""
     suffix = compression(name)
     if suffix == ".zst":
         return io.BufferedReader(_Zstd(raw, name))

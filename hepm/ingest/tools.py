@@ -52,11 +52,7 @@ def _tool(definition: Any) -> Tool:
 
 
 def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """The tools that a program lists: names, `Tool`s, and OpenAI's or MCP's tools as dictionaries or objects.
-
-    Raises:
-        InputError: it is no list, or something in it is no tool.
-    """
+    """The tools in a list of names, `Tool`s, and OpenAI's or MCP's dictionaries or objects; else InputError."""
     if isinstance(tools, str):
         listed = [name.strip() for name in tools.split(",")]
         raise InputError(f"tools is the text {tools!r}: give a list of tools, such as {listed!r}")

@@ -143,11 +143,7 @@ def chat_turns(
 
 
 def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
-    """The turns of a conversation that a program holds: dictionaries, or objects of the OpenAI SDK.
-
-    Raises:
-        InputError: a message is not one.
-    """
+    """The turns of messages that a program holds, dictionaries or the OpenAI SDK's objects; else InputError."""
     try:
         return chat_turns(fields.as_list(decoded(messages), "messages="))
     except (RecordError, ValueError) as error:

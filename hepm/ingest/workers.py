@@ -43,11 +43,9 @@ _START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.i
 
 
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
-    """Every run of the sources, in a fixed order; lazy, but several processes read a few files ahead.
+    """Every run of the sources, in a fixed order; lazy, but several processes read ahead. Raises as `read_runs` does.
 
-    Raises:
-        InputError: `source` is a list of messages, or a process ended in the middle of a file.
-        HepmError: as `hepm.ingest.read_runs` raises it.
+    InputError: `source` is a list of messages, or a process ended in the middle of a file.
     """
     sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
     if isinstance(sources, list | tuple) and any(map(is_message, sources[:1])):
