@@ -24,8 +24,7 @@ from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
-from hepm.ingest.outbox import Outbox
-from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
+from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, source_of
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state

@@ -556,7 +556,7 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
 
 
 def _decoded(text: str, path: Path) -> Any:
-    from hepm.ingest.document import without_surrogates
+    from hepm.ingest.records import without_surrogates
 
     try:
         return without_surrogates(_json(text))

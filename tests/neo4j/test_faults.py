@@ -138,7 +138,7 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
     server: Neo4jServer, tmp_path: Path
 ) -> None:
     from hepm.ingest import ReadOptions
-    from hepm.ingest.outbox import Outbox
+    from hepm.ingest.pipeline import Outbox
     from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.workers import prepare
 
