@@ -28,13 +28,15 @@ _GROWTH: Final = 1 + 1 / 64
 
 
 class _Shelf(NamedTuple):
-    """The weighted vectors of the lessons of one kind, retired ones included. Only `block` is changed: it grows.
+    """The weighted vectors of the lessons of one kind, retired ones included.
+
+    `block`, `ids` and `known` grow in place; a reader looks no further than `count`.
 
     Attributes:
         raw: The vectors as stored, in parts.
         weights_D: Weight of each coordinate.
         weighed: Number of lessons when the weights were counted.
-        ids: Of the lessons, by position; a reader looks no further, as `block` may already hold more.
+        ids, known: Ids of the lessons, by position and as a set.
     """
 
     raw: tuple[NDArray[np.float16], ...]
@@ -42,28 +44,33 @@ class _Shelf(NamedTuple):
     weighed: int
     block: StateBlock
     ids: list[str]
+    known: set[str]
+    count: int
 
     def with_new(self, lessons: Sequence[StoredLesson]) -> _Shelf:
         """The shelf with those lessons that it lacks; O(D) each, and at times O(N · D) to weigh all again.
 
         A known lesson is skipped: its words, and so its vector, never change.
         """
-        known = set(self.ids)
+        whole = len(self.ids) == len(self.block) == self.count  # else a writer was interrupted
+        known = self.known if whole else set(self.ids[: self.count])
         fresh = {one.row.id: one.vector for one in lessons if one.vector is not None and one.row.id not in known}
         if not fresh:
             return self
-        ids = [*self.ids, *fresh]
+        count = self.count + len(fresh)
         fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
-        # A block that an interrupted writer left holds more than this shelf.
-        if len(ids) <= _GROWTH * self.weighed and len(self.block) == len(self.ids):
+        if whole and count <= _GROWTH * self.weighed:
             _extend(self.block, fresh_ND, self.weights_D)
-            return self._replace(raw=(*self.raw, fresh_ND), ids=ids)
+            self.ids.extend(fresh)
+            self.known.update(fresh)
+            return self._replace(raw=(*self.raw, fresh_ND), count=count)
         raw_ND = np.concatenate([*self.raw, fresh_ND])
         weights_D = rarity(raw_ND)
         block = StateBlock()
-        for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
+        for start in range(0, count, _WEIGHTED_AT_ONCE):
             _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
-        return _Shelf((raw_ND,), weights_D, len(ids), block, ids)
+        ids = [*self.ids[: self.count], *fresh]
+        return _Shelf((raw_ND,), weights_D, count, block, ids, set(ids), count)
 
 
 def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> None:
@@ -72,7 +79,7 @@ def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> N
 
 
 def _empty_shelves() -> dict[Kind, _Shelf]:
-    return {kind: _Shelf((), np.empty(0, dtype=np.float32), 0, StateBlock(), []) for kind in KINDS}
+    return {kind: _Shelf((), np.empty(0, dtype=np.float32), 0, StateBlock(), [], set(), 0) for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +148,9 @@ class LessonMirror:
         """
         now = self._now
         shelf = now.shelves[kind]
-        if not shelf.ids:
+        if not shelf.count:
             return []
-        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: len(shelf.ids)]
+        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.count]
         found: list[tuple[StoredLesson, float]] = []
         for at in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[shelf.ids[at]]
@@ -178,9 +185,11 @@ def weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
 
 def _best_first(cosines_N: FloatArray, first: int, floor: float) -> Iterator[int]:
     """Positions by descending value, ties by position; the first few without sorting all."""
-    rest = np.flatnonzero(cosines_N >= floor)
-    if first < len(rest):
-        least = np.partition(cosines_N[rest], -first)[-first]
-        near, rest = rest[cosines_N[rest] >= least], rest[cosines_N[rest] < least]
+    if first < len(cosines_N):
+        least = max(float(np.partition(cosines_N, -first)[-first]), floor)
+        near = np.flatnonzero(cosines_N >= least)
         yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()
+        rest = np.flatnonzero((cosines_N < least) & (cosines_N >= floor))
+    else:
+        rest = np.flatnonzero(cosines_N >= floor)
     yield from rest[np.argsort(-cosines_N[rest], kind="stable")].tolist()
