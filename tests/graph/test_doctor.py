@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from hepm import Memory
-from hepm.cli import app
+from hepm.cli.commands import app
 from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, Triple
