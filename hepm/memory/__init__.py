@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
+from uuid import uuid4
 
 from hepm.embed import Embedder
 from hepm.embed.named import AgreedEmbedder
@@ -32,13 +33,13 @@ from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
 from hepm.ingest.workers import prepare
+from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
+from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, Trajectory, normal
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from hepm.agents.session import Session
     from hepm.experience.distilling import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
@@ -276,15 +277,11 @@ class Memory:
             prompt_options: What hints contain. None for the defaults.
             ingest_options: How the run is prepared before it is stored, including redaction. None for the defaults.
         """
-        from hepm.agents.session import Session
 
+        run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
         return Session(
             self,
-            id=id,
-            task=task,
-            user=user,
-            environment=environment,
-            model=model,
+            run,
             system=system,
             tools=tools,
             namespace=namespace,
