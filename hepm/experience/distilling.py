@@ -167,17 +167,21 @@ def distill_into(
     Args:
         again: Looks at every run anew: with more runs to compare, a run may teach something else than before. It then
             no longer stands behind what it taught before, and a lesson that none does is retired.
-        runs: Looks only at the tasks that these runs are of; None for all (see `Library.beside`).
+        runs: Looks anew at the tasks of these runs alone (see `Library.tasks_of`); None for all tasks.
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
-    former = _distilled_by(library, distiller, namespace, runs) if again else {}
+    former = _distilled_by(library, distiller, namespace, runs) if again or runs is not None else {}
     seen: set[str] = set()
     told: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
     compared: set[str] = set()
-    tasks = _noted(library.tasks(step, namespace=namespace, again=again, runs=runs), groups, compared)
+    if runs is None:
+        tasks = library.tasks(step, namespace=namespace, again=again)
+    else:
+        tasks = library.tasks_of(step, runs, namespace=namespace)
+    tasks = _noted(tasks, groups, compared)
     for batch in _batches(distiller.distill(tasks)):
         curated = _as_they_are(batch) if curate is None else curate(batch)
         failed = {run for run, _ in curated.failed}
@@ -327,7 +331,7 @@ class BackgroundDistiller:
     def _distil(self, runs: list[str], namespace: str) -> None:
         try:
             for kind in self._lessons():
-                kind.distill(namespace=namespace, runs=runs, again=True)
+                kind.distill(namespace=namespace, runs=runs)
         except Exception as error:  # nobody waits for this thread: what it does not tell is lost
             _log.warning(
                 "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle distill` "

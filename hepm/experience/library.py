@@ -5,7 +5,8 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections import defaultdict
+import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice
@@ -14,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
-from hepm.experience.likeness import group_alike, request_of
+from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.store import Changed, LessonChange
@@ -38,6 +39,9 @@ _COMPARED: Final = 64  # runs with like requests that are laid side by side
 
 GROUPED_AT_ONCE: Final = 2_000
 """In larger memories a new run is not grouped with similar requests at once."""
+
+GROUPED_FOR_S: Final = 60.0
+"""Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
 _LATEST: Final = 50
 """Runs of either outcome that a new run of a task is compared with at most: the cost is the same in any task."""
@@ -82,9 +86,10 @@ class Library:
         self._agreed_embedder = agreed_embedder
         self._waiting: list[Callable[[], object]] = []  # what was shown, and outcomes, until they are written
         self._lock = Lock()
-        self._large: set[str] = set()  # namespaces once found to hold more runs than are grouped at once
         # What was grouped last, and how: experiences and principles ask for the same one after the other.
-        self._grouped: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
+        self._last_grouped: tuple[dict[str, str], dict[str, str], RequestGroups] = ({}, {}, RequestGroups({}))
+        # Groups by environment that new runs join, and until when; by namespace.
+        self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
         self._known_requests: dict[tuple[str, str], str] = {}  # read before, by namespace and run
 
     @property
@@ -199,71 +204,72 @@ class Library:
         """Environment, task and id of runs and of those of their tasks; the latest runs of a very large task."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
-    def tasks(
-        self,
-        step: str,
-        *,
-        namespace: str = DEFAULT_NAMESPACE,
-        again: bool = False,
-        runs: Sequence[str] | None = None,
-    ) -> Iterator[Task]:
+    def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
         Runs without a task, or whose task has no other run, come in groups of similar requests, of one environment each
         (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
-
-        Args:
-            runs: Only the tasks or groups of these runs (see `beside`); None for all. In a memory of more than
-                `GROUPED_AT_ONCE` runs, a run without company is a task of its own until all are looked at.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
-        everything = runs is None or namespace not in self._large
-        listed = self.store.runs_by_task(namespace=namespace) if everything else ()
-        if runs is not None and len(listed) > GROUPED_AT_ONCE:
-            self._large.add(namespace)  # not counted again for each run
-            everything, listed = False, ()
-        beside = None if runs is None else self.beside(runs, namespace=namespace)
-        chosen = None if beside is None else {run for _, _, run in beside}
-        for environment, of_environment in groupby(listed or beside or (), key=lambda run: run[0]):
-            alone: builtins.list[str] = []
-            for name, group in groupby(of_environment, key=lambda run: run[1] or run[2]):
-                ids = [run for _, _, run in group]
-                wanted = frozenset(ids).difference(done)
-                if everything and len(ids) == 1:
-                    alone += ids
-                elif wanted and (chosen is None or not chosen.isdisjoint(ids)):
-                    kept = ids if chosen is None else [run for run in ids if run in chosen]
-                    yield Task(environment, name, self.runs(kept, namespace=namespace), wanted.intersection(kept))
-            looked_at = frozenset(alone).difference(done)
-            wanted = looked_at if chosen is None else looked_at & chosen
-            if wanted:
-                for name, ids in self._groups(step, alone, wanted, namespace):
-                    for some, asked in _portions(ids, looked_at if again else wanted):
-                        yield Task(environment, name, self.runs(some, namespace=namespace), asked, alike=True)
+        by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
+        for (environment, name), ids in by_task.items():
+            if wanted := frozenset(ids).difference(done):
+                yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
+        for environment, ids in alone.items():
+            if wanted := frozenset(ids).difference(done):
+                groups = self._grouped(step, ids, wanted, namespace)
+                for name, members in groups.members().items():
+                    yield from self._compared(environment, name, members, wanted, namespace)
 
-    def _groups(
-        self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
-    ) -> Iterator[tuple[str, builtins.list[str]]]:
-        """Groups of runs with similar requests: name and members."""
-        seen = [run for run in ids if run not in wanted]
-        answers = self.store.lessons.answers([_done_key(step, run) for run in seen], namespace=namespace)
-        members: defaultdict[str, builtins.list[str]] = defaultdict(list)
-        for answer in answers:
-            if answer.text:
-                members[answer.text].append(answer.run)
+    def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
+        """The tasks of some runs, with their latest runs (see `beside`); all of them are wanted.
+
+        A run whose task has no other run comes with runs of similar requests. These are grouped at the first call, and
+        again after `GROUPED_FOR_S`, when runs that other processes stored join them. In a memory of more than
+        `GROUPED_AT_ONCE` runs, such a run is a task of its own until all are looked at.
+        """
+        by_task, alone = _by_task(self.beside(runs, namespace=namespace))
+        for (environment, name), ids in by_task.items():
+            self._live_groups(step, environment, namespace).remove(ids)  # their first one may have been alone before
+            yield Task(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
+        for environment, ids in alone.items():
+            groups = self._live_groups(step, environment, namespace)
+            names = {groups.add(run, request) for run, request in self._requests(ids, namespace).items()}
+            for name, members in groups.members(names).items():
+                yield from self._compared(environment, name, members, frozenset(members), namespace)
+
+    def _compared(
+        self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
+    ) -> Iterator[Task]:
+        for some, asked in _portions(ids, wanted):
+            if asked:
+                yield Task(environment, name, self.runs(some, namespace=namespace), asked, alike=True)
+
+    def _live_groups(self, step: str, environment: str, namespace: str) -> RequestGroups:
+        groups, until = self._live.get(namespace, ({}, 0.0))
+        if time.monotonic() > until:
+            listed = self.store.runs_by_task(namespace=namespace)
+            _, alone = _by_task(listed if len(listed) <= GROUPED_AT_ONCE else [])
+            groups = {name: self._grouped(step, ids, frozenset(), namespace) for name, ids in alone.items()}
+            until = time.monotonic() + GROUPED_FOR_S if len(listed) <= GROUPED_AT_ONCE else math.inf
+            self._live[namespace] = groups, until
+        # In a large memory there are none to join.
+        return RequestGroups({}) if until == math.inf else groups.setdefault(environment, RequestGroups({}))
+
+    def _grouped(self, step: str, ids: Sequence[str], wanted: frozenset[str], namespace: str) -> RequestGroups:
+        """Groups of these runs by their requests; those that are not wanted stay in the group they were marked with."""
+        seen = [_done_key(step, run) for run in ids if run not in wanted]
+        marked = {one.run: one.text for one in self.store.lessons.answers(seen, namespace=namespace) if one.text}
         stored = set(ids)
-        leaders = {name if name in stored else min(runs): name for name, runs in members.items()}
-        grouped = {run for runs in members.values() for run in runs}
-        asked = self._requests([*leaders, *(run for run in ids if run not in grouped)], namespace)
-        known = {name: asked.get(leader, "") for leader, name in leaders.items()}
-        fresh = {run: text for run, text in asked.items() if run not in grouped}
-        if self._grouped[:2] != (fresh, known):
-            self._grouped = fresh, known, group_alike(fresh, known)
-        for run, name in self._grouped[2].items():
-            members[name].append(run)
-        for name, runs in sorted(members.items()):
-            if not wanted.isdisjoint(runs):
-                yield name, sorted(runs)
+        leaders: dict[str, str] = {}
+        for run, name in sorted(marked.items()):
+            leaders.setdefault(name, name if name in stored else run)
+        requests = self._requests([*leaders.values(), *(run for run in ids if run not in marked)], namespace)
+        known = {name: requests.get(run, "") for name, run in leaders.items()}
+        fresh = {run: text for run, text in requests.items() if run not in marked}
+        if self._last_grouped[:2] != (fresh, known):
+            self._last_grouped = fresh, known, RequestGroups(fresh, known)
+        return self._last_grouped[2].with_members(marked)
 
     def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
         known = self._known_requests
@@ -296,6 +302,21 @@ class Library:
         """Record that a step has seen runs, and each run's group of similar requests, "" for none."""
         answers = [Answer(_done_key(step, run), step, run, group, "") for run, group in runs.items()]
         self.store.lessons.put_answers(answers, namespace=namespace)
+
+
+def _by_task(
+    runs: Sequence[tuple[str, str, str]],
+) -> tuple[dict[tuple[str, str], builtins.list[str]], dict[str, builtins.list[str]]]:
+    """Runs by environment and task, where a task has several; and the others by environment."""
+    by_task: dict[tuple[str, str], builtins.list[str]] = {}
+    alone: dict[str, builtins.list[str]] = {}
+    for (environment, name), group in groupby(runs, key=lambda run: (run[0], run[1] or run[2])):
+        ids = [run for _, _, run in group]
+        if len(ids) > 1:
+            by_task[environment, name] = ids
+        else:
+            alone.setdefault(environment, []).extend(ids)
+    return by_task, alone
 
 
 def _done_key(step: str, run: str) -> str:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from copy import copy
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -84,6 +84,7 @@ LIKE: Final = 0.75
 _AT_ONCE: Final = 256  # rows of a block: with 100,000 leaders its cosines take 100 MB
 _WORD: Final = re.compile(r"[\w#@'’.+-]+|[!?\n]")
 _DIGIT: Final = re.compile(r"[\d@#]")
+Words: TypeAlias = list[tuple[str, bool | None]]
 _CAPITALS: Final = 1 / 4
 """Where more of the words inside sentences than this begin with a capital letter, as in German, it marks no names."""
 
@@ -100,42 +101,91 @@ def group_by_request(runs: Iterable[Trajectory]) -> dict[str, str]:
 
 
 def group_alike(requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The group of each request, both by a run's id.
+    """The group of each request, both by a run's id (see `RequestGroups`)."""
+    return dict(RequestGroups(requests, known).group_of)
 
-    O(N · G · D) for N wordings and G groups, in blocks: never all pairs at once.
+
+class RequestGroups:
+    """Similar requests in groups. O(N · G · D) for N wordings and G groups, in blocks: never all pairs at once.
 
     Args:
-        known: The leading request of each existing group, by the group's name; new requests join these first.
+        requests: By a run's id.
+        known: The leading request of each existing group, by the group's name; requests join these first.
+
+    Attributes:
+        group_of: The group of each request, by a run's id.
     """
-    leaders = dict(known or {})
-    wordings = _wordings({**{f"{name}\n": text for name, text in leaders.items()}, **requests})
-    first: dict[str, str] = {}
-    for name in sorted(leaders):
-        first.setdefault(wordings[f"{name}\n"], name)
-    by_wording: defaultdict[str, list[str]] = defaultdict(list)
-    groups: dict[str, str] = {}
-    for run in sorted(requests):
-        if wordings[run]:
-            by_wording[wordings[run]].append(run)
-        else:
-            groups[run] = run  # nothing to compare: alone
-    first.pop("", None)
-    fresh = sorted(by_wording.keys() - first.keys(), key=lambda text: (-len(by_wording[text]), text))
-    led = [*first, *fresh]
-    names = [*first.values(), *(by_wording[text][0] for text in fresh)]
-    joined = _lead(led, len(first)) if fresh else list(range(len(led)))
-    for text, at in zip(led, joined, strict=True):
-        groups.update(dict.fromkeys(by_wording.get(text, ()), names[at]))
-    return groups
+
+    def __init__(self, requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
+        leaders = dict(known or {})
+        self._named, wordings = _wordings({**{f"{name}\n": text for name, text in leaders.items()}, **requests})
+        first: dict[str, str] = {}
+        for name in sorted(leaders):
+            first.setdefault(wordings[f"{name}\n"], name)
+        by_wording: defaultdict[str, list[str]] = defaultdict(list)
+        self.group_of: dict[str, str] = {}
+        for run in sorted(requests):
+            if wordings[run]:
+                by_wording[wordings[run]].append(run)
+            else:
+                self.group_of[run] = run  # nothing to compare: alone
+        first.pop("", None)
+        fresh = sorted(by_wording.keys() - first.keys(), key=lambda text: (-len(by_wording[text]), text))
+        texts = [*first, *fresh]
+        names = [*first.values(), *(by_wording[text][0] for text in fresh)]
+        vectors_ND = HashingEmbedder().embed(texts)
+        self._rarity_D = rarity(vectors_ND.astype(np.float16))
+        vectors_ND = weighted(vectors_ND, self._rarity_D)
+        joined = _lead(vectors_ND, len(first))
+        for text, at in zip(texts, joined, strict=True):
+            self.group_of.update(dict.fromkeys(by_wording.get(text, ()), names[at]))
+        leading = sorted(set(joined))
+        self._leaders = [names[at] for at in leading]
+        self._leaders_LD = vectors_ND[leading]
+
+    def add(self, run: str, request: str) -> str:
+        """The group that one request more joins; a new one, which it leads, is named by its run. O(G · D).
+
+        Words are weighted as they were for the requests of the beginning.
+        """
+        wording = _wording(_words(request), self._named)
+        if not wording:
+            return self.group_of.setdefault(run, run)
+        vector_1D = weighted(HashingEmbedder().embed([wording]), self._rarity_D)
+        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+        cosines_L = np.einsum("ld,d->l", self._leaders_LD, vector_1D[0])
+        at = int(cosines_L.argmax()) if len(cosines_L) else 0
+        if cosines_L.max(initial=-1.0) < LIKE:
+            at = len(self._leaders)
+            self._leaders.append(run)
+            self._leaders_LD = np.concatenate([self._leaders_LD, vector_1D])
+        return self.group_of.setdefault(run, self._leaders[at])
+
+    def with_members(self, marked: Mapping[str, str]) -> RequestGroups:
+        """A copy with further members, each by its run's id with its group."""
+        other = copy(self)
+        other.group_of, other._leaders = {**self.group_of, **marked}, [*self._leaders]
+        return other
+
+    def remove(self, runs: Iterable[str]) -> None:
+        """Take runs out of their groups; a group keeps its leading request."""
+        for run in runs:
+            self.group_of.pop(run, None)
+
+    def members(self, names: Collection[str] | None = None) -> dict[str, list[str]]:
+        """The runs of groups, of all or of the named ones, in order."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for run, group in self.group_of.items():
+            if names is None or group in names:
+                found[group].append(run)
+        return {group: sorted(runs) for group, runs in sorted(found.items())}
 
 
-def _lead(texts: list[str], leading: int) -> list[int]:
+def _lead(vectors_ND: FloatArray, leading: int) -> list[int]:
     """The position of each text's leader; the first `leading` texts lead their own groups."""
-    vectors_ND = HashingEmbedder().embed(texts)
-    vectors_ND = weighted(vectors_ND, rarity(vectors_ND.astype(np.float16)))
     joined = list(range(leading))
     leaders = list(range(leading))
-    for start in range(leading, len(texts), _AT_ONCE):
+    for start in range(leading, len(vectors_ND), _AT_ONCE):
         block_BD = vectors_ND[start : start + _AT_ONCE]
         nearest = list(_nearest(block_BD, vectors_ND[leaders]))
         among_BB = block_BD @ block_BD.T
@@ -161,21 +211,22 @@ def _nearest(block_BD: FloatArray, leaders_LD: FloatArray) -> Iterator[tuple[flo
     yield from zip(cosines_BL[np.arange(len(block_BD)), nearest_B].tolist(), nearest_B.tolist(), strict=True)
 
 
-def _wordings(texts: Mapping[str, str]) -> dict[str, str]:
-    """The words of each text without names and words with a digit, lower-cased."""
+def _wordings(texts: Mapping[str, str]) -> tuple[bool, dict[str, str]]:
+    """Whether capital letters mark names in these texts; and the wording of each."""
     words = {name: _words(text) for name, text in texts.items()}
     inside = Counter(capital for found in words.values() for _, capital in found if capital is not None)
     named = inside[True] <= _CAPITALS * max(inside.total(), 1)
-    return {
-        name: " ".join(word.lower() for word, capital in found if not (named and capital))
-        for name, found in words.items()
-    }
+    return named, {name: _wording(found, named) for name, found in words.items()}
 
 
-@lru_cache(maxsize=4_096)  # with each run that comes, those of its memory are looked at again
-def _words(text: str) -> tuple[tuple[str, bool | None], ...]:
+def _wording(words: Words, named: bool) -> str:
+    """Lower-cased; without names where capital letters mark them."""
+    return " ".join(word.lower() for word, capital in words if not (named and capital))
+
+
+def _words(text: str) -> Words:
     """Words without a digit, each with whether it begins with a capital letter; None at the beginning of a sentence."""
-    words: list[tuple[str, bool | None]] = []
+    words: Words = []
     begins = True
     for found in _WORD.findall(text):
         word = found.strip(".'’+-")
@@ -183,4 +234,4 @@ def _words(text: str) -> tuple[tuple[str, bool | None], ...]:
             # "I'm" and the like are no names.
             words.append((word, None if begins or "'" in word or "’" in word else word[0].isupper()))
         begins = found[-1] in ".!?\n" or (begins and not word)
-    return tuple(words)
+    return words

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.experience.likeness import group_alike, group_by_request
+from hepm.experience.likeness import RequestGroups, group_alike, group_by_request
 from hepm.types import HINT
 from tests.runs import trajectory
 
@@ -70,6 +70,17 @@ def test_a_new_request_joins_the_group_it_is_most_like_or_leads_one() -> None:
     known = {"broken": KINDS[0].format(n=1), "address": KINDS[1].format(n=2)}
     new = {"x": KINDS[1].format(n=99), "y": "how is the weather in Paris tomorrow"}
     assert group_alike(new, known) == {"x": "address", "y": "y"}
+
+
+def test_requests_that_come_one_by_one_join_the_groups_that_all_together_make() -> None:
+    requests = desk(90)
+    one_by_one = RequestGroups({run: requests[run] for run in sorted(requests)[:30]})
+    for run in sorted(requests)[30:]:
+        assert one_by_one.add(run, requests[run]) == one_by_one.group_of[run]
+    assert one_by_one.group_of == group_alike(requests)
+    assert one_by_one.add("weather", "how is the weather in Paris tomorrow") == "weather"
+    assert one_by_one.add("again", "How is the weather in Paris tomorrow?") == "weather"
+    assert one_by_one.add("nothing", "12345") == "nothing"
 
 
 def test_many_requests_are_grouped_as_few_are() -> None:

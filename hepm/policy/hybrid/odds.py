@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.encoded_query import EncodedQuery
-from hepm.policy.hybrid.ridge import Inputs, Ridge, solved
+from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 
 MOST_CALLS: Final = 8_000
 """The latest calls that odds are read from."""
@@ -143,7 +143,7 @@ def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
     if len(runs) < FEWEST_HELD_OUT:
         return 0.0
     x_NX = Inputs(calls).rows(rows)
-    kernel = (x_NX @ x_NX.T).astype(np.float64)
+    kernel = gram(x_NX)
     label_NC = np.eye(int(classes_N.max()) + 1)[classes_N]
     read_NC = np.zeros_like(label_NC)
     for fold in range(FOLDS):
@@ -151,9 +151,8 @@ def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
         if not held.any() or held.all():
             continue
         known = np.flatnonzero(~held)
-        read_NC[held] = kernel[np.ix_(np.flatnonzero(held), known)] @ solved(
-            kernel[np.ix_(known, known)], label_NC[known]
-        )
+        read = solved(kernel[np.ix_(known, known)], label_NC[known])
+        read_NC[held] = product(kernel[np.ix_(np.flatnonzero(held), known)], read)
     lost_NT, won_NT = (np.where(of >= 0, np.maximum(read_NC[:, np.maximum(of, 0)], 0), 0) for of in class_2T[:, tools])
     odds_NT, mass_NT = np.log((won_NT + _TINY) / (lost_NT + _TINY)), won_NT + lost_NT + 1e-9
     called = np.searchsorted(tools, calls.next_N[rows])

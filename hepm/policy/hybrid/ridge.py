@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ MOST_CALLS: Final = 20_000
 MOST_TOOLS: Final = 256
 """Tools with a column of their own in each one-hot block; in a larger memory several share one."""
 
+_Float = TypeVar("_Float", np.float32, np.float64)
 _PLACE: Final = 0.5
 _SEEN: Final = 0.3
 _FLAGS: Final = 0.5
@@ -157,7 +158,7 @@ class Ridge:
 
 def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
     x_NX = inputs.rows(rows)
-    return x_NX.T @ solved((x_NX @ x_NX.T).astype(np.float64), _one_hot(classes_N, count)).astype(np.float32)
+    return product(x_NX.T, solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32))
 
 
 def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:
@@ -193,11 +194,11 @@ def _update(
         part = slice(start, start + _BLOCK)
         x_BX = inputs.rows(changed[part]).astype(np.float64)
         # With P the inverse and S the signs: K = PXᵀ(S + XPXᵀ)⁻¹, W += K(Y - XW), P -= K(PXᵀ)ᵀ.
-        spread_XB = _product(inverse, x_BX.T)
-        between_BB = np.linalg.inv(np.diag(signs_N[part]) + _product(x_BX, spread_XB)).astype(np.float64, copy=False)
-        gain_XB = _product(spread_XB, between_BB)
-        weights += _product(gain_XB, targets_NC[part] - _product(x_BX, weights))
-        inverse -= _product(gain_XB, spread_XB.T)
+        spread_XB = product(inverse, x_BX.T)
+        between_BB = np.linalg.inv(np.diag(signs_N[part]) + product(x_BX, spread_XB)).astype(np.float64, copy=False)
+        gain_XB = product(spread_XB, between_BB)
+        weights += product(gain_XB, targets_NC[part] - product(x_BX, weights))
+        inverse -= product(gain_XB, spread_XB.T)
     solution.weights_XC, solution.rows_N, solution.classes_N = weights, rows, classes_N
     solution.updated += len(changed)
     return True
@@ -217,18 +218,28 @@ def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDA
     for start in range(0, rows, _BLOCK):
         stop = start + _BLOCK
         pivot = np.linalg.inv(both[start:stop, start:stop]).astype(np.float64, copy=False)
-        row = _product(pivot, both[start:stop, stop:])
+        row = product(pivot, both[start:stop, stop:])
         column = both[:, start:stop].copy()
         column[start:stop] = 0
-        both[:, stop:] -= _product(column, row)
+        both[:, stop:] -= product(column, row)
         both[start:stop, stop:] = row
     return both[:size, rows:]
 
 
-def _product(left_NB: NDArray[np.float64], right_BC: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A product of a few columns, in parts that one thread computes each."""
-    tile = max(1, _ONE_THREAD // right_BC.size)
-    return np.concatenate([left_NB[at : at + tile] @ right_BC for at in range(0, len(left_NB), tile)])
+def gram(x_NX: NDArray[np.float32]) -> NDArray[np.float64]:
+    """X Xᵀ, by one thread like `product`."""
+    found = np.zeros((len(x_NX), len(x_NX)))
+    for start in range(0, x_NX.shape[1], _BLOCK):
+        x_NB = x_NX[:, start : start + _BLOCK]
+        found += product(x_NB, x_NB.T)
+    return found
+
+
+def product(left_NB: NDArray[_Float], right_BC: NDArray[_Float]) -> NDArray[_Float]:
+    """A product in parts that one thread computes each (see `solved`)."""
+    tile = max(1, _ONE_THREAD // max(right_BC.size, 1))
+    parts = [left_NB[at : at + tile] @ right_BC for at in range(0, len(left_NB), tile)]
+    return np.concatenate(parts or [left_NB @ right_BC], dtype=left_NB.dtype)
 
 
 def _one_hot(classes_N: NDArray[np.int32], count: int) -> NDArray[np.float64]:
