@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -93,26 +93,33 @@ def ingest(
     read, options = ReadOptions(**asdict(reading)), preparing.options()
     read_runs([], read)  # rejects an unknown format before a store is created
     described = load_tools(tools) if tools else []
+    stored = 0
     with (
-        _stored_so_far() as so_far,
         no_empty_store(place.store),
         open_memory(place.store, embedder=embedder, counting="shortest" if shortest else None) as memory,
         Bar("runs read") as bar,
     ):
 
         def show(report: IngestReport) -> None:
-            so_far[:] = [report.stored]
+            nonlocal stored
+            stored = report.stored
             bar.show(report.read)
 
-        report = memory.ingest(
-            runs,
-            namespace=place.namespace,
-            reading=read,
-            options=options,
-            tools=described,
-            vectors=vectors,
-            on_batch=show,
-        )
+        try:
+            report = memory.ingest(
+                runs,
+                namespace=place.namespace,
+                reading=read,
+                options=options,
+                tools=described,
+                vectors=vectors,
+                on_batch=show,
+            )
+        except KeyboardInterrupt:
+            with contextlib.suppress(OSError):
+                so_far = count_of(stored, "run")
+                print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
+            raise
     if as_json:
         print_json(report.to_json())
     else:
@@ -168,19 +175,6 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
         if not any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found):
             unmatched.append(key)
     return unmatched
-
-
-@contextlib.contextmanager
-def _stored_so_far() -> Generator[list[int]]:
-    """A list for the number of runs stored so far, which is printed after Ctrl-C."""
-    so_far = [0]
-    try:
-        yield so_far
-    except KeyboardInterrupt:
-        with contextlib.suppress(OSError):
-            stored = count_of(so_far[0], "run")
-            print(f"hepm: interrupted with {stored} stored so far; repeat the command to go on", file=sys.stderr)
-        raise
 
 
 def _rule(option: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from hepm.text import on_one_line
@@ -70,11 +69,10 @@ class Bar:
         from rich.console import Console
 
         self._what = what
-        self._console = Console(stderr=True)
-        self._status = self._console.status(what) if sys.stderr.isatty() else None
+        self._status = Console(stderr=True).status(what) if sys.stderr.isatty() else None
 
     def show(self, done: int, total: int | None = None) -> None:
-        """Tell how far it is."""
+        """Update the count."""
         if self._status is not None:
             self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self._what}")
 
@@ -83,8 +81,6 @@ class Bar:
             self._status.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._status is not None:
             self._status.stop()

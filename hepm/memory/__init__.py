@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
@@ -152,7 +151,7 @@ class Memory:
         if not namespace:
             raise InputError("a namespace needs a name")
         about = {"id": id, "task": task, "success": success, "reward": reward}
-        about.update(environment=environment, user=user, model=model)
+        about |= {"environment": environment, "user": user, "model": model}
         source = source_of(source, messages, about, reading)
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         # Created per call: its redactor caches texts of users.
@@ -167,11 +166,8 @@ class Memory:
             self._mirror.catch_up(defer=True)
 
     def _deliver(self) -> None:
-        if (
-            self._outbox is not None
-            and len(self._outbox)
-            and deliver(self._outbox, self._store, self._agreed_embedder())
-        ):
+        box = self._outbox
+        if box is not None and len(box) and deliver(box, self._store, self._agreed_embedder()):
             self._mirror.catch_up(defer=True)
 
     def forget(
@@ -184,18 +180,17 @@ class Memory:
         namespace: str = DEFAULT_NAMESPACE,
         dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added. Returns their ids.
+        """Remove the runs that match every given part, and everything they added; returns their ids.
 
-        With `dry_run`, nothing is removed: returns the ids of the runs that would be.
+        With `dry_run`, only returns the ids.
         """
         selection = Selection(trajectory, environment, task, user)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
         embedder = self._agreed_embedder()
         try:
-            return self._store.forget(
-                selection, namespace=namespace, replay=replay_with(embedder), embedder=embedder.name
-            )
+            replay = replay_with(embedder)
+            return self._store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
             self._mirror.catch_up()
 
@@ -335,8 +330,8 @@ class Memory:
         last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
-        wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
-        vectors = dict(zip(wanted, self._current_embedder().embed(wanted), strict=True)) if wanted else {}
+        texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
+        vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
         called = tuple(tool for tool in last if tool != START)
         past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
@@ -352,12 +347,11 @@ class Memory:
         )
 
     def _policy(self, name: str, c: float) -> Policy:
-        found = self._policies.get((name, c))
-        if found is None:
-            if name not in POLICIES:
-                raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
-            found = self._policies[name, c] = POLICIES[name](c=c)
-        return found
+        if name not in POLICIES:
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
+        if (name, c) not in self._policies:
+            self._policies[name, c] = POLICIES[name](c=c)
+        return self._policies[name, c]
 
     def prompt(
         self,
@@ -418,10 +412,10 @@ class Memory:
             horizon=horizon,
             options=options,
         )
-        told = render(found, budget=budget, redact=options.redact)
+        prompt = render(found, budget=budget, redact=options.redact)
         if run:
-            self.library.show(run, told.lessons, namespace=namespace)
-        return told
+            self.library.show(run, prompt.lessons, namespace=namespace)
+        return prompt
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states most similar to a text, over all tools, and what agents did next; best first."""
@@ -501,9 +495,9 @@ class Memory:
 
         Repeat it to continue after an interruption. Lazy: it works as you take the results.
         """
-        wanted = self.namespaces() if namespaces is None else namespaces
+        names = self.namespaces() if namespaces is None else namespaces
         try:
-            yield from copy_store(self._store, target._store, namespaces=wanted, on_progress=on_progress)
+            yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
         finally:
             target._mirror.catch_up()
 
@@ -567,7 +561,5 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
@@ -270,14 +269,12 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
                 self._store(self._finished(None, None, None))
             except HepmError as failed:
-                if error is None:
+                if kind is None:
                     raise
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
@@ -285,10 +282,8 @@ class Session:
         await asyncio.to_thread(self._prompt, ())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        await asyncio.to_thread(self.__exit__, kind, *error)
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
