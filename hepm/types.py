@@ -58,8 +58,7 @@ class Tool:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     def __post_init__(self) -> None:
-        if (name := _tool_name(self.name)) is not self.name:
-            object.__setattr__(self, "name", name)
+        object.__setattr__(self, "name", _tool_name(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class ToolCall:
     latency_s: float | None = None
 
     def __post_init__(self) -> None:
-        if (name := _tool_name(self.name)) is not self.name:
-            object.__setattr__(self, "name", name)
+        object.__setattr__(self, "name", _tool_name(self.name))
         if self.latency_s is not None:
             object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
 
@@ -120,7 +118,9 @@ class Outcome:
         if self.reward is not None:
             object.__setattr__(self, "reward", _as_float(self.reward, "the reward"))
         if type(self.success) is not bool and self.success is not None:
-            object.__setattr__(self, "success", _as_bool(self.success))
+            if self.success not in (True, False):  # readers of records handle words such as "no"
+                raise ValueError(f"whether the run succeeded is {self.success!r}, neither true nor false")
+            object.__setattr__(self, "success", bool(self.success))  # numpy's, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,10 +366,3 @@ def _as_float(value: float, what: str) -> float:
     except OverflowError:
         raise ValueError(f"{what} is too large a number") from None
     raise ValueError(f"{what} is {value}, not a finite number")
-
-
-def _as_bool(value: object) -> bool:
-    """A Python bool, also from numpy's. Readers of records handle words such as "no"."""
-    if value in (True, False):
-        return bool(value)
-    raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

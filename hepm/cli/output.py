@@ -1,4 +1,4 @@
-"""What commands print: JSON that any terminal can take, tables that are never cut, progress on stderr."""
+"""What commands print: JSON, tables that are never cut, progress on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON; it stays JSON on a terminal that knows few letters, and steers none."""
+    """Print one line of JSON, escaped where the encoding or a terminal needs it."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
     if _on_a_terminal() and not text.isprintable():
@@ -27,19 +27,19 @@ def _on_a_terminal() -> bool:
 
 
 def raw(text: str) -> str:
-    """Data for stdout: exact in a pipe or a file; on a terminal with escapes for what would steer it."""
+    """Data for stdout: exact in a pipe or a file; on a terminal with control characters escaped."""
     return "\n".join(map(on_one_line, text.split("\n"))) if _on_a_terminal() else text
 
 
 def plain(text: str) -> Text:
-    """A name without markup and control characters."""
+    """A name for a table, without markup and control characters."""
     from rich.text import Text
 
     return Text(on_one_line(text))
 
 
 def print_table(table: Table) -> None:
-    """Print a table as wide as it is; where the terminal is narrower, print its rows as records, one below another."""
+    """Print a table uncut; if the terminal is too narrow, print its rows as records."""
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table

@@ -32,8 +32,8 @@ _log = logging.getLogger("hepm")
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
-    Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as
-    messages to `hint` and `finish`, or record it call by call with `say` and `record`.
+    Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as messages, or
+    record it call by call with `say` and `record`.
 
     A session raises nothing before its end. If memory fails, there is no hint. What cannot be recorded is raised by
     `finish`, or at the end of the block. Both are logged as warnings when they happen.
