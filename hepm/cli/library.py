@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.options import JsonOption, Place, check_target, no_empty_store, open_memory, read_text
-from hepm.cli.output import print_json
+from hepm.cli.output import print_json, print_lines, write_lines
 from hepm.text import on_one_line
 
 LessonKind = Literal["experience", "principle", "notes"]
@@ -30,7 +30,6 @@ def export_(
 
     Example: `hepm library export lessons.md --namespace retail`
     """
-    from hepm.cli.files import print_lines, write_lines
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
     from hepm.ingest.compression import uncompressed_name

@@ -24,7 +24,7 @@ from hepm.cli.options import (
     open_memory,
     store_file,
 )
-from hepm.cli.output import Bar, plain, print_json, print_table
+from hepm.cli.output import Bar, plain, print_json, print_lines, print_table, write_lines
 from hepm.errors import StoreDamagedError
 from hepm.text import count_of, on_one_line
 
@@ -75,8 +75,6 @@ def export(
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
-    from hepm.cli.files import print_lines, write_lines
-
     if path != "-":
         check_target(Path(path), place.store)
     with place.open() as memory:
