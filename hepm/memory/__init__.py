@@ -314,19 +314,14 @@ class Memory:
         if messages is not None:
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
-        chosen = self._policy(policy, c) if isinstance(policy, str) else policy
-        return chosen.suggest(self._mirror.namespace(namespace), self._query(after, history, state, tools, k))
-
-    def _query(
-        self,
-        after: ToolName | Sequence[ToolName] | None,
-        history: Sequence[ToolName],
-        state: str | StateSummary | None,
-        tools: Iterable[object] | None,
-        k: int,
-    ) -> Query:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
+        if isinstance(policy, str):
+            if policy not in POLICIES:
+                raise InputError(f"no policy is called {policy!r}; there are {', '.join(sorted(POLICIES))}")
+            if (policy, c) not in self._policies:
+                self._policies[policy, c] = POLICIES[policy](c=c)
+            policy = self._policies[policy, c]
         last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
@@ -336,7 +331,7 @@ class Memory:
         past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
-        return Query(
+        query = Query(
             after=last,
             history=past,
             state=summary,
@@ -345,13 +340,7 @@ class Memory:
             tools=None if tools is None else frozenset(tool.name for tool in read_tools(tools)),
             k=k,
         )
-
-    def _policy(self, name: str, c: float) -> Policy:
-        if name not in POLICIES:
-            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
-        if (name, c) not in self._policies:
-            self._policies[name, c] = POLICIES[name](c=c)
-        return self._policies[name, c]
+        return policy.suggest(self._mirror.namespace(namespace), query)
 
     def prompt(
         self,
