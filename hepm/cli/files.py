@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 from hepm.atomic_file import atomic_file
 from hepm.cli.output import raw
 from hepm.errors import InputError, MissingExtraError
-from hepm.ingest.compression import STREAM_ERRORS, open_file, uncompressed_name
-from hepm.ingest.sources import is_archive
+from hepm.ingest.sources import STREAM_ERRORS, is_archive, open_file, uncompressed_name
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

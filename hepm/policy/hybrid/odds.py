@@ -32,7 +32,8 @@ TRUSTED: Final = 1.0
 
 _TINY: Final = 0.05
 _MUCH_MORE: Final = 1.05
-_MOST_ODDS: Final = 3.0
+MOST_ODDS: Final = 3.0
+"""Log-odds are cut to ± this."""
 _MOST_RELEVANT: Final = 6.0
 _UNTRUSTED: Final = 1.2
 _TRUSTED_FULLY: Final = 2.2
@@ -80,7 +81,7 @@ class Odds:
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
         lost, won = self.shares(query, tools)
-        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -_MOST_ODDS, _MOST_ODDS).astype(np.float32)
+        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
