@@ -30,7 +30,7 @@ _GROWTH: Final = 1 + 1 / 64
 class _Shelf(NamedTuple):
     """The weighted vectors of the lessons of one kind, retired ones included.
 
-    `block`, `ids` and `known` grow in place; a reader looks no further than `count`.
+    `block`, `ids` and `known` grow in place; a reader looks no further than `size`.
 
     Attributes:
         raw: The vectors as stored, in parts.
@@ -57,20 +57,20 @@ class _Shelf(NamedTuple):
         fresh = {one.row.id: one.vector for one in lessons if one.vector is not None and one.row.id not in known}
         if not fresh:
             return self
-        count = self.size + len(fresh)
+        size = self.size + len(fresh)
         fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
-        if whole and count <= _GROWTH * self.weighed:
+        if whole and size <= _GROWTH * self.weighed:
             _extend(self.block, fresh_ND, self.weights_D)
             self.ids.extend(fresh)
             self.known.update(fresh)
-            return self._replace(raw=(*self.raw, fresh_ND), count=count)
+            return self._replace(raw=(*self.raw, fresh_ND), size=size)
         raw_ND = np.concatenate([*self.raw, fresh_ND])
         weights_D = rarity(raw_ND)
         block = StateBlock()
-        for start in range(0, count, _WEIGHTED_AT_ONCE):
+        for start in range(0, size, _WEIGHTED_AT_ONCE):
             _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
         ids = [*self.ids[: self.size], *fresh]
-        return _Shelf((raw_ND,), weights_D, count, block, ids, set(ids), count)
+        return _Shelf((raw_ND,), weights_D, size, block, ids, set(ids), size)
 
 
 def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> None:
