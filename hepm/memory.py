@@ -20,7 +20,6 @@ from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import open_store
-from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.copying import Copied, copy_store
@@ -395,7 +394,7 @@ class Memory:
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
         options = options or PromptOptions()
-        now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
+        now = Moment.of(messages, state, after, history, turn)
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
@@ -408,9 +407,7 @@ class Memory:
                 namespace=namespace,
             )
         found = recollect(
-            self.experiences,
-            self.principles,
-            self.preferences,
+            self.library,
             now,
             suggestions,
             counts=partial(self._mirror.namespace(namespace).counts, now.after),
@@ -530,7 +527,7 @@ class Memory:
         """
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
-            return reembed(self._store, mine, on_progress=on_progress)
+            return self._store.reembed(mine, on_progress=on_progress)
         finally:
             self._mirror.catch_up()
 

@@ -16,10 +16,8 @@ from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.cli.output import Bar
-    from hepm.evals.domains import Domain
-    from hepm.evals.methods import Method
+    from hepm.evals.domains import Domain, Record
     from hepm.evals.report import SplitName
-    from hepm.evals.splits import Record
 
 
 def eval_runs(
@@ -66,7 +64,7 @@ def eval_runs(
     """
     from hepm.cli.output import Bar
     from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import KS
+    from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
 
@@ -77,7 +75,10 @@ def eval_runs(
         return
     split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
     check_sources([*(runs or []), *(train or []), *(test or [])])
-    methods = _methods(method or [], ablation or [], every=every)
+    if every and method:
+        raise click.BadParameter("--all measures every method; leave out --method")
+    named = [known.name for known in all_methods()] if every else method or []
+    methods = find_methods(named, ablations=ablation or [])
     if plot is not None:
         check_plot(plot)
     domains = _domains(train or runs or [], test, environment or [], format)
@@ -103,16 +104,6 @@ def eval_runs(
     from hepm.evals.table import tables
 
     Console().print(tables(report))
-
-
-def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> list[Method]:
-    from hepm.evals.methods import all_methods, find_methods, methods_without
-
-    if every and names:
-        raise click.BadParameter("--all measures every method; leave out --method")
-    methods = all_methods() if every else find_methods(names)
-    extra = methods_without(ablations, [known.name for known in all_methods()])
-    return methods + [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
 
 
 def _domains(

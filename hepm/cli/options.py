@@ -93,7 +93,7 @@ def _server_hint(chosen: str) -> str:
 
 def store_file(store: str) -> Path | None:
     """The file behind `--store`, there or not; None where it names a server."""
-    from hepm.graph.login import is_address
+    from hepm.graph.open_store import is_address
     from hepm.graph.sqlite.store import FILE_NAME
 
     if is_address(store):

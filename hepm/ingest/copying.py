@@ -11,7 +11,7 @@ from typing import Final
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.doctor import differences
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.pipeline import replay_with
 from hepm.types import Tool

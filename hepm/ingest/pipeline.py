@@ -23,7 +23,7 @@ from hepm.embed import Embedder
 from hepm.errors import FormatError, StoreError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.store import Added, FloatArray, Replay, Store
+from hepm.graph.store import Added, FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
@@ -248,8 +248,10 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
     return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
 
 
-def replay_with(embedder: Embedder | None) -> Replay:
-    """How a store reads its own records again."""
+def replay_with(
+    embedder: Embedder | None,
+) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
+    """How a store reads its own records again (see `hepm.graph.rows.Replay`)."""
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         runs = [run_of(parse_run(record), record) for record in records]

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.graph.store import no_text
+from hepm.graph.rows import no_text
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import write_run
 from hepm.ingest.reading import read_runs, read_value

@@ -15,8 +15,8 @@ import pytest
 
 from hepm import Memory, Trajectory
 from hepm.errors import StoreUnavailableError
-from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login
 from hepm.ingest import write_run
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Mortal
