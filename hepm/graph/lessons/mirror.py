@@ -30,7 +30,7 @@ _GROWTH: Final = 1 + 1 / 64
 class _Shelf(NamedTuple):
     """The weighted vectors of the lessons of one kind, retired ones included.
 
-    `block`, `ids` and `known` grow in place; a reader looks no further than `count`.
+    `block`, `ids` and `known` grow in place; a reader looks no further than `size`.
 
     Attributes:
         raw: The vectors as stored, in parts.
@@ -45,31 +45,31 @@ class _Shelf(NamedTuple):
     block: StateBlock
     ids: list[str]
     known: set[str]
-    count: int
+    size: int
 
     def with_new(self, lessons: Sequence[StoredLesson]) -> _Shelf:
         """The shelf with those lessons that it lacks; O(D) each, and at times O(N · D) to weigh all again.
 
         A known lesson is skipped: its words, and so its vector, never change.
         """
-        whole = len(self.ids) == len(self.block) == self.count  # else a writer was interrupted
-        known = self.known if whole else set(self.ids[: self.count])
+        whole = len(self.ids) == len(self.block) == self.size  # else a writer was interrupted
+        known = self.known if whole else set(self.ids[: self.size])
         fresh = {one.row.id: one.vector for one in lessons if one.vector is not None and one.row.id not in known}
         if not fresh:
             return self
-        count = self.count + len(fresh)
+        count = self.size + len(fresh)
         fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
         if whole and count <= _GROWTH * self.weighed:
             _extend(self.block, fresh_ND, self.weights_D)
             self.ids.extend(fresh)
             self.known.update(fresh)
-            return self._replace(raw=(*self.raw, fresh_ND), count=count)
+            return self._replace(raw=(*self.raw, fresh_ND), size=count)
         raw_ND = np.concatenate([*self.raw, fresh_ND])
         weights_D = rarity(raw_ND)
         block = StateBlock()
         for start in range(0, count, _WEIGHTED_AT_ONCE):
             _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
-        ids = [*self.ids[: self.count], *fresh]
+        ids = [*self.ids[: self.size], *fresh]
         return _Shelf((raw_ND,), weights_D, count, block, ids, set(ids), count)
 
 
@@ -148,9 +148,9 @@ class LessonMirror:
         """
         now = self._now
         shelf = now.shelves[kind]
-        if not shelf.count:
+        if not shelf.size:
             return []
-        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.count]
+        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.size]
         found: list[tuple[StoredLesson, float]] = []
         for at in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[shelf.ids[at]]
