@@ -31,8 +31,7 @@ from hepm.types import (
 )
 
 if TYPE_CHECKING:
-    from hepm.agents.session import Session
-    from hepm.memory import Memory
+    from hepm.memory import Memory, Session
 
 __all__ = [
     "START",
@@ -55,14 +54,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Memory":
-        from hepm.memory import Memory
+    if name in ("Memory", "Session"):
+        from hepm import memory
 
-        return Memory
-    if name == "Session":
-        from hepm.agents.session import Session
-
-        return Session
+        return getattr(memory, name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -12,12 +12,12 @@ from hepm.errors import InputError
 
 
 def check_output_path(target: Path, what: str) -> None:
-    """Refuse, before any work is done, a place where nothing could be written at the end of it.
+    """Check an output path before the work starts.
 
     Args:
-        what: What is to be written, as the sentence of a refusal names it: "the page".
+        what: Names the file in the error message: "the page".
     Raises:
-        InputError: `target` is a folder, its own folder is not there, or nobody may write in it.
+        InputError: `target` is a folder, or its folder is missing or not writable.
     """
     real = _real(target)
     if real.is_dir():
@@ -33,12 +33,12 @@ def check_output_path(target: Path, what: str) -> None:
 
 @contextmanager
 def atomic_file(target: Path, what: str) -> Generator[Path]:
-    """A path to write to inside; what lies there at the end takes the place of `target`, and nothing after an error.
+    """A temporary path to write to, which replaces `target` at the end, unless an error is raised inside.
 
-    A link goes on pointing to what is written; what is no file, such as a named pipe, is written as it comes.
+    Links are kept. A `target` that is no regular file, such as a named pipe, is written directly.
 
     Raises:
-        InputError: `target` cannot be written; what was there is still there.
+        InputError: `target` cannot be written; it is unchanged.
     """
     check_output_path(target, what)
     real = _real(target)

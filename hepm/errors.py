@@ -1,24 +1,4 @@
-"""Every error that hepm raises on purpose.
-
-HepmError
-├── InputError (ValueError)          an invalid file, record or argument
-│   ├── FormatError                  no reader knows the file, or the file is not what its reader needs
-│   ├── ImplausibleVectorError       an embedding with NaN, zero length or the wrong size
-│   └── QueryError                   a Cypher query that is not allowed or fails
-├── StoreError (OSError)             the store cannot be read or written
-│   ├── StoreVersionError            written by a newer hepm, or a server that is too old
-│   ├── StoreDamagedError            the file is not a store, or it is corrupt
-│   ├── StoreUnavailableError (ConnectionError)   no server answers at that address
-│   ├── StoreAccessError (PermissionError)        the server rejects this user
-│   └── LocalServerError             the local Neo4j cannot be fetched, started or stopped
-├── LlmError                         a language model could not be reached, or its answer is unusable
-│   ├── EndpointError (ConnectionError)   its endpoint gave no answer
-│   │   └── EndpointRefusedError     and will give none: wrong key, unknown model, no money left
-│   ├── AnswerError (ValueError)     an answer that was refused, cut off, or has the wrong form
-│   └── BudgetSpentError             the next request might exceed the budget
-├── EmbedderMismatchError (ValueError)   the store holds another embedder's vectors
-└── MissingExtraError (ImportError)  an optional dependency is not installed
-"""
+"""Every error that hepm raises on purpose, each after the one it derives from."""
 
 
 class HepmError(Exception):

@@ -10,6 +10,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal, TypeAlias, overload
 
 from hepm.text import tool_in_prompt
@@ -57,8 +58,7 @@ class Tool:
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     def __post_init__(self) -> None:
-        if (name := _tool_name(self.name)) is not self.name:
-            object.__setattr__(self, "name", name)
+        object.__setattr__(self, "name", _tool_name(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ class ToolCall:
     latency_s: float | None = None
 
     def __post_init__(self) -> None:
-        if (name := _tool_name(self.name)) is not self.name:
-            object.__setattr__(self, "name", name)
+        object.__setattr__(self, "name", _tool_name(self.name))
         if self.latency_s is not None:
             object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
 
@@ -119,7 +118,9 @@ class Outcome:
         if self.reward is not None:
             object.__setattr__(self, "reward", _as_float(self.reward, "the reward"))
         if type(self.success) is not bool and self.success is not None:
-            object.__setattr__(self, "success", _as_bool(self.success))
+            if self.success not in (True, False):  # readers of records handle words such as "no"
+                raise ValueError(f"whether the run succeeded is {self.success!r}, neither true nor false")
+            object.__setattr__(self, "success", bool(self.success))  # numpy's, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,45 +255,31 @@ class Evidence:
     summaries: tuple[str, ...] = ()
 
 
+@dataclass(eq=False)
 class Suggestion:
     """One tool to try next, and why.
 
     Attributes:
-        tool: Its name.
         score: In [0, 1], higher is better. Its meaning depends on the policy.
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
         reason: One line.
+        look_up: Reads the evidence.
     """
 
-    __slots__ = ("_evidence", "_look_up", "failure_share", "reason", "score", "similarity", "support", "tool")
+    tool: ToolName
+    score: float
+    support: int
+    failure_share: float
+    similarity: float | None
+    reason: str
+    look_up: Callable[[], Evidence] = Evidence
 
-    def __init__(
-        self,
-        tool: ToolName,
-        score: float,
-        support: int,
-        failure_share: float,
-        similarity: float | None,
-        reason: str,
-        look_up: Callable[[], Evidence] = Evidence,
-    ) -> None:
-        self.tool = tool
-        self.score = score
-        self.support = support
-        self.failure_share = failure_share
-        self.similarity = similarity
-        self.reason = reason
-        self._look_up = look_up
-        self._evidence: Evidence | None = None
-
-    @property
+    @cached_property
     def evidence(self) -> Evidence:
         """Runs and summaries behind it. Read from the store on first access, to keep suggestions fast."""
-        if self._evidence is None:
-            self._evidence = self._look_up()
-        return self._evidence
+        return self.look_up()
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -341,17 +328,11 @@ class Suggestions(Sequence[Suggestion]):
         Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", or without a
         suggested tool "Ways that failed from here: close_ticket (10 of 10 runs)".
         """
-        warned = [(tool_in_prompt(way.tool), way.failures, way.runs) for way in self.warnings]
+        warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:
-            line = HINT + ", ".join(tool_in_prompt(s.tool) for s in self.ranked)
-            return line + "".join(
-                f"; {tool}: failed in {failures} of {runs} runs from here" for tool, failures, runs in warned
-            )
-        return (
-            FAILED_HINT + ", ".join(f"{tool} ({failures} of {runs} runs)" for tool, failures, runs in warned)
-            if warned
-            else ""
-        )
+            tools = ", ".join(tool_in_prompt(suggestion.tool) for suggestion in self.ranked)
+            return HINT + tools + "".join(f"; {tool}: failed in {share} from here" for tool, share in warned)
+        return FAILED_HINT + ", ".join(f"{tool} ({share})" for tool, share in warned) if warned else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...
@@ -385,10 +366,3 @@ def _as_float(value: float, what: str) -> float:
     except OverflowError:
         raise ValueError(f"{what} is too large a number") from None
     raise ValueError(f"{what} is {value}, not a finite number")
-
-
-def _as_bool(value: object) -> bool:
-    """A Python bool, also from numpy's. Readers of records handle words such as "no"."""
-    if value in (True, False):
-        return bool(value)
-    raise ValueError(f"whether the run succeeded is {value!r}, neither true nor false")

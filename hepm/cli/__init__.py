@@ -1,6 +1,6 @@
 """The command line; `hepm.cli.commands` has the table of its commands.
 
-A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and complaints to stderr.
+A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and errors to stderr.
 Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted.
 """
 
@@ -11,41 +11,42 @@ import glob
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
 
 if TYPE_CHECKING:
     import click
 
-    from hepm.cli.commands import app
-
-__all__ = ["app", "main"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        from hepm.cli.commands import app
-
-        return app
-    raise AttributeError(f"module 'hepm.cli' has no attribute {name!r}")
+__all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line and end the process; what went wrong outside of hepm prints as a sentence."""
-    # The commands are imported inside, so that Ctrl-C meets us while Python still reads them.
+    """Run the command line and end the process. Errors outside of hepm print as a sentence too."""
+    # The commands are imported inside, so that Ctrl-C is handled while Python still reads them.
     try:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    _write_out()
+    if _stdout_is_open():
+        # Python flushes at its very end too, and would complain if the reader is gone.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.close(nowhere)
     raise SystemExit(code)
 
 
 def _run(arguments: list[str]) -> int:
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    debug = "--debug" in before
-    _prepare_terminal()
+    for stream in (sys.stdout, sys.stderr):
+        # Characters that the terminal's encoding lacks are escaped: no tool name may stop an answer.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("COLUMNS") == "0":  # unknown width, as some terminals report it; tables would be empty
+        del os.environ["COLUMNS"]
     try:
         _check_text(arguments)
         code = _exit_code([one for one in before if one != "--debug"] + arguments[len(before) :])
@@ -53,10 +54,9 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of our output has gone, as `head` does; that is no failure of ours.
-        return 0
+        return 0  # the reader of stdout has gone, as `head` does
     except (HepmError, OSError) as error:
-        if debug:
+        if "--debug" in before:
             import traceback
 
             traceback.print_exc()
@@ -74,7 +74,7 @@ def _exit_code(arguments: list[str]) -> int:
 
     from hepm.cli.commands import app
 
-    if "_HEPM_COMPLETE" in os.environ:  # a shell asks how a word may end
+    if "_HEPM_COMPLETE" in os.environ:  # a shell asks for completions
         app.main(prog_name="hepm")
     try:
         with app.make_context("hepm", arguments) as context:
@@ -112,15 +112,6 @@ def _complain(text: str) -> None:
         print(text, file=sys.stderr)
 
 
-def _prepare_terminal() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # What a terminal's encoding lacks is written as an escape: no tool's name may stop an answer.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    if os.environ.get("COLUMNS") == "0":  # not known, as some terminals say it; tables would be left empty
-        del os.environ["COLUMNS"]
-
-
 def _sentence(error: HepmError | OSError) -> str:
     from hepm.text import on_one_line
 
@@ -131,42 +122,16 @@ def _sentence(error: HepmError | OSError) -> str:
 
 
 def _check_text(arguments: list[str]) -> None:
-    """Refuse words that are no UTF-8, which no store can hold; a path may have any bytes.
+    """Refuse arguments that are not UTF-8, which no store can hold. A path may have any bytes.
 
-    Which words are paths only the commands know: one that is there, or that has a folder in it, is taken for one.
+    Only the commands know which arguments are paths: one that exists or contains a folder is taken for one.
     """
     for argument in arguments:
-        if argument.isascii() or _is_text(argument):
-            continue
+        shown = argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         value = argument.partition("=")[2] if argument.startswith("--") else argument
-        if os.sep not in value and not os.path.exists(value) and not glob.glob(value):
-            raise HepmError(
-                f"'{_shown(argument)}' is no text in UTF-8: write it in UTF-8, or as ./{_shown(value)} if it is a path."
-            )
-
-
-def _is_text(argument: str) -> bool:
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shown(argument: str) -> str:
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _write_out() -> None:
-    # Python does so at its very end, and would complain where nobody takes what is left.
-    if not _stdout_is_open():
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        os.close(nowhere)
+        if shown != argument and os.sep not in value and not os.path.exists(value) and not glob.glob(value):
+            path = shown.partition("=")[2] if argument.startswith("--") else shown
+            raise HepmError(f"'{shown}' is no text in UTF-8: write it in UTF-8, or as ./{path} if it is a path.")
 
 
 def _stdout_is_open() -> bool:

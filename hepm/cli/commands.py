@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
@@ -16,32 +17,39 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Argument:
-    """Marks a parameter of a command as a positional argument; settings go to `click.Argument`."""
-
-    def __init__(self, *, help: str, min: float | None = None) -> None:
-        self.help, self.names, self.range = help, (), (min, None)
-        self.settings: dict[str, Any] = {}
-
-
 class Option:
-    """Marks a parameter of a command as an option; without names it is called as the parameter is.
+    """Marks a parameter of a command as an option, named as the parameter unless `names` are given.
 
-    Args:
-        settings: What `click.Option` takes beside.
+    `settings` go to `click.Option`.
     """
 
     def __init__(
         self, *names: str, help: str, min: float | None = None, max: float | None = None, **settings: Any
     ) -> None:
-        self.help, self.names, self.range = help, names, (min, max)
-        self.settings = settings
+        self.help, self.names, self.range, self.settings = help, names, (min, max), settings
+
+
+class Argument(Option):
+    """Marks a parameter of a command as a positional argument."""
+
+
+class _Argument(click.Argument):
+    about: str = ""
+
+
+class _Command(click.Command):
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        arguments = [(one.make_metavar(ctx), one.about) for one in self.params if isinstance(one, _Argument)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        super().format_options(ctx, formatter)
 
 
 def command(function: Callable[..., Any], name: str | None = None) -> click.Command:
     """The command that calls a function: its docstring is the help, its annotated parameters are the options.
 
-    A parameter that is a dataclass stands for the options that are its fields, so that commands can share them.
+    The fields of a parameter that is a dataclass become options, so that commands can share them.
     """
     own: list[click.Parameter] = []
     shared: list[click.Parameter] = []
@@ -73,53 +81,28 @@ def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
     many = get_origin(base) is list
     if many:
         [base] = get_args(base)
-    settings: dict[str, Any] = {
-        "type": _type(base, *mark.range),
-        "callback": _as_list if many else None,
-        **mark.settings,
-    }
+    ranges = {int: click.IntRange, float: click.FloatRange}
+    settings: dict[str, Any] = {"type": ranges[base](*mark.range) if base in ranges else base}
+    if get_origin(base) is Literal:
+        settings["type"] = click.Choice(get_args(base))
+    elif base is Path:
+        settings["type"] = click.Path(path_type=Path)
+    if many:
+        settings["callback"] = lambda _context, _parameter, values: list(values) or None  # pyright: ignore
     if isinstance(mark, Argument):
         required = default is MISSING
         settings |= {"nargs": -1 if many else 1, "required": required, "metavar": name.upper() + "..." * many}
-        return _HelpedArgument([name], **({} if required or many else {"default": default}), help=mark.help, **settings)
+        argument = _Argument([name], **({} if required or many else {"default": default}), **settings)
+        argument.about = mark.help
+        return argument
     dashed = "--" + name.replace("_", "-")
+    names = mark.names or (dashed,)
     if base is bool:
         names = mark.names or (f"{dashed}/--no-{dashed[2:]}" if default is True else dashed,)
         settings |= {"type": None, "is_flag": True}
-    else:
-        names = mark.names or (dashed,)
     settings |= {"required": default is MISSING} if default in (MISSING, None) or many else {"default": default}
-    shown = default not in (MISSING, None, "", False, 0) and not many
-    return click.Option([name, *names], multiple=many, help=mark.help, show_default=shown, show_envvar=True, **settings)
-
-
-class _HelpedArgument(click.Argument):
-    def __init__(self, *names: Any, help: str, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.told = help
-
-
-class _Command(click.Command):
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        arguments = [(one.make_metavar(ctx), one.told) for one in self.params if isinstance(one, _HelpedArgument)]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl(arguments)
-        super().format_options(ctx, formatter)
-
-
-def _type(base: Any, least: float | None, most: float | None) -> Any:
-    if get_origin(base) is Literal:
-        return click.Choice(get_args(base))
-    if base is Path:
-        return click.Path(path_type=Path)
-    if base is int:
-        return click.IntRange(None if least is None else int(least), None if most is None else int(most))
-    return click.FloatRange(least, most) if base is float else base
-
-
-def _as_list(_context: click.Context, _parameter: click.Parameter, values: tuple[Any, ...]) -> list[Any] | None:
-    return list(values) or None
+    settings |= {"multiple": many, "show_default": default not in (MISSING, None, "", False, 0) and not many}
+    return click.Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
 
 
 class Group(click.Group):
@@ -146,7 +129,7 @@ COMMANDS: Final = {
     "cypher": ("cypher:cypher", "Run a question of the library, or your own Cypher."),
     "export": ("stores:export", "Write every stored run as a line of JSON."),
     "import": ("stores:import_", "Read exported runs back."),
-    "copy": ("stores:copy", "Copy a memory between files, Neo4j and exports."),
+    "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
     "forget": ("stores:forget", "Forget runs and everything they added."),
     "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
     "reembed": ("stores:reembed", "Compute the vectors of all states."),
@@ -156,46 +139,28 @@ COMMANDS: Final = {
     "library": ("library:app", "Experiences, principles and notes as a file."),
     "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
 }
-"""Where each command is, and its line in `hepm --help`, which so imports none of them."""
+"""Module and function of each command, and its line in `hepm --help`, which imports none of them."""
 
 
-class _Commands(MutableMapping[str, click.Command]):
-    """The commands by name, each imported when it is first looked up."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, click.Command] = {}
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in self._known:
-            module, _, member = COMMANDS[name][0].partition(":")
-            found = getattr(import_module(f"hepm.cli.{module}"), member)
-            self._known[name] = found if isinstance(found, click.Command) else command(found, name)
-        return self._known[name]
-
-    def __setitem__(self, name: str, value: click.Command) -> None:
-        self._known[name] = value
-
-    def __delitem__(self, name: str) -> None:
-        del self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+@cache
+def find_command(name: str) -> click.Command:
+    """Import a command of the table."""
+    module, _, member = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"hepm.cli.{module}"), member)
+    return found if isinstance(found, click.Command) else command(found, name)
 
 
 class _Root(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return find_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _show_completion(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
+def _show_completion(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
+    if not requested or context.resilient_parsing:
         return
     from click.shell_completion import get_completion_class
 
@@ -209,7 +174,7 @@ def _show_completion(context: click.Context, _parameter: click.Parameter, wanted
 
 app = _Root(
     "hepm",
-    commands=_Commands(),
+    commands=dict.fromkeys(COMMANDS, click.Command(None)),  # click suggests these names for a misspelt one
     help="Tool memory for LLM agents: which tool worked next, in which situation, and why.",
     no_args_is_help=True,
     params=[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,35 +12,71 @@ import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import JsonOption, check_sources
-from hepm.cli.output import print_json
+from hepm.cli.output import Bar, plain, print_json
+from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.cli.output import Bar
     from hepm.evals.domains import Domain, Record
     from hepm.evals.report import SplitName
 
 
-def eval_runs(
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs to remember and to predict."""
+
     runs: Annotated[
         list[str] | None, Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")
-    ] = None,
-    train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None,
-    test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None,
+    ] = None
+    train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None
+    test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None
     unseen_families: Annotated[
         bool, Option("--unseen-families", help="Remove the task families of --test from memory, fold by fold.")
-    ] = False,
-    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
+    ] = False
     leave_model_out: Annotated[
         bool, Option("--leave-model-out", help="Predict each model's runs from those of the others.")
-    ] = False,
+    ] = False
+    environment: Annotated[list[str] | None, Option(help="Only this environment; repeatable.")] = None
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
+
+    def split(self) -> SplitName:
+        """How the runs are divided, after checking that the options fit together."""
+        if bool(self.train) != bool(self.test):
+            raise click.BadParameter("--train and --test belong together")
+        if bool(self.runs) == bool(self.train):
+            raise click.BadParameter("give either RUNS, or --train and --test")
+        if self.train and self.leave_model_out:
+            raise click.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
+        if self.unseen_families and not self.train:
+            raise click.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
+        if self.train:
+            return "files, unseen families" if self.unseen_families else "files"
+        return "models" if self.leave_model_out else "families"
+
+    def domains(self) -> list[Domain]:
+        """Read the runs, divided by environment."""
+        from hepm.evals.domains import domains_of
+
+        with Bar("runs read") as bar:
+            records = _read(self.train or self.runs or [], self.format, bar)
+            domains = domains_of(records, tested=_read(self.test, self.format, bar) if self.test else None)
+        if not domains:
+            raise InputError("there are no runs to evaluate: all that were read are attacks.")
+        known = [domain.name for domain in domains]
+        if missing := [name for name in self.environment or () if name not in known]:
+            raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
+        return [domain for domain in domains if not self.environment or domain.name in self.environment]
+
+
+def eval_runs(
+    source: Runs,
+    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
     method: Annotated[list[str] | None, Option(help="Measure this method; repeatable.")] = None,
     every: Annotated[bool, Option("--all", help="Measure every method instead of five.")] = False,
     ablation: Annotated[
         list[str] | None,
         Option(help="Also without: weight, state, efficiency, adaptation; or k: hints of 1, 2 and 3 tools."),
     ] = None,
-    environment: Annotated[list[str] | None, Option(help="Only this environment; repeatable.")] = None,
     k: Annotated[
         int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint, for rescue and harm.")
     ] = 2,
@@ -47,7 +84,6 @@ def eval_runs(
         bool, Option("--rescue/--no-rescue", help="Measure hints where failed runs diverged from successful ones.")
     ] = True,
     plot: Annotated[Path | None, Option(help="Write a plot (.png, .svg, .pdf).")] = None,
-    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto",
     assume_success: Annotated[
         bool, Option("--assume-success", help="Treat runs without an outcome as successes.")
     ] = False,
@@ -62,26 +98,26 @@ def eval_runs(
     Runs of one task are never both remembered and tested, unless --leave-model-out or --test without --unseen-families
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
-    from hepm.cli.output import Bar
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
+    from hepm.evals.table import tables
 
     if simulate:
-        if runs or train or test:
+        if source.runs or source.train or source.test:
             raise click.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
         _simulate(as_json=as_json)
         return
-    split = _split(runs, train, test, unseen_families=unseen_families, leave_model_out=leave_model_out)
-    check_sources([*(runs or []), *(train or []), *(test or [])])
+    split = source.split()
+    check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
     if every and method:
         raise click.BadParameter("--all measures every method; leave out --method")
     named = [known.name for known in all_methods()] if every else method or []
     methods = find_methods(named, ablations=ablation or [])
     if plot is not None:
         check_plot(plot)
-    domains = _domains(train or runs or [], test, environment or [], format)
+    domains = source.domains()
     options = EvalOptions(
         split=split,
         folds=folds,
@@ -96,37 +132,12 @@ def eval_runs(
         report = evaluate(domains, methods, options, on_progress=lambda _: bar.show(next(done), len(domains)))
     if plot is not None:
         write_plot(report, plot)
-    if as_json:
-        print_json(report.to_json())
-        return
-    from rich.console import Console
-
-    from hepm.evals.table import tables
-
-    Console().print(tables(report))
-
-
-def _domains(
-    remembered: Sequence[str], tested: Sequence[str] | None, environments: Sequence[str], format: str
-) -> list[Domain]:
-    from hepm.cli.output import Bar
-    from hepm.errors import InputError
-    from hepm.evals.domains import domains_of
-
-    with Bar("runs read") as bar:
-        records = _read(remembered, format, bar)
-        domains = domains_of(records, tested=_read(tested, format, bar) if tested else None)
-    if not domains:
-        raise InputError("there are no runs to evaluate: all that were read are attacks, which are no good examples.")
-    known = [domain.name for domain in domains]
-    if missing := [name for name in environments if name not in known]:
-        raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
-    return [domain for domain in domains if not environments or domain.name in environments]
+    _print(report, tables, as_json=as_json)
 
 
 def _simulate(*, as_json: bool) -> None:
-    from hepm.cli.output import Bar
     from hepm.evals.simulator import simulate
+    from hepm.evals.table import simulation_tables
     from hepm.memory import POLICIES
 
     with Bar("desks simulated") as bar:
@@ -143,40 +154,19 @@ def _simulate(*, as_json: bool) -> None:
             sizes=(0, 10, 30, 100),
             map_desks=each,
         )
+    _print(found, simulation_tables, as_json=as_json)
+
+
+def _print(report: Any, tables: Callable[[Any], Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(found.to_json())
+        print_json(report.to_json())
         return
     from rich.console import Console
 
-    from hepm.evals.table import simulation_tables
-
-    Console().print(simulation_tables(found))
-
-
-def _split(
-    runs: Sequence[str] | None,
-    train: Sequence[str] | None,
-    test: Sequence[str] | None,
-    *,
-    unseen_families: bool,
-    leave_model_out: bool,
-) -> SplitName:
-    if bool(train) != bool(test):
-        raise click.BadParameter("--train and --test belong together")
-    if bool(runs) == bool(train):
-        raise click.BadParameter("give either RUNS, or --train and --test")
-    if train and leave_model_out:
-        raise click.BadParameter("--leave-model-out divides RUNS; --train and --test are divided already")
-    if unseen_families and not train:
-        raise click.BadParameter("--unseen-families needs --train and --test; RUNS are always divided by family")
-    if train:
-        return "files, unseen families" if unseen_families else "files"
-    return "models" if leave_model_out else "families"
+    Console().print(tables(report))
 
 
 def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
-    from hepm.cli.output import plain
-    from hepm.errors import InputError
     from hepm.evals.domains import without_repeats
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
@@ -195,7 +185,6 @@ def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
         raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
     found = without_repeats(records)
     if repeats := len(records) - len(found):
-        print(
-            f"{count_of(repeats, 'run')} came again and {'counts' if repeats == 1 else 'count'} once", file=sys.stderr
-        )
+        counts = "counts" if repeats == 1 else "count"
+        print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
     return found

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.ingest import no_empty_store
-from hepm.cli.options import JsonOption, Place, check_target, open_memory, read_stdin
-from hepm.cli.output import print_json
+from hepm.cli.options import JsonOption, Place, check_target, no_empty_store, open_memory, read_text
+from hepm.cli.output import print_json, print_lines, write_lines
 from hepm.text import on_one_line
 
 LessonKind = Literal["experience", "principle", "notes"]
@@ -31,7 +30,6 @@ def export_(
 
     Example: `hepm library export lessons.md --namespace retail`
     """
-    from hepm.cli.files import print_lines, write_lines
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
     from hepm.ingest.sources import uncompressed_name
@@ -63,14 +61,13 @@ def import_(
 
     Example: `hepm library import lessons.md --namespace retail`
     """
-    from hepm.cli.files import lines_of
     from hepm.experience.exchange import import_lessons, read_documents
 
-    name, lines = ("stdin", io.StringIO(read_stdin("PATH"))) if path == "-" else (path, lines_of(Path(path)))
+    lines = io.StringIO(read_text(path, "PATH"), newline=None)
     with no_empty_store(place.store), open_memory(place.store) as memory:
         done = import_lessons(
             memory.library,
-            read_documents(lines, name),
+            read_documents(lines, "stdin" if path == "-" else path),
             namespace=place.namespace,
             retire_missing=retire_missing or (),
         )

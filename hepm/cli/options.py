@@ -1,10 +1,11 @@
-"""Options that several commands share, each with one meaning."""
+"""Options that several commands share, and the stores and input files that they name."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from hepm.cli.commands import Option
-from hepm.errors import InputError
+from hepm.errors import HepmError, InputError
 
 if TYPE_CHECKING:
     from hepm.graph.store import Counting, Store
@@ -30,7 +31,7 @@ StoreOption = Annotated[
 NamespaceOption = Annotated[str, Option("--namespace", "-n", help="The partition of the store to work in.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
-# The defaults of `Memory`, written again: `--help` and a misuse answer in half the time without its imports.
+# The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
 
@@ -39,22 +40,28 @@ _DEFAULT: Final = "the default in this folder"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The options that say which memory a command works on."""
+    """The options that name the memory a command works on."""
 
     store: StoreOption = STORE
     namespace: NamespaceOption = NAMESPACE
 
     def open(self) -> Memory:
-        """Open the memory to read it; a missing one, or an empty namespace, is a misuse."""
-        return open_existing(self.store, self.namespace)
+        """Open the memory for reading; a missing one or an empty namespace is an error."""
+        memory = open_existing(self.store)
+        try:
+            known_namespace(memory, self.namespace, self.store)
+        except BaseException:
+            memory.close()
+            raise
+        return memory
 
 
 def open_memory(
     store: str, *, embedder: str | None = None, counting: Counting | None = None, named_by: str = "--store"
 ) -> Memory:
-    """Open a memory, or create it; the embeddings endpoint comes from the `OPENAI_*` variables.
+    """Open a memory, or create it. `OPENAI_*` variables give the embeddings endpoint.
 
-    `named_by` is the option or argument that may have named it.
+    `named_by` is the option or argument with its name.
     """
     from hepm.errors import StoreError
     from hepm.memory import Memory
@@ -62,31 +69,30 @@ def open_memory(
     chosen = chosen_by(store, named_by)
     if (hint := _server_hint(chosen)) and not Path(store).exists():
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
+    endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
-        return Memory.open(
-            store,
-            embedder=embedder,
-            counting=counting,
-            endpoint=(os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY")),
-        )
+        return Memory.open(store, embedder=embedder, counting=counting, endpoint=endpoint)
     except StoreError as error:
         if chosen == f"from {named_by}":
             raise
         raise type(error)(f"{str(error).rstrip('.')}. The store is {store}, {chosen}.") from error
 
 
+def open_existing(store: str, *, named_by: str = "--store") -> Memory:
+    """Open a memory for reading; a missing one is an error."""
+    check_store(store, named_by)
+    return open_memory(store, named_by=named_by)
+
+
 def chosen_by(store: str, named_by: str = "--store") -> str:
     """What chose the store, for a sentence."""
-    if named_by == "--store":
-        if store == os.environ.get("HEPM_STORE"):
-            return "from HEPM_STORE"
-        if store == STORE:
-            return _DEFAULT
-    return f"from {named_by}"
+    if named_by == "--store" and store == os.environ.get("HEPM_STORE"):
+        return "from HEPM_STORE"
+    return _DEFAULT if named_by == "--store" and store == STORE else f"from {named_by}"
 
 
 def _server_hint(chosen: str) -> str:
-    """What to do where NEO4J_URI is set and the default was chosen all the same; "" elsewhere."""
+    """A hint if NEO4J_URI is set but the default was chosen."""
     unused = chosen == _DEFAULT and os.environ.get("NEO4J_URI")
     return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
 
@@ -100,19 +106,6 @@ def store_file(store: str) -> Path | None:
         return None
     path = Path(store)
     return path / FILE_NAME if path.is_dir() else path
-
-
-def open_existing(store: str, namespace: str | None = None, *, named_by: str = "--store") -> Memory:
-    """Open a memory for reading; a missing one is an error."""
-    check_store(store, named_by)
-    memory = open_memory(store, named_by=named_by)
-    try:
-        if namespace is not None:
-            known_namespace(memory, namespace, store, named_by)
-    except BaseException:
-        memory.close()
-        raise
-    return memory
 
 
 def check_store(store: str, named_by: str = "--store") -> None:
@@ -139,12 +132,6 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
     return namespace
 
 
-def check_sources(sources: Sequence[str]) -> None:
-    """Refuse to read a standard input that is closed."""
-    if "-" in sources:
-        check_stdin("RUNS")
-
-
 def check_target(target: Path, store: str) -> None:
     """Reject an output path that is the store being read."""
     file = store_file(store)
@@ -152,30 +139,58 @@ def check_target(target: Path, store: str) -> None:
         raise click.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
 
 
+@contextmanager
+def no_empty_store(store: str) -> Generator[None]:
+    """Delete a store that was created inside and is empty at the end, whatever ended it."""
+    file = store_file(store)
+    existed = file is None or file.exists()
+    try:
+        yield
+    finally:
+        if file is not None and not existed and file.exists() and _is_empty(file):
+            log = file.with_name(file.name + "-wal")
+            if not log.exists():  # else another process has opened it meanwhile, and may be storing runs
+                file.unlink()
+
+
+def _is_empty(file: Path) -> bool:
+    if not file.stat().st_size:
+        return True
+    with suppress(HepmError), open_memory(str(file)) as memory:
+        return not memory.namespaces()
+    return False
+
+
 def split_names(text: str | None) -> list[str] | None:
     """Tool names of a comma-separated list; None stays None."""
     return None if text is None else [name for part in text.split(",") if (name := part.strip())]
 
 
-def check_stdin(hint: str) -> None:
-    """Refuse to read a standard input that is closed.
-
-    Args:
-        hint: What to call the place of the - on the command line.
-    """
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
+def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
+    """Refuse to read a closed standard input; `hint` names the argument that may be -."""
+    if "-" in sources and sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... <&-` closes it
         raise click.BadParameter("standard input is closed: there is nothing to read behind -", param_hint=hint)
 
 
 def read_stdin(hint: str) -> str:
     """All of standard input, as text."""
-    check_stdin(hint)
+    check_sources(["-"], hint)
     return _decoded(sys.stdin.buffer.read(), "standard input")
 
 
-def read_text(path: Path, hint: str) -> str:
-    """The text of a file, or of standard input where that is -."""
-    return read_stdin(hint) if str(path) == "-" else _decoded(path.read_bytes(), str(path))
+def read_text(path: Path | str, hint: str) -> str:
+    """The text of a file, decompressed if its name says so, or of standard input for -."""
+    if str(path) == "-":
+        return read_stdin(hint)
+    from hepm.ingest.sources import STREAM_ERRORS, open_file
+
+    try:
+        with open_file(Path(path)) as stream:
+            return _decoded(stream.read(), str(path))
+    except STREAM_ERRORS as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise InputError(f"{path} is damaged or not what its name says: {error}.") from error
 
 
 def _decoded(content: bytes, name: str) -> str:

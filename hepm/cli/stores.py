@@ -1,22 +1,19 @@
-"""Commands on a whole store: count, write out, read back, copy, forget, check and embed."""
+"""Commands on a whole store: stats, export, import, copy, forget, doctor and reembed."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import (
-    NAMESPACE,
     STORE,
     JsonOption,
     Place,
@@ -27,19 +24,12 @@ from hepm.cli.options import (
     open_memory,
     store_file,
 )
-from hepm.cli.output import Bar, plain, print_json, print_table
+from hepm.cli.output import Bar, plain, print_json, print_lines, print_table, write_lines
 from hepm.errors import StoreDamagedError
 from hepm.text import count_of, on_one_line
 
-if TYPE_CHECKING:
-    from hepm.ingest.copying import Copied
-    from hepm.memory import Memory
-
-MANY: Final = 20
-"""More runs than this are forgotten only when the user confirms it."""
-
+_MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _LESSONS: Final = ("experiences", "principles", "notes")
-_SOURCE, _TARGET = "SOURCE", "TARGET"
 
 
 def stats(
@@ -85,17 +75,15 @@ def export(
 
     Example: `hepm export runs.jsonl --namespace retail`
     """
-    from hepm.cli.files import print_lines, write_lines
-
     if path != "-":
         check_target(Path(path), place.store)
     with place.open() as memory:
         runs = memory.export(namespace=place.namespace)
         if path == "-":
             print_lines(runs)
-            return
-        count = write_lines(runs, Path(path), "the runs")
-    print(on_one_line(f"{count:,} runs written to {path}"))
+        else:
+            count = write_lines(runs, Path(path), "the runs")
+            print(on_one_line(f"{count:,} runs written to {path}"))
 
 
 def import_(
@@ -107,99 +95,50 @@ def import_(
 
     Example: `hepm import runs.jsonl --store other.hepm`
     """
-    from hepm.cli.ingest import ingest
+    from hepm.cli.ingest import Preparing, Reading, ingest
 
-    ingest(place, paths, format="hepm", keep_secrets=True, as_json=as_json)
+    # Secrets were removed when the runs were first stored.
+    ingest(place, Reading("hepm"), Preparing(keep_secrets=True), paths, as_json=as_json)
 
 
 def copy(
-    source: Annotated[
-        str, Argument(help="The memory to read: a file, a folder, a Neo4j address, or an export (.jsonl).")
-    ],
-    target: Annotated[str, Argument(help="The memory to fill, created if missing; or an export to write.")],
+    source: Annotated[str, Argument(help="The memory to read: a file, a folder, or a Neo4j address.")],
+    target: Annotated[str, Argument(help="The memory to fill, created if missing.")],
     namespace: Annotated[list[str] | None, Option("--namespace", "-n", help="Only this partition; repeatable.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy runs, counts, states and vectors between an embedded store, Neo4j and an export, and compare at the end.
+    """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
-    Interrupted, it goes on where it stopped.
+    Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
 
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
-    if _same(source, target) or (_is_export(source) and _is_export(target)):
-        raise click.BadParameter("one of the two is to be another store", param_hint=_TARGET)
-    if _is_export(source):
-        copied = [_from_export(source, target, _one(namespace))]
-    elif _is_export(target):
-        copied = [_to_export(source, target, _one(namespace))]
-    else:
-        copied = _between_stores(source, target, namespace)
+    for name in (source, target):
+        if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
+            raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
+    if _identity(source) == _identity(target):
+        raise click.BadParameter("name another store than the source", param_hint="TARGET")
+    with open_existing(source, named_by="SOURCE") as memory:
+        names = [known_namespace(memory, name, source, "SOURCE") for name in namespace or memory.namespaces()]
+        with (
+            open_memory(target, counting=memory.header.counting, named_by="TARGET") as filled,
+            Bar("runs compared and copied") as bar,
+        ):
+            copied = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
     if as_json:
-        print_json({"copied": [asdict(one) for one in copied]})
+        print_json({"copied": [asdict(done) for done in copied]})
     else:
-        for one in copied:
-            known = f", {one.runs - one.stored:,} known before" if one.runs > one.stored else ""
-            verdict = "they differ: " + "; ".join(one.differences) if one.differences else "both hold the same"
-            print(on_one_line(f"{one.namespace}: {one.stored:,} runs copied{known}; {verdict}"))
-    if any(one.differences for one in copied):
+        for done in copied:
+            known = f", {done.runs - done.stored:,} known before" if done.runs > done.stored else ""
+            verdict = "they differ: " + "; ".join(done.differences) if done.differences else "both hold the same"
+            print(on_one_line(f"{done.namespace}: {done.stored:,} runs copied{known}; {verdict}"))
+    if any(done.differences for done in copied):
         raise click.exceptions.Exit(1)
 
 
-def _between_stores(source: str, target: str, namespaces: Sequence[str] | None) -> list[Copied]:
-    with open_existing(source, named_by=_SOURCE) as memory:
-        wanted = [known_namespace(memory, name, source, _SOURCE) for name in namespaces or memory.namespaces()]
-        with (
-            open_memory(target, counting=memory.header.counting, named_by=_TARGET) as other,
-            Bar("runs compared and copied") as bar,
-        ):
-            return list(memory.copy_to(other, namespaces=wanted, on_progress=bar.show))
-
-
-def _to_export(source: str, target: str, namespace: str) -> Copied:
-    from hepm.cli.files import lines_of, write_lines
-    from hepm.ingest.copying import Copied
-
-    with open_existing(source, namespace, named_by=_SOURCE) as memory:
-        count = write_lines(memory.export(namespace=namespace), Path(target), "the runs")
-        # As long as nobody stored a run in between, every line comes out the same again.
-        pairs = zip_longest(lines_of(Path(target)), memory.export(namespace=namespace))
-        apart = sum(one != other for one, other in pairs)
-    return Copied(namespace, count, count, (f"{apart:,} lines of {target} differ from the runs",) if apart else ())
-
-
-def _from_export(source: str, target: str, namespace: str) -> Copied:
-    from hepm.ingest import ReadOptions
-    from hepm.ingest.copying import Copied
-    from hepm.ingest.prepare import IngestOptions
-
-    with open_memory(target, named_by=_TARGET) as memory, Bar("runs read") as bar:
-        report = memory.ingest(
-            source,
-            namespace=namespace,
-            reading=ReadOptions("hepm"),
-            options=IngestOptions(redactor=None),  # they were redacted when they were first stored
-            on_batch=lambda so_far: bar.show(so_far.read),
-        )
-        wrong = [f"{one.file} record {one.record}: {one.reason}" for one in report.rejected]
-        wrong += [finding.what for finding in memory.examine(namespace=namespace)]
-    return Copied(namespace, report.read, report.stored, tuple(wrong))
-
-
-def _is_export(name: str) -> bool:
-    return re.search(r"\.jsonl(\.(gz|xz|bz2|zst))?$", name) is not None and not Path(name).is_dir()
-
-
-def _one(namespaces: Sequence[str] | None) -> str:
-    if namespaces and len(namespaces) > 1:
-        raise click.BadParameter("an export holds one namespace: call it once for each", param_hint="--namespace")
-    return namespaces[0] if namespaces else NAMESPACE
-
-
-def _same(source: str, target: str) -> bool:
-    one, other = store_file(source), store_file(target)
-    if one is None or other is None:
-        return source.rstrip("/") == target.rstrip("/")
-    return Path(one).absolute() == Path(other).absolute()
+def _identity(store: str) -> str:
+    file = store_file(store)
+    return store.rstrip("/") if file is None else str(file.absolute())
 
 
 def forget(
@@ -209,7 +148,7 @@ def forget(
     user: Annotated[str | None, Option(help="All runs of a user.")] = None,
     environment: Annotated[str | None, Option(help="All runs of an environment.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print what would be forgotten; change nothing.")] = False,
-    yes: Annotated[bool, Option("--yes", "-y", help=f"Do not ask, even for more than {MANY} runs.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help=f"Do not ask, even for more than {_MANY} runs.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
@@ -224,8 +163,11 @@ def forget(
             memory.forget, trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace
         )
         gone = remove(dry_run=True)
-        if len(gone) > MANY and not (dry_run or yes):
-            _confirm(f"forget {count_of(len(gone), 'run')} of {namespace} and all they added?")
+        if len(gone) > _MANY and not (dry_run or yes):
+            question = f"forget {count_of(len(gone), 'run')} of {namespace} and all they added?"
+            if not sys.stdin or not sys.stdin.isatty():
+                raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
+            click.confirm(question[0].upper() + question[1:], abort=True, err=True)
         versions = len(memory.preferences.history(user, namespace=namespace)) if user else 0
         if dry_run:
             versions = 0 if trajectory or task or environment else versions
@@ -241,12 +183,6 @@ def forget(
         raise click.exceptions.Exit(1)
 
 
-def _confirm(question: str) -> None:
-    if not sys.stdin or not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
-    click.confirm(question[0].upper() + question[1:], abort=True, err=True)
-
-
 def doctor(
     store: StoreOption = STORE,
     repair: Annotated[bool, Option("--repair", help="Repair what can be repaired.")] = False,
@@ -257,31 +193,24 @@ def doctor(
     Example: `hepm doctor --repair`
     """
     with open_existing(store) as memory:
-        found = _examine(memory)
+        found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
         if repair and any(found.values()):
             for namespace, findings in found.items():
-                if any(finding["repair"] == "rebuild" for finding in findings):
+                if any(finding.repair == "rebuild" for finding in findings):
                     with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
                         memory.rebuild(namespace=namespace)
             memory.reembed()
-            found = _examine(memory)
+            found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
     if as_json:
-        print_json({"findings": found})
+        print_json({"findings": {name: [asdict(finding) for finding in found[name]] for name in found}})
     else:
         for namespace, findings in found.items():
             for finding in findings:
-                print(on_one_line(f"{namespace}: {finding['what']} (repair: {finding['repair'] or 'none'})"))
+                print(on_one_line(f"{namespace}: {finding.what} (repair: {finding.repair or 'none'})"))
         if not any(found.values()):
             print("all is well")
     if any(found.values()):
         raise click.exceptions.Exit(1)
-
-
-def _examine(memory: Memory) -> dict[str, list[dict[str, str]]]:
-    return {
-        namespace: [{"what": f.what, "repair": f.repair} for f in memory.examine(namespace=namespace)]
-        for namespace in memory.namespaces()
-    }
 
 
 def reembed(

@@ -1,12 +1,12 @@
-"""What memory says now: the next tools with their reasons, situations like this one, a text for the prompt."""
+"""`hepm suggest`, `hepm search` and `hepm prompt`: what memory says now."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
@@ -21,15 +21,30 @@ if TYPE_CHECKING:
     from hepm.types import Suggestions
 
 
-def suggest(
-    place: Place,
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The options about what was called, and what can be."""
+
     after: Annotated[
         str | None,
         Option(help="Tool of the last turn; several parallel ones comma-separated. Default: the start."),
-    ] = None,
-    history: Annotated[str | None, Option(help="All calls so far, oldest first, comma-separated.")] = None,
+    ] = None
+    history: Annotated[str | None, Option(help="All calls so far, oldest first, comma-separated.")] = None
+    tools: Annotated[str | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
+
+    def names(self) -> dict[str, Any]:
+        """The arguments of `Memory.suggest` and `Memory.prompt`."""
+        return {
+            "after": split_names(self.after),
+            "history": split_names(self.history) or (),
+            "tools": split_names(self.tools),
+        }
+
+
+def suggest(
+    place: Place,
+    calls: Calls,
     state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
-    tools: Annotated[str | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None,
     k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
     policy: Annotated[Literal["hybrid", "adaptive", "episodic", "procedural"], Option(help="How to rank.")] = "hybrid",
     c: Annotated[float, Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
@@ -42,16 +57,7 @@ def suggest(
     if not math.isfinite(c):
         raise click.BadParameter(f"{c} is no number to weigh with", param_hint="--c")
     with place.open() as memory:
-        found = memory.suggest(
-            split_names(after),
-            history=split_names(history) or (),
-            state=state,
-            tools=split_names(tools),
-            k=k,
-            policy=policy,
-            c=c,
-            namespace=place.namespace,
-        )
+        found = memory.suggest(state=state, k=k, policy=policy, c=c, namespace=place.namespace, **calls.names())
         if as_json:
             print_json(to_json(found))
         else:
@@ -59,26 +65,16 @@ def suggest(
 
 
 def to_json(found: Suggestions) -> dict[str, object]:
-    """As programs read it."""
-    tools = [
-        {
-            "tool": s.tool,
-            "score": round(s.score, 6),
-            "support": s.support,
-            "failure_share": round(s.failure_share, 6),
-            "similarity": None if s.similarity is None else round(s.similarity, 6),
-            "reason": s.reason,
-            "runs": list(s.runs),
-            "summaries": list(s.summaries),
-        }
-        for s in found
-    ]
+    """The JSON of `hepm suggest`."""
+    names = ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries")
+    values = [{name: getattr(one, name) for name in names} for one in found]
+    tools = [{name: round(v, 6) if isinstance(v, float) else v for name, v in one.items()} for one in values]
     warnings = [asdict(way) for way in found.warnings]
     return {"tools": tools, "warnings": warnings, "abstained": found.abstained, "prompt": found.prompt()}
 
 
 def to_text(found: Suggestions) -> str:
-    """For people, one item per line."""
+    """The lines of `hepm suggest`."""
     if found.abstained is not None:
         warned = f"\n{found.prompt()}" if found.warnings else ""
         return on_one_line(f"no suggestion: {found.abstained}") + warned
@@ -116,13 +112,11 @@ def search(
 
 def prompt(
     place: Place,
+    calls: Calls,
     messages: Annotated[
         Path | None, Option(help="The conversation so far: a file with OpenAI chat messages; - reads stdin.")
     ] = None,
     state: Annotated[str, Option(help="What the agent knows now, if there are no messages.")] = "",
-    after: Annotated[str | None, Option(help="Tool of the last turn, or several, comma-separated.")] = None,
-    history: Annotated[str | None, Option(help="All calls so far, oldest first, comma-separated.")] = None,
-    tools: Annotated[str | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None,
     user: Annotated[str, Option(help="The user whose notes to include.")] = "",
     environment: Annotated[str, Option(help="Leave out lessons of other environments.")] = "",
     run: Annotated[str, Option(help="Id of the run; the lessons shown are credited with its outcome.")] = "",
@@ -139,47 +133,31 @@ def prompt(
 
     Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
     """
-    if messages is not None and (state or after or history):
+    if messages is not None and (state or calls.after or calls.history):
         raise click.BadParameter("--state, --after and --history are read from --messages: give either")
     from hepm.experience.prompt import PromptOptions
 
     with place.open() as memory:
-        # With a user, answers hold their words: kept where they are forgotten with the user.
+        # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
-        told = memory.prompt(
+        found = memory.prompt(
             None if messages is None else read_messages_file(messages),
             state=state,
-            after=split_names(after),
-            history=split_names(history) or (),
-            tools=split_names(tools),
             user=user,
             environment=environment,
             run=run,
             budget=budget,
-            options=PromptOptions(
-                suggestions=k,
-                experiences=experiences,
-                principles=principles,
-                model=client,
-            ),
+            options=PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client),
             namespace=place.namespace,
+            **calls.names(),
         )
-        if not as_json:
-            silent = "there was no room: raise --budget" if told.left_out else "memory has nothing to say"
-            print(told.text or silent)
-            if told.text and told.left_out:
-                print(f"no room for {', '.join(told.left_out)}: raise --budget", file=sys.stderr)
+        if as_json:
+            parts = {name: getattr(found, name) for name in ("stable", "present", "tokens")}
+            parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
+            print_json({**parts, "suggestions": to_json(found.suggestions), "cost": cost_of(client)})
         else:
-            print_json(
-                {
-                    "stable": told.stable,
-                    "present": told.present,
-                    "tokens": told.tokens,
-                    "lessons": list(told.lessons),
-                    "left_out": list(told.left_out),
-                    "runs": list(told.runs),
-                    "suggestions": to_json(told.suggestions),
-                    "cost": cost_of(client),
-                }
-            )
+            silent = "there was no room: raise --budget" if found.left_out else "memory has nothing to say"
+            print(found.text or silent)
+            if found.text and found.left_out:
+                print(f"no room for {', '.join(found.left_out)}: raise --budget", file=sys.stderr)
     tell_cost(client)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -192,11 +192,6 @@ class Matcher:
                 twin = same[one.id].twin if one.id in same else bool(self._tasks(one) & self._tasks(before))
                 merged, dropped = (merged, dropped + 1) if twin else (merged + 1, dropped)
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
-
-    def pairs(self, batch: Sequence[Distilled]) -> Iterator[Pair]:
-        """All pairs that the judge may be asked about."""
-        for one, near in self._candidates(self._split(batch)[1]):
-            yield from (Pair(one, other.principle) for other in near)
 
     def _split(self, batch: Sequence[Distilled]) -> tuple[list[Principle], list[Principle]]:
         """Principles whose words are known, and the first of each new wording; best supported first."""

@@ -8,6 +8,9 @@ import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.chats import chat, write
 from tests.faults.command import HEPM, interruptible, quick
@@ -63,10 +66,13 @@ def test_an_interrupted_ingest_says_how_much_is_stored_and_repeating_it_goes_on(
     assert err == f"hepm: interrupted with {stored:,} runs stored so far; repeat the command to go on\n"
 
 
-def test_a_key_of_outcomes_that_no_run_has_is_said_and_is_a_failure(tmp_path: Path) -> None:
-    log = write(tmp_path / "runs.jsonl", [chat("a", ["find_user"], task="t", success=None)])
-    answer = quick("ingest", log, "--store", tmp_path / "s.hepm", "--success-key", "passed")
+@pytest.mark.parametrize("known", [{}, {"reward": 1.0}, {"label": "good"}])
+def test_a_key_of_outcomes_that_no_run_has_is_said_and_is_a_failure(tmp_path: Path, known: dict[str, Any]) -> None:
+    log = write(tmp_path / "runs.jsonl", [chat("a", ["find_user"], task="t", success=None) | {"verdict": True} | known])
+    command = ["ingest", log, "--store", tmp_path / "s.hepm", "--success-key"]
+    answer = quick(*command, "passed")
     assert (answer.code, answer.err.splitlines()[-1]) == (
         1,
         "hepm: no outcome was found under 'passed' in any run; ingest again with the right key",
     )
+    assert quick(*command, "verdict").code == 0

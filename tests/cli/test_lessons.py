@@ -1,9 +1,11 @@
-"""What runs taught, on the command line: every command as a process, on chat logs made up for it."""
+"""What runs taught, on the command line: every command, on chat logs made up for it."""
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,10 @@ def found(store: Path, *arguments: str) -> Any:
 
 def asked(store: Path, loopback: Loopback, *arguments: str) -> Answer:
     env = {"OPENAI_BASE_URL": loopback.url, "OPENAI_API_KEY": "k", "HEPM_LLM_MODEL": "small"}
-    return hepm(*arguments, "--store", store, env=env)  # the end of a process closes the connections of its client
+    answer = quick(*arguments, "--store", store, env=env)
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()  # as the end of a process, it closes the connections of the client
+    return answer
 
 
 def test_runs_are_distilled_once_and_those_of_a_task_are_contrasted(store: Path) -> None:

@@ -18,11 +18,15 @@ TEXTS = [
 ]
 
 
+REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
+
+
 @pytest.fixture(scope="module")
 def minilm() -> SentenceEmbedder:
     return SentenceEmbedder("all-MiniLM-L6-v2", device="cpu", download=False)
 
 
+@REAL_MODEL
 def test_texts_that_mean_the_same_lie_close_without_sharing_words(minilm: SentenceEmbedder):
     vectors = minilm.embed(TEXTS)
     check_vectors(vectors, dimensions=384, name=minilm.name)
@@ -30,16 +34,19 @@ def test_texts_that_mean_the_same_lie_close_without_sharing_words(minilm: Senten
     assert vectors[0] @ vectors[2] < 0.2
 
 
+@REAL_MODEL
 def test_the_vector_of_a_text_does_not_depend_on_its_batch(minilm: SentenceEmbedder):
     together = minilm.embed([*TEXTS, "word " * 300])
     assert all(np.allclose(minilm.embed([text])[0], together[i], atol=1e-5) for i, text in enumerate(TEXTS))
 
 
+@REAL_MODEL
 @pytest.mark.parametrize("text", ["", " \n\t", "\ud800", "?", "\x00"])
 def test_a_text_without_words_still_gets_a_vector(minilm: SentenceEmbedder, text: str):
     check_vectors(minilm.embed([text]), dimensions=384, name=minilm.name)
 
 
+@REAL_MODEL
 def test_threads_may_share_an_embedder(minilm: SentenceEmbedder):
     expected = minilm.embed(TEXTS)
     found: list[bool] = []

@@ -94,6 +94,7 @@ def test_a_seed_below_zero_is_a_misuse(tele: Path) -> None:
     assert "--seed" in one_sentence(answer)
 
 
+@pytest.mark.soak
 def test_simulated_agents_are_measured_without_any_run() -> None:
     found = quick("eval", "--simulate", "--json").json
     assert found["first_tools"].keys() == {"adaptive", "episodic", "hybrid", "procedural"}

@@ -654,7 +654,10 @@ STEPS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    max_examples=settings().max_examples * 2 // 5,  # on a server too
+)
 @given(steps=STEPS)
 def test_versions_have_no_gaps_and_memory_and_store_agree_whatever_happens(
     make_store: Callable[..., Store],  # noqa: F811

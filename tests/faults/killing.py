@@ -27,12 +27,12 @@ from tests.faults.command import HEPM, quick
 from tests.faults.content import Content, content_of
 from tests.faults.logs import USERS, write_files
 
-FILES: Final = 24
+FILES: Final = 12
 RUNS: Final = 15
 """Of the small files that a job stores one by one."""
 
-MANY: Final = 2500
-"""Runs of the one file that the command line stores in batches."""
+MANY: Final = 2100
+"""Runs of the one file that the command line stores, in two batches."""
 
 
 # Jobs, as the child process runs them. Each prints what it has done when that is safe, and starts over from any state.
@@ -57,7 +57,7 @@ def _forget(memory: Memory, folder: Path) -> None:
 
 def _rebuild(memory: Memory, folder: Path) -> None:
     del folder
-    for number in range(3):
+    for number in range(2):
         memory.rebuild()
         _say(str(number))
 

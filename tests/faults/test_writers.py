@@ -79,8 +79,9 @@ def small_batches(store: str, names: list[str], failures: multiprocessing.Queue[
         raise
 
 
-def test_writers_that_commit_often_never_see_a_locked_database(tmp_path: Path) -> None:
-    shares = write_overlapping(tmp_path, 4)
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.soak)])
+def test_writers_that_commit_often_never_see_a_locked_database(tmp_path: Path, count: int) -> None:
+    shares = write_overlapping(tmp_path, count)
     forked = multiprocessing.get_context("spawn")
     failures: multiprocessing.Queue[str] = forked.Queue()
     store = str(tmp_path / "often.hepm")
@@ -89,7 +90,7 @@ def test_writers_that_commit_often_never_see_a_locked_database(tmp_path: Path) -
         writer.start()
     for writer in writers:
         writer.join(240)
-    assert [writer.exitcode for writer in writers] == [0] * 4, failures.get(timeout=5)
+    assert [writer.exitcode for writer in writers] == [0] * count, failures.get(timeout=5)
     assert set(content_of(Path(store)).runs.values()) == {1}
     assert quick("doctor", "--store", store).out == "all is well\n"
 
@@ -120,7 +121,7 @@ def test_processes_that_make_the_same_store_at_the_same_moment_all_open_it(tmp_p
         for opener in openers:
             assert opener.stdout is not None
             assert opener.stdout.readline() == "ready\n"
-        for number in range(60):
+        for number in range(25):
             moment = time.time() + 0.01
             for opener in openers:
                 assert opener.stdin is not None

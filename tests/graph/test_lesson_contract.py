@@ -333,7 +333,10 @@ STEPS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    max_examples=settings().max_examples * 2 // 5,  # on a server too
+)
 @given(steps=STEPS)
 def test_uses_are_what_the_showings_say_whatever_happened_in_whatever_order(
     make_store: Callable[..., Store], steps: Sequence[tuple[str, str, bool]]

@@ -18,6 +18,7 @@ from hepm.graph.store import Selection, Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.ingest.prepare import exclude
 from hepm.types import Evidence
+from tests.neo4j_server import ON_SERVER
 from tests.runs import Shelf, trajectory
 
 MakeStore = Callable[..., Store]
@@ -251,6 +252,7 @@ def test_changing_the_embedder_drops_every_vector_and_keeps_the_states(store: St
     assert store.header.dimensions == 4
 
 
+Drawn = list[tuple[list[str], bool | None, str, str, float | None]]
 runs = st.lists(
     st.builds(
         lambda turns, success, task, goal, ended: (turns, success, task, goal, ended),
@@ -265,22 +267,38 @@ runs = st.lists(
 )
 
 
-def shelf_of(drawn: Sequence[tuple[list[str], bool | None, str, str, float | None]]) -> list[Trajectory]:
+def shelf_of(drawn: Drawn) -> list[Trajectory]:
     return [
         trajectory(f"r{i}", *turns, success=success, task=task, goal=goal, ended_at=ended)
         for i, (turns, success, task, goal, ended) in enumerate(drawn)
     ]
 
 
+SHARED_STORES = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+
 @pytest.mark.parametrize("counting", ["all", "shortest"])
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("make_two_stores", ["sqlite"], indirect=True)
+@settings(suppress_health_check=SHARED_STORES)
 @given(drawn=runs, data=st.data())
 def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
-    make_two_stores: MakeStore,
-    counting: str,
-    drawn: list[tuple[list[str], bool | None, str, str, float | None]],
-    data: st.DataObject,
+    make_two_stores: MakeStore, counting: str, drawn: Drawn, data: st.DataObject
 ) -> None:
+    check_order(make_two_stores, counting, drawn, data)
+
+
+@ON_SERVER
+@pytest.mark.parametrize("counting", ["all", pytest.param("shortest", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("make_two_stores", ["neo4j and sqlite", "sqlite and neo4j"], indirect=True)
+@settings(suppress_health_check=SHARED_STORES, max_examples=settings().max_examples // 5)
+@given(drawn=runs, data=st.data())
+def test_a_server_makes_the_same_graph_of_runs_in_any_order_as_a_file(
+    make_two_stores: MakeStore, counting: str, drawn: Drawn, data: st.DataObject
+) -> None:
+    check_order(make_two_stores, counting, drawn, data)
+
+
+def check_order(make_two_stores: MakeStore, counting: str, drawn: Drawn, data: st.DataObject) -> None:
     trajectories = shelf_of(drawn)
     shelf = Shelf(*trajectories)
     order = data.draw(st.permutations([t.id for t in trajectories]))

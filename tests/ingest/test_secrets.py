@@ -106,10 +106,11 @@ def test_long_texts_take_time_in_proportion_to_their_length(text: str) -> None:
         Redactor().text((text + filling * 20_000)[:60_000])  # a rule that tries every end anew would take minutes
 
 
+@pytest.mark.timeout(60)  # read on from each, it would take minutes
 @pytest.mark.parametrize("text", ["sk-", "ghp_-", "AIza-", "xai-", "eyJ-", "mysql-", "SG.a-"])
 def test_a_text_that_begins_keys_without_end_is_not_read_on_from_each_of_them(text: str) -> None:
-    beginning = text * (500_000 // len(text))
-    assert Redactor().text(beginning) == beginning  # read on from each, it would take half an hour and be timed out
+    beginning = text * (150_000 // len(text))
+    assert Redactor().text(beginning) == beginning
 
 
 def cleaned(arguments: dict[str, JSON]) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hepm import START, Memory, Outcome, Trajectory
-from hepm.cli import app
+from hepm.cli.commands import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run

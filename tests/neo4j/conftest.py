@@ -12,7 +12,7 @@ from tests.neo4j_server import LINE, Neo4jServer, emptied, free_port
 
 
 class Mortal:
-    """A server of this module's own, that may be killed."""
+    """A server that tests may kill and start again."""
 
     def __init__(self, local: LocalServer) -> None:
         self.local = local
@@ -34,20 +34,20 @@ class Mortal:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
-def once_started(tmp_path_factory: pytest.TempPathFactory, servers_end_with_us: None) -> Iterator[Mortal]:
-    del servers_end_with_us
-    folder = tmp_path_factory.mktemp("mortal")
-    server = Mortal(LocalServer(folder, LINE, bolt_port=free_port(), http_port=free_port(), heap="512m"))
-    yield server
-    server.local.stop()
-
-
 @pytest.fixture
-def mortal(once_started: Mortal) -> Mortal:
-    """Killed and started again by tests; it runs, however the test before ended."""
-    once_started.start()
-    return once_started
+def mortal(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[Mortal]:
+    """The session's server, emptied; one of the test's own where the session's is not ours to kill."""
+    if neo4j_server.local is not None:
+        emptied(neo4j_server)
+        mortal = Mortal(neo4j_server.local)
+        yield mortal
+        mortal.start()
+        return
+    local = LocalServer(tmp_path / "mortal", LINE, bolt_port=free_port(), http_port=free_port(), heap="512m")
+    try:
+        yield Mortal(local)
+    finally:
+        local.stop()
 
 
 @pytest.fixture

@@ -179,7 +179,8 @@ def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
     assert not server.status().running
 
 
-@pytest.mark.parametrize("killed_with", ["password", pytest.param("data/databases/system", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
 def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
     folder = tmp_path / "server"
     command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
@@ -209,7 +210,8 @@ def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: P
 # Refusals
 
 
-@pytest.mark.parametrize("port", ["bolt_port", pytest.param("http_port", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("port", ["bolt_port", "http_port"])
 def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_path: Path, port: str):
     taken: list[socket.socket] = []
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from hepm import START, Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.cli import app
+from hepm.cli.commands import app
 from hepm.ingest.hepm import write_run
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.transitions import SUMMARY_TOOL

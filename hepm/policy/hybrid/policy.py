@@ -166,12 +166,12 @@ def _suggestion(
     if query.vector is not None:
         nearest = float(row[NAMES.index("nearest")])
         # Of a tool that never came right here, and where the user's words are unknown, less can be said.
-        unsaid = {"in_this_moment", "vote", "contrast"} if not here else set[str]()
-        unsaid |= {"remaining"} if query.said_vector is None else set[str]()
+        sayable = set(_SAID) if here else _SAID.keys() - {"in_this_moment", "vote", "contrast"}
+        sayable -= {"remaining"} if query.said_vector is None else set[str]()
         said = [
             _SAID[_COLUMNS[feature]].format(place=place, nearest=nearest)
             for feature in sorted(range(len(_COLUMNS)), key=lambda feature: (-float(spoke[feature]), feature))
-            if spoke[feature] > _ENOUGH and _COLUMNS[feature] in _SAID.keys() - unsaid
+            if spoke[feature] > _ENOUGH and _COLUMNS[feature] in sayable
         ]
         reason = f"{'; '.join(said[:_SHOWN]) or 'no single sign stands out'}; {reason}"
     return Suggestion(

@@ -9,9 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
-from uuid import uuid4
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
@@ -19,7 +17,7 @@ from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages
-from hepm.types import DEFAULT_NAMESPACE, Outcome, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import Outcome, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import PromptOptions
@@ -30,10 +28,10 @@ _log = logging.getLogger("hepm")
 
 
 class Session:
-    """One run of an agent with memory. Create it with `Memory.session`.
+    """One run of an agent with memory. Start it with `Memory.session`.
 
-    Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as
-    messages to `hint` and `finish`, or record it call by call with `say` and `record`.
+    Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as messages, or
+    record it call by call with `say` and `record`.
 
     A session raises nothing before its end. If memory fails, there is no hint. What cannot be recorded is raised by
     `finish`, or at the end of the block. Both are logged as warnings when they happen.
@@ -51,22 +49,18 @@ class Session:
     def __init__(
         self,
         memory: Memory,
+        run: Trajectory,
         *,
-        id: str = "",
-        task: str = "",
-        user: str = "",
-        environment: str = "",
-        model: str = "",
-        system: str = "",
-        tools: Iterable[object] | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
-        distil: bool = True,
-        prompt_options: PromptOptions | None = None,
-        ingest_options: IngestOptions | None = None,
+        system: str,
+        tools: Iterable[object] | None,
+        namespace: str,
+        distil: bool,
+        prompt_options: PromptOptions | None,
+        ingest_options: IngestOptions | None,
     ) -> None:
-        self.id = id or uuid4().hex
+        self.id = run.id
         self._memory = memory
-        self._run = Trajectory(self.id, (), environment=environment, task=task, model=model, user=user)
+        self._run = run
         self._system = system
         self._tools = None if tools is None else read_tools(tools)
         self._namespace = namespace
@@ -74,7 +68,7 @@ class Session:
         self._prompt_options = prompt_options
         self._ingest_options = ingest_options
         self._given: Sequence[object] | None = None
-        self._told: list[dict[str, Any]] = []
+        self._recorded: list[dict[str, Any]] = []
         self._calls = 0
         self._shown: dict[str, None] = {}
         self._failed: InputError | None = None
@@ -93,39 +87,30 @@ class Session:
             messages: The conversation so far, as OpenAI chat messages; not with `say` and `record`. The list is the
                 record of the run: messages appended after the last hint belong to it.
         """
-        if messages is not None and not self._recorded(lambda: self._take(messages)):
+        if messages is not None and not self._kept(lambda: self._take(messages)):
             return ""
         tools = None if self._tools is None else [tool.name for tool in self._tools]
-        return self._told_now(self._messages, tools=tools, environment=self._run.environment)
+        return self._prompt(self._messages, tools=tools, environment=self._run.environment)
 
-    def _told_now(self, messages: Sequence[object], **about: Any) -> str:
+    def _prompt(self, messages: Sequence[object], **about: Any) -> str:
         options, namespace = self._prompt_options, self._namespace
         try:
             with switching_often():
-                told = self._memory.prompt(messages, user=self._run.user, options=options, namespace=namespace, **about)
+                found = self._memory.prompt(
+                    messages, user=self._run.user, options=options, namespace=namespace, **about
+                )
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
                 self._warned = True
                 known = isinstance(error, HepmError)
                 _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
             return ""
-        self._shown.update(dict.fromkeys(told.lessons))
-        return told.text
-
-    def _recorded(self, record: Callable[[], None]) -> bool:
-        """Whether this could be recorded. The first error is raised when the run is stored."""
-        try:
-            record()
-        except InputError as error:
-            if self._failed is None:
-                self._failed = error
-                _log.warning("the session %r cannot be stored: %s", self.id, error)
-            return False
-        return True
+        self._shown.update(dict.fromkeys(found.lessons))
+        return found.text
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
-        self._recorded(lambda: self._tell({"role": role, "content": text}))
+        self._kept(lambda: self._append({"role": role, "content": text}))
 
     def record(
         self,
@@ -143,7 +128,18 @@ class Session:
             error: Whether it failed; None if unknown.
             together: Whether it was issued in parallel with the previous call.
         """
-        self._recorded(lambda: self._record(call, arguments, result, error, together))
+        self._kept(lambda: self._record(call, arguments, result, error, together))
+
+    def _kept(self, record: Callable[[], None]) -> bool:
+        """Whether this could be recorded. The first error is raised when the run is stored."""
+        try:
+            record()
+        except InputError as error:
+            if self._failed is None:
+                self._failed = error
+                _log.warning("the session %r cannot be stored: %s", self.id, error)
+            return False
+        return True
 
     def _record(
         self, call: ToolName, arguments: Mapping[str, Any] | None, result: object, error: bool | None, together: bool
@@ -157,36 +153,36 @@ class Session:
             raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
         self._calls += 1
         number = f"call_{self._calls}"
-        function = {"name": call, "arguments": given}
-        issued = {"id": number, "type": "function", "function": function}
-        before = next((told for told in reversed(self._told) if told.get("tool_calls")), None)
+        issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
+        before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
         if together and before is not None:
             before["tool_calls"].append(issued)
         else:
-            self._tell({"role": "assistant", "content": "", "tool_calls": [issued]})
+            self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
-            # The one form of a result among chat messages that says whether the call failed.
+            # The only form of a result in chat messages that can mark a failed call.
             block = {"type": "tool_result", "tool_use_id": number, "content": text, "is_error": error}
-            self._tell({"role": "user", "content": [block]})
+            self._append({"role": "user", "content": [block]})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
             raise InputError(
                 f"the session {self.id!r} was given messages, which hold what was said and called: "
                 "append to them instead of calling say() or record()"
             )
-        self._told.append(message)
+        self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
-        if self._told:
+        if self._recorded:
             raise InputError(
-                f"the session {self.id!r} is told by say() and record(): call hint() and finish() without messages"
+                f"the session {self.id!r} is recorded with say() and record(): "
+                "call hint() and finish() without messages"
             )
         self._given = messages
 
     @property
     def _messages(self) -> Sequence[object]:
-        return self._told if self._given is None else self._given
+        return self._recorded if self._given is None else self._given
 
     # End
 
@@ -271,25 +267,21 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._stored is None:
             try:
                 self._store(self._finished(None, None, None))
             except HepmError as failed:
-                if error is None:
+                if kind is None:
                     raise
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._told_now, ())
+        await asyncio.to_thread(self._prompt, ())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        await asyncio.to_thread(self.__exit__, kind, *error)
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:

@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
+from uuid import uuid4
 
 from hepm.embed import Embedder
 from hepm.embed.named import AgreedEmbedder
@@ -30,13 +30,13 @@ from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
 from hepm.ingest.workers import prepare
+from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, normal
+from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, Trajectory, normal
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from hepm.agents.session import Session
     from hepm.experience.distilling import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
@@ -149,7 +149,7 @@ class Memory:
         if not namespace:
             raise InputError("a namespace needs a name")
         about = {"id": id, "task": task, "success": success, "reward": reward}
-        about.update(environment=environment, user=user, model=model)
+        about |= {"environment": environment, "user": user, "model": model}
         source = source_of(source, messages, about, reading)
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         # Created per call: its redactor caches texts of users.
@@ -164,11 +164,8 @@ class Memory:
             self._mirror.catch_up(defer=True)
 
     def _deliver(self) -> None:
-        if (
-            self._outbox is not None
-            and len(self._outbox)
-            and deliver(self._outbox, self._store, self._agreed_embedder())
-        ):
+        box = self._outbox
+        if box is not None and len(box) and deliver(box, self._store, self._agreed_embedder()):
             self._mirror.catch_up(defer=True)
 
     def forget(
@@ -181,18 +178,17 @@ class Memory:
         namespace: str = DEFAULT_NAMESPACE,
         dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added. Returns their ids.
+        """Remove the runs that match every given part, and everything they added; returns their ids.
 
-        With `dry_run`, nothing is removed: returns the ids of the runs that would be.
+        With `dry_run`, only returns the ids.
         """
         selection = Selection(trajectory, environment, task, user)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
         embedder = self._agreed_embedder()
         try:
-            return self._store.forget(
-                selection, namespace=namespace, replay=replay_with(embedder), embedder=embedder.name
-            )
+            replay = replay_with(embedder)
+            return self._store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
             self._mirror.catch_up()
 
@@ -274,15 +270,11 @@ class Memory:
             prompt_options: What hints contain. None for the defaults.
             ingest_options: How the run is prepared before it is stored, including redaction. None for the defaults.
         """
-        from hepm.agents.session import Session
 
+        run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
         return Session(
             self,
-            id=id,
-            task=task,
-            user=user,
-            environment=environment,
-            model=model,
+            run,
             system=system,
             tools=tools,
             namespace=namespace,
@@ -320,29 +312,24 @@ class Memory:
         if messages is not None:
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
-        chosen = self._policy(policy, c) if isinstance(policy, str) else policy
-        return chosen.suggest(self._mirror.namespace(namespace), self._query(after, history, state, tools, k))
-
-    def _query(
-        self,
-        after: ToolName | Sequence[ToolName] | None,
-        history: Sequence[ToolName],
-        state: str | StateSummary | None,
-        tools: Iterable[object] | None,
-        k: int,
-    ) -> Query:
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
+        if isinstance(policy, str):
+            if policy not in POLICIES:
+                raise InputError(f"no policy is called {policy!r}; there are {', '.join(sorted(POLICIES))}")
+            if (policy, c) not in self._policies:
+                self._policies[policy, c] = POLICIES[policy](c=c)
+            policy = self._policies[policy, c]
         last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
         summary = StateSummary(own=state) if isinstance(state, str) else state
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
-        wanted = [part for part in dict.fromkeys((text, said)) if part.strip()]
-        vectors = dict(zip(wanted, self._current_embedder().embed(wanted), strict=True)) if wanted else {}
+        texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
+        vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
         called = tuple(tool for tool in last if tool != START)
         past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
-        return Query(
+        query = Query(
             after=last,
             history=past,
             state=summary,
@@ -351,14 +338,7 @@ class Memory:
             tools=None if tools is None else frozenset(tool.name for tool in read_tools(tools)),
             k=k,
         )
-
-    def _policy(self, name: str, c: float) -> Policy:
-        found = self._policies.get((name, c))
-        if found is None:
-            if name not in POLICIES:
-                raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted(POLICIES))}")
-            found = self._policies[name, c] = POLICIES[name](c=c)
-        return found
+        return policy.suggest(self._mirror.namespace(namespace), query)
 
     def prompt(
         self,
@@ -417,10 +397,10 @@ class Memory:
             horizon=horizon,
             options=options,
         )
-        told = render(found, budget=budget, redact=options.redact)
+        prompt = render(found, budget=budget, redact=options.redact)
         if run:
-            self.library.show(run, told.lessons, namespace=namespace)
-        return told
+            self.library.show(run, prompt.lessons, namespace=namespace)
+        return prompt
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
         """The states most similar to a text, over all tools, and what agents did next; best first."""
@@ -500,9 +480,9 @@ class Memory:
 
         Repeat it to continue after an interruption. Lazy: it works as you take the results.
         """
-        wanted = self.namespaces() if namespaces is None else namespaces
+        names = self.namespaces() if namespaces is None else namespaces
         try:
-            yield from copy_store(self._store, target._store, namespaces=wanted, on_progress=on_progress)
+            yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
         finally:
             target._mirror.catch_up()
 
@@ -566,7 +546,5 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -1,1 +1,0 @@
-"""How running agents reach memory."""
