@@ -30,8 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hepm.cypher.guard import ask_server
 from hepm.cypher.questions import question
-from hepm.graph.cypher_copy import open_copy
-from hepm.graph.model_rows import ModelRows
+from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.sqlite import SQLiteStore
 from tests.cypher.engines import load_server

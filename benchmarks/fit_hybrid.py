@@ -25,13 +25,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hepm.evals.domains import Domain, ten_domains
-from hepm.evals.methods import Hint, baselines
-from hepm.evals.methods.policies import FilledMemory, queries_of
+from hepm.evals.baselines import Hint, Training, baselines
+from hepm.evals.domains import Domain, Split, by_family, by_run, ten_domains
+from hepm.evals.methods import FilledMemory
 from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
 from hepm.evals.rescue import Divergence, Hints, find_divergences
-from hepm.evals.splits import Split, by_family, by_run
-from hepm.evals.training import Training
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
 from hepm.policy.hybrid.encoded_query import encode_query
@@ -117,7 +115,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
     added: list[np.ndarray] = []
     starts: list[int] = []
     hits: list[int] = []
-    divergences = find_divergences(domain.runs).found
+    divergences, _ = find_divergences(domain.runs)
     methods = baselines() if plainly else []
     for split in splits:
         events = [event for run in split.test if run.success for event in run.events]
@@ -126,7 +124,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
             continue
         for method in methods:
             rankings = method.fit(training).rank(events)
-            ranked = [rank_of(event, ranking) for event, ranking in zip(events, rankings, strict=True)]
+            ranked = [rank_of(event.next, ranking) for event, ranking in zip(events, rankings, strict=True)]
             found.plain.setdefault(method.name, []).extend(ranked)
         filled = FilledMemory(training)
         fitted = filled.mirror.cached(FittedMemory)
@@ -134,7 +132,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
         tested = set(split.test)
         here_divergences = [divergence for divergence in divergences if divergence.event.run in tested]
         moments = [*events, *(divergence.event for divergence in here_divergences)]
-        for number, (event, query) in enumerate(zip(moments, queries_of(moments, filled.embedder), strict=True)):
+        for number, (event, query) in enumerate(zip(moments, filled.queries(moments), strict=True)):
             now = encode_query(query, fitted, event.last)
             here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)

@@ -5,7 +5,7 @@ usage: python benchmarks/lessons.py [RUNS] [--seed 0] [--markdown]
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data); its τ and τ² runs are used, cut
 and redacted as a store keeps them. Prints one JSON line; --markdown prints the table of benchmarks/LOG.md instead.
 
-For each run that has a relative (one about the same customer, see hepm.evals.splits), at its first and at its middle
+For each run that has a relative (one about the same customer, see hepm.evals.domains), at its first and at its middle
 call: is a relative's lesson among the top 3? The run is taken out, and its task distilled without it.
 """
 
@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from parts.bm25 import BM25
 
 from hepm.embed import HashingEmbedder
-from hepm.evals.domains import Domain, domains_of
-from hepm.evals.events import Run
+from hepm.evals.domains import Domain, Run, domains_of
 from hepm.evals.metrics import Bootstrap, interval
 from hepm.experience.comparison import place as place_of
 from hepm.experience.extractive import distill

@@ -24,12 +24,11 @@ from itertools import pairwise
 import numpy as np
 from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_places, told_of, weights_of
 
-from hepm.evals.events import Event, Run
-from hepm.evals.methods import Ranking, find_methods
+from hepm.evals.baselines import Hint, Ranking, Training
+from hepm.evals.domains import Event, Run, by_family
+from hepm.evals.methods import find_methods
 from hepm.evals.metrics import Bootstrap
 from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
-from hepm.evals.splits import by_family
-from hepm.evals.training import Training
 from hepm.experience.comparison import place as place_of
 from hepm.experience.extractive import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
@@ -53,7 +52,7 @@ def main() -> None:
     found: dict[str, dict[str, object]] = {}
     for name in asked[0].named:
         shares_P4 = np.array(
-            [moment.divergence.judge(Tools(moment.named[name])) for moment in lost if moment.divergence]
+            [moment.divergence.judge(Hint(tuple(moment.named[name])))[:4] for moment in lost if moment.divergence]
         )
         gain_P = shares_P4[:, 0] - shares_P4[:, 1]
         spoken = [moment.event.next not in moment.named[name] for moment in good if moment.named[name]]
@@ -204,7 +203,7 @@ def moments_of(place: Place, how: str) -> Iterator[Moment]:
     """Every divergence and every later call of a successful run, with a memory that lacks its family."""
     methods = find_methods(["hybrid", "first-order"])
     tools = Tools(call.name for run in place.runs for call in run.trajectory.calls())
-    divergences = find_divergences(place.runs).found
+    divergences, _ = find_divergences(place.runs)
     for split in by_family(place.runs):
         tested = set(split.test)
         here: list[tuple[Event, Divergence | None]] = [(p.event, p) for p in divergences if p.event.run in tested]

@@ -19,8 +19,7 @@ from collections.abc import Callable, Sequence
 
 from lessons import machine, parse
 
-from hepm.evals.domains import domains_of
-from hepm.evals.events import Run
+from hepm.evals.domains import Run, domains_of
 from hepm.experience import likeness
 from hepm.ingest import Rejection, read_runs
 

@@ -1,14 +1,13 @@
-"""Top 3 of 14,000 principles, in memory, in the file and in Neo4j, against a plain product; EvolveR reports 60 ms.
+"""Top 3 of 14,000 principles, in memory, against a plain product; EvolveR reports 60 ms.
 
-usage: python benchmarks/principles.py [RUNS] [--principles 14000] [--kind lexical|dense] [--neo4j]
+usage: python benchmarks/principles.py [RUNS] [--principles 14000] [--kind lexical|dense]
 
 RUNS is a folder of recorded runs ($HEPM_RECORDED_RUNS, else ../shared/data). Prints one JSON line a kind. Vectors are
 ready; all searches of a query run in turns, so that what else the machine does meets all, each on one BLAS thread.
 Lexical: the principles of the recorded runs, varied in their tools until there are enough; queries are varied
 likewise. Dense: 384 coordinates that fade like those of all-MiniLM-L6-v2 (benchmarks/nearest.py). The plain product is
 over the same vectors unweighted, then `argpartition`. "text" is all of `Principles.search`: embedding the text, and
-writing down what was found. --neo4j asks the vector index of the server at NEO4J_URI too, and
-empties its database first.
+writing down what was found.
 """
 
 from __future__ import annotations
@@ -39,10 +38,8 @@ from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles
 from hepm.graph.lessons.mirror import LessonMirror
-from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from hepm.ingest import read_runs
@@ -63,11 +60,10 @@ def main() -> None:
     )
     parser.add_argument("--principles", type=int, default=14_000)
     parser.add_argument("--kind", choices=["lexical", "dense"], action="append")
-    parser.add_argument("--neo4j", action="store_true")
     asked = parser.parse_args()
     for kind in asked.kind or ["lexical", "dense"]:
         made = (lexical if kind == "lexical" else clustered)(asked.runs, asked.principles)
-        print(json.dumps(measure(kind, *made, neo4j=asked.neo4j)), flush=True)
+        print(json.dumps(measure(kind, *made)), flush=True)
 
 
 def lexical(runs: Path, count: int) -> tuple[dict[str, FloatArray], FloatArray, list[str]]:
@@ -131,7 +127,7 @@ def plain(vectors_ND: FloatArray, ids: Sequence[str]) -> Callable[[FloatArray], 
 
 
 def measure(
-    kind: str, principles: dict[str, FloatArray], queries: FloatArray, texts: Sequence[str], *, neo4j: bool
+    kind: str, principles: dict[str, FloatArray], queries: FloatArray, texts: Sequence[str]
 ) -> dict[str, object]:
     vectors_ND = np.stack(list(principles.values()))
     ids = [Principle("guiding", text).id for text in principles]
@@ -159,24 +155,11 @@ def measure(
         if texts:
             found = Principles(Library(store, Mirror(store), lambda: EMBEDDER, lambda: EMBEDDER))
             searches["text"] = lambda at: [one.id for one in found.search(texts[at], namespace=NAMESPACE)]
-        searches["file"] = lambda at: _ids(store, queries[at])
-        if neo4j:
-            server = emptied_server(EMBEDDER.name if texts else "bench/dense", vectors_ND.shape[1])
-            opened.callback(server.close)
-            told["neo4j_fill_s"] = round(fill(server, principles), 1)
-            await_index(server, queries[0])
-            searches["neo4j"] = lambda at: _ids(server, queries[at])
-        times, answers = in_turns(searches, len(queries))
+        times = in_turns(searches, len(queries))
     for name, seconds in times.items():
         told[f"{name}_ms"] = [round(float(at), 3) for at in np.percentile(1000 * np.array(seconds), [50, 95])]
-        if name in ("file", "neo4j"):
-            told[f"{name}_recall"] = round(recall(answers[name], dict(zip(ids, vectors_ND, strict=True)), queries), 4)
     told["memory_over_numpy"] = round(float(np.median(times["memory"]) / np.median(times["numpy"])), 2)
     return told
-
-
-def _ids(store: Store, query: FloatArray) -> list[str]:
-    return [name for name, _ in store.lessons.search(query, namespace=NAMESPACE, limit=TOP)]
 
 
 def _commit() -> str:
@@ -184,53 +167,15 @@ def _commit() -> str:
     return asked.stdout.strip() or "unknown"
 
 
-def in_turns(
-    searches: dict[str, Callable[[int], Sequence[str]]], queries: int
-) -> tuple[dict[str, list[float]], dict[str, list[Sequence[str]]]]:
-    """Seconds and answers of each search, by query."""
+def in_turns(searches: dict[str, Callable[[int], Sequence[str]]], queries: int) -> dict[str, list[float]]:
+    """Seconds of each search, by query."""
     times: dict[str, list[float]] = {name: [] for name in searches}
-    found: dict[str, list[Sequence[str]]] = {name: [] for name in searches}
     for at in range(queries):
         for name, search in searches.items():
-            if name == "file" and at >= queries // 6:
-                continue  # slow, and steady
             started = time.perf_counter()
-            answer = search(at)
+            search(at)
             times[name].append(time.perf_counter() - started)
-            found[name].append(answer)
-    return times, found
-
-
-def recall(found: Sequence[Sequence[str]], vectors: dict[str, FloatArray], queries: FloatArray) -> float:
-    """Share of what was found that is as similar as the third best, up to the rounding of stored vectors."""
-    vectors_ND = np.stack(list(vectors.values()))
-    hits = 0
-    for names, query in zip(found, queries, strict=False):
-        third = np.sort(vectors_ND @ query)[-TOP]
-        hits += sum(float(vectors[name] @ query) >= third - 2e-3 for name in names)
-    return hits / (TOP * len(found))
-
-
-def emptied_server(embedder: str, dimensions: int) -> Neo4jStore:
-    import neo4j
-
-    login = Login.from_environment(os.environ["NEO4J_URI"])
-    with (
-        neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver,
-        driver.session(database=login.database) as session,
-    ):
-        session.run("MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 500 ROWS").consume()
-    store = Neo4jStore(login)
-    store.set_embedder(embedder, dimensions)
-    return store
-
-
-def await_index(store: Neo4jStore, query: FloatArray) -> None:
-    """Until the index answers, which is filled behind the writes."""
-    for _ in range(100):
-        if len(store.lessons.search(query, namespace=NAMESPACE, limit=TOP)) == TOP:
-            return
-        time.sleep(0.1)
+    return times
 
 
 if __name__ == "__main__":

@@ -28,10 +28,9 @@ import numpy as np
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
-from hepm.graph.login import Login
-from hepm.graph.neo4j.store import Neo4jStore
-from hepm.graph.neo4j.writing import Neo4jTransaction
+from hepm.graph.neo4j.store import Neo4jStore, Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.open_store import Login
 from hepm.graph.stored_vectors import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
@@ -56,7 +55,7 @@ PLAIN = {
                       r.unlabelled = row.unlabelled
         ON MATCH SET r.support = r.support + row.support, r.inverse_steps = r.inverse_steps + row.inverse_steps,
                      r.failures = r.failures + row.failures, r.unlabelled = r.unlabelled + row.unlabelled""",
-    "add_passages": """
+    "add_run_edges": """
         UNWIND $rows AS row MATCH (t:PlainRun {uid: row.run}) MATCH (b:PlainTool {uid: row.target})
         CREATE (t)-[:PLAIN_TOOK {after: row.after, edge: row.edge, seq: row.seq}]->(b)""",
     "add_states": """
@@ -266,7 +265,7 @@ def read_raw(to: Server) -> None:
 
 def fill(to: Server, tools: int, edges: int, states: int) -> None:
     """Tools, edges and states written straight: what many runs would leave behind."""
-    from hepm.graph.neo4j.names import tool_uid, uid
+    from hepm.graph.neo4j.connection import tool_uid, uid
 
     random = np.random.default_rng(SEED)
     space = uid("bench")

@@ -60,7 +60,7 @@ class Shelf:
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
     def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        """See `hepm.graph.store.Replay`."""
+        """See `hepm.graph.rows.Replay`."""
         runs = [self._run(parse_run(record)) for record in records]
         return runs, self.vectors(runs)
 

@@ -6,29 +6,19 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import (
-    JsonOption,
-    Place,
-    check_store,
-    known_namespace,
-    read_stdin,
-    store_file,
-)
+from hepm.cli.options import JsonOption, Place, check_store, known_namespace, read_stdin, store_file
 from hepm.cli.output import plain, print_json, print_table, raw
 
 if TYPE_CHECKING:
+    from hepm.cypher.model import Result, Value
     from hepm.cypher.questions import Question
-    from hepm.cypher.result import Result, Value
-    from hepm.graph.asking import Ask
-
-TIMEOUT_S: Final = 30.0
-LIMIT: Final = 10_000
 
 
 def cypher(
@@ -42,8 +32,8 @@ def cypher(
     list_all: Annotated[bool, Option("--list", help="List the questions of the library.")] = False,
     show: Annotated[str | None, Option("--show", metavar="NAME", help="Print a question's Cypher.")] = None,
     write: Annotated[bool, Option("--write", help="Let the query change the graph (only in Neo4j).")] = False,
-    timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = TIMEOUT_S,
-    limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = LIMIT,
+    timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = 30.0,
+    limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = 10_000,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -78,86 +68,67 @@ def cypher(
 
 
 @contextlib.contextmanager
-def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Ask]:
-    from hepm.graph.asking import open_server
-    from hepm.graph.cypher_copy import open_copy
-
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
     file = store_file(store)
     if file is None:
-        with open_server(store) as server:
-            yield server.change if write else server.ask
+        from hepm.graph.neo4j.connection import Connection
+        from hepm.graph.open_store import Login
+
+        with contextlib.closing(Connection(Login.from_environment(store))) as server:
+            yield partial(server.ask, write=write)
         return
     if write:
         raise click.BadParameter(
             "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
             param_hint="--write",
         )
+    from hepm.graph.model_rows import open_copy
     from hepm.graph.sqlite import SQLiteStore
     from hepm.ingest.pipeline import replay_with
 
     check_store(store)
-    embedded = SQLiteStore(file)  # and no Memory: the copy is made of what is stored, and embeds nothing
-    try:
+    with contextlib.closing(SQLiteStore(file)) as embedded:  # not Memory: the copy needs no embedder
         if namespace is not None:
             known_namespace(embedded, namespace, store)
         replay = replay_with(None)
         with open_copy(embedded, file, lambda records: replay(records)[0]) as copy:
             yield copy.ask
-    finally:
-        embedded.close()
 
 
 def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:
     types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"namespace": namespace} if named is None or "namespace" in types else {}
     for part in given:
-        name, equals, raw = part.partition("=")
+        name, equals, text = part.partition("=")
         name = name.strip().lstrip("$")
         if not equals or not name:
             raise click.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
-        values[name] = _value(raw, text=types.get(name) == "string")
-    if named is None:
-        return {"namespace": namespace, **values}
-    if "namespace" in types:
-        values.setdefault("namespace", namespace)
-    return named.values(values)
-
-
-def _value(raw: str, *, text: bool) -> Any:
-    try:
-        value = json.loads(raw, parse_constant=str)
-    except ValueError:
-        return raw
-    return raw if text and not isinstance(value, str) else value
+        values[name] = text
+        with contextlib.suppress(ValueError):
+            value = json.loads(text, parse_constant=str)
+            if isinstance(value, str) or types.get(name) != "string":
+                values[name] = value
+    return values if named is None else named.values(values)
 
 
 def _print_library(*, as_json: bool) -> None:
     from hepm.cypher.questions import questions
 
-    known = questions().values()
+    listed: list[dict[str, Any]] = []
+    for q in questions().values():
+        if not as_json:
+            print(f"{q.name}  {q.asks}")
+            if signature := q.signature.removeprefix("namespace").removeprefix(", "):
+                print(f"    {signature}")
+        parameters = {p.name: {"type": p.type, "default": p.default} for p in q.parameters}
+        returns = {"returns": dict(q.returns), "note": q.note, "picture": q.picture}
+        listed.append({"name": q.name, "asks": q.asks, "parameters": parameters, **returns})
     if as_json:
-        print_json(
-            [
-                {
-                    "name": q.name,
-                    "asks": q.asks,
-                    "parameters": {p.name: {"type": p.type, "default": p.default} for p in q.parameters},
-                    "returns": dict(q.returns),
-                    "note": q.note,
-                    "picture": q.picture,
-                }
-                for q in known
-            ]
-        )
-        return
-    for q in known:
-        print(f"{q.name}  {q.asks}")
-        if told := ", ".join(part for part in q.signature.split(", ") if part != "namespace"):
-            print(f"    {told}")
+        print_json(listed)
 
 
 def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
-    from hepm.cypher.result import to_json
+    from hepm.cypher.model import to_json
 
     if as_json:
         rows = [{name: to_json(value) for name, value in row.items()} for row in found.dicts()]
@@ -176,16 +147,16 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
     from rich.table import Table
 
     table = Table()
-    numbers = [all(isinstance(row[i], int | float | None) for row in found.rows) for i in range(len(found.columns))]
-    for name, numeric in zip(found.columns, numbers, strict=True):
+    for name, values in zip(found.columns, zip(*found.rows, strict=True), strict=True):
+        numeric = all(isinstance(value, int | float | None) for value in values)
         table.add_column(plain(name), justify="right" if numeric else "left")
     for row in found.rows:
-        table.add_row(*(plain(cell(value)) for value in row))
+        table.add_row(*(plain(_cell(value)) for value in row))
     print_table(table)
 
 
-def cell(value: Value) -> str:
-    """A value as people read it: nodes by their names, paths as names in a row."""
+def _cell(value: Value) -> str:
+    """A value for people: nodes by their names, paths as names in a row."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -195,27 +166,25 @@ def cell(value: Value) -> str:
     if isinstance(value, Mapping):
         return _entity(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(cell(item) for item in value)
+        return ", ".join(map(_cell, value))
     return str(value)
 
 
 def _entity(value: Mapping[str, Value]) -> str:
     if set(value) == {"nodes", "relationships"} and isinstance(nodes := value["nodes"], list):
-        return " → ".join(cell(node) for node in nodes)
+        return " → ".join(map(_cell, nodes))
     properties = value.get("properties")
     if not isinstance(properties, Mapping):
-        return ", ".join(f"{name}: {cell(item)}" for name, item in value.items())
+        return ", ".join(f"{name}: {_cell(item)}" for name, item in value.items())
     if "type" in value:
-        return f"{cell(value['type'])} {{{_entity(properties)}}}" if properties else cell(value["type"])
+        return f"{_cell(value['type'])} {{{_entity(properties)}}}" if properties else _cell(value["type"])
     named = properties.get("name", properties.get("summary", properties.get("id")))
-    return cell(named) if named is not None else f"({_entity(properties)})"
+    return _cell(named) if named is not None else f"({_entity(properties)})"
 
 
 def _csv_cell(value: Value) -> object:
-    from hepm.cypher.result import to_json
+    from hepm.cypher.model import to_json
 
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None or isinstance(value, int | float):
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))

@@ -17,10 +17,8 @@ from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain
-    from hepm.evals.methods import Method
+    from hepm.evals.domains import Domain, Record
     from hepm.evals.report import SplitName
-    from hepm.evals.splits import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def eval_runs(
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
     from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import KS
+    from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
     from hepm.evals.table import tables
@@ -113,7 +111,10 @@ def eval_runs(
         return
     split = source.split()
     check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
-    methods = _methods(method or [], ablation or [], every=every)
+    if every and method:
+        raise click.BadParameter("--all measures every method; leave out --method")
+    named = [known.name for known in all_methods()] if every else method or []
+    methods = find_methods(named, ablations=ablation or [])
     if plot is not None:
         check_plot(plot)
     domains = source.domains()
@@ -132,16 +133,6 @@ def eval_runs(
     if plot is not None:
         write_plot(report, plot)
     _print(report, tables, as_json=as_json)
-
-
-def _methods(names: Sequence[str], ablations: Sequence[str], *, every: bool) -> list[Method]:
-    from hepm.evals.methods import all_methods, find_methods, methods_without
-
-    if every and names:
-        raise click.BadParameter("--all measures every method; leave out --method")
-    methods = all_methods() if every else find_methods(names)
-    extra = methods_without(ablations, [known.name for known in all_methods()])
-    return methods + [known for known in find_methods(extra) if extra and known.name not in {m.name for m in methods}]
 
 
 def _simulate(*, as_json: bool) -> None:

@@ -1,18 +1,18 @@
-"""What the commands on experiences and principles share: distilling, listing, showing, bringing back."""
+"""`hepm experience` and `hepm principle`: distil, list, show, search and revive lessons."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.model import ModelChoice, cost_of, tell_cost, tell_estimate
+from hepm.cli.commands import Argument, Group, Option, command
+from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
 from hepm.cli.options import JsonOption, Place, read_text
 from hepm.cli.output import Bar, print_json
 from hepm.errors import InputError
@@ -20,6 +20,7 @@ from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.experience.distilling import DistilReport
+    from hepm.experience.principles import FoundPrinciple
     from hepm.graph.lessons.rows import StoredLesson
     from hepm.llm import Estimate
     from hepm.memory import Memory
@@ -27,145 +28,79 @@ if TYPE_CHECKING:
 DistilledKind = Literal["experience", "principle"]
 
 LessonArgument = Annotated[str, Argument(help="Its id, or the beginning of it.")]
-RetiredOption = Annotated[bool, Option("--retired", help="Include retired ones.")]
-EnvironmentOption = Annotated[str | None, Option("--environment", help="Only of this environment.")]
-LimitOption = Annotated[int, Option("--limit", min=1, help="Maximum number.")]
-AgainOption = Annotated[bool, Option("--again", help="Include runs that were distilled before.")]
+
+experience = Group("experience", "What each run taught: situation, action, outcome, lesson (PRIME).")
+principle = Group("principle", "Rules drawn from many runs: a sentence, triples, a score (EvolveR).")
 
 
-def lesson_json(stored: StoredLesson) -> dict[str, Any]:
-    """A lesson as programs read it."""
-    from hepm.experience.exchange import document_of
+@dataclass(frozen=True, slots=True)
+class DistilOptions:
+    """The options of `distill`."""
 
-    told = document_of(stored)
-    return {name: value for name, value in told.items() if name not in ("hepm", "version", "digest")}
-
-
-def list_lessons(
-    kind: DistilledKind,
-    place: Place,
-    *,
-    property: tuple[str, str | None],
-    tool: str | None,
-    run: str | None,
-    environment: str | None,
-    retired: bool,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """Print the lessons that match, one a line: of experiences the newest, last; of principles the best supported.
-
-    Args:
-        property: A property and the value it must have; None for any.
-    """
-    name, value = property
-    with place.open() as memory:
-        found = [
-            one
-            for one in memory.library.list(kind, namespace=place.namespace, retired=retired)
-            if value in (None, one.row.properties[name])
-            and (tool is None or tool in one.row.tools)
-            and (environment is None or environment in one.row.properties["environments"])  # type: ignore[operator]
-            and (run is None or any(source.run == run for source in one.row.sources))
-        ]
-        if kind == "principle":
-            found.sort(key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
-            shown = found[:limit]
-        else:
-            shown = found[-limit:]
-        if as_json:
-            print_json({"total": len(found), "lessons": [lesson_json(one) for one in shown]})
-            return
-        for one in shown:
-            print(on_one_line(_line(one)))
-    if len(found) > len(shown):
-        print(f"({len(found) - len(shown):,} more: --limit {len(found)})", file=sys.stderr)
-    if not found:
-        print("none")
+    again: Annotated[bool, Option("--again", help="Include runs that were distilled before.")] = False
+    dry_run: DryRunOption = False
+    at_once: AtOnceOption = 4
+    as_json: JsonOption = False
 
 
-def tell_nearest(what: str, nearest: float | None, floor: float) -> None:
-    """Say on stderr why a search found nothing: the nearest one is below the floor, or there is none at all."""
-    if nearest is None:
-        sentence = f"there is no {what} here to compare with"
-    elif nearest >= floor:
-        sentence = f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}"
-    else:
-        sentence = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for; the nearest below it:"
-    print(sentence, file=sys.stderr)
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The options of `list`."""
+
+    tool: Annotated[str | None, Option(help="Only about this tool.")] = None
+    run: Annotated[str | None, Option(help="Only from this run.")] = None
+    retired: Annotated[bool, Option("--retired", help="Include retired ones.")] = False
+    environment: Annotated[str | None, Option(help="Only of this environment.")] = None
+    limit: Annotated[int, Option(min=1, help="Maximum number.")] = 20
+    as_json: JsonOption = False
 
 
-def _line(one: StoredLesson) -> str:
-    row, retired = one.row, f", {one.row.retired}" if one.row.retired else ""
-    if row.kind == "principle":
-        used = f"in {one.uses.successes} of {count_of(one.uses.uses, 'use')}" if one.uses.uses else "not shown yet"
-        runs = count_of(len(row.sources), "run")
-        return f"{row.id}  {row.properties['kind']}, {runs}, score {one.uses.score:.2f} ({used}){retired}: {row.text}"
-    uses = f", {one.uses.successes} of {one.uses.uses} uses went well" if one.uses.uses else ""
-    return f"{row.id}  {row.properties['zone']}, {row.properties['stage']}{uses}{retired}: {row.properties['lesson']}"
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The options of `search`."""
+
+    environment: Annotated[str, Option(help="Leave out lessons of other environments.")] = ""
+    k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 3
+    floor: Annotated[float | None, Option(min=-1, max=1, help="Minimum similarity.")] = None
+    as_json: JsonOption = False
 
 
-def add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: str) -> None:
-    """Give a noun its commands `show` and `revive`."""
-
-    def show(place: Place, lesson: LessonArgument, as_json: JsonOption = False) -> None:
-        with place.open() as memory:
-            one = find_lesson(memory, lesson, kind, namespace=place.namespace)
-            shown_in = memory.library.shown_in(one.row.id, namespace=place.namespace)
-        told = {**lesson_json(one), "score": round(one.uses.score, 6), "shown_in": shown_in}
-        if as_json:
-            print_json(told)
-            return
-        for label, value in told.items():
-            if value not in ([], {}, ""):
-                print(on_one_line(f"{label + ':':16}{_plain(value)}"))
-
-    def revive(place: Place, lesson: LessonArgument) -> None:
-        with place.open() as memory:
-            one = find_lesson(memory, lesson, kind, namespace=place.namespace)
-            memory.library.revive([one.row.id], namespace=place.namespace)
-        print(f"{one.row.id} is found {'as before' if one.row.live else 'again'}")
-
-    show.__doc__ = f"Show one {kind}: {shown}.\n\nExample: `hepm {kind} show {example}`"
-    revive.__doc__ = f"Let a retired {kind} be found again.\n\nExample: `hepm {kind} revive {example}`"
-    app.takes(show)
-    app.takes(revive)
+# Distil
 
 
-def _plain(value: Any) -> str:
-    from hepm.ingest.records import is_list, is_object
-
-    if is_object(value):
-        return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
-    if is_list(value):
-        return "; ".join(f"({', '.join(map(str, one))})" if is_list(one) else _plain(one) for one in value)
-    return str(value)
-
-
-def find_lesson(memory: Memory, name: str, kind: DistilledKind, *, namespace: str) -> StoredLesson:
-    """The only lesson of a kind whose id has this prefix, retired or not."""
-    if not name:
-        raise click.BadParameter(f"name a lesson: `hepm {kind} list` lists them")
-    found = [one for one in memory.library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
-    exact = [one for one in found if one.row.id == name]
-    if len(exact or found) != 1:
-        among = f"{len(found)} begin so: {', '.join(one.row.id for one in found[:5])}" if found else "none does"
-        raise click.BadParameter(f"no {kind} is called {name!r} ({among}). See `hepm {kind} list --retired`.")
-    return (exact or found)[0]
-
-
+@experience.takes
 def distill(
-    kind: DistilledKind,
     place: Place,
     choice: ModelChoice,
-    *,
-    equalised: Sequence[str] = (),
-    again: bool,
-    at_once: int,
-    dry_run: bool,
-    as_json: bool,
+    options: DistilOptions,
+    equalised: Annotated[
+        list[str] | None,
+        Option("--equalised", help="An environment with equal credit for all turns (PRIME, appendix D); repeatable."),
+    ] = None,
 ) -> None:
-    """Distil lessons from the runs that wait, or say what that would take."""
+    """Distil an experience from each new run; without a model, by comparing the runs of a task.
+
+    Interrupted, or out of budget, it goes on where it stopped, and pays for no answer twice.
+
+    Example: `hepm experience distill --namespace retail`
+    """
+    _distill("experience", place, choice, options, equalised or ())
+
+
+def distill_principles(place: Place, choice: ModelChoice, options: DistilOptions) -> None:
+    """Distil principles from runs; a known one is linked to the run, not stored twice.
+
+    Example: `hepm principle distill --namespace retail`
+    """
+    _distill("principle", place, choice, options)
+
+
+principle.add_command(command(distill_principles, "distill"))
+
+
+def _distill(
+    kind: DistilledKind, place: Place, choice: ModelChoice, options: DistilOptions, equalised: Sequence[str] = ()
+) -> None:
     from hepm.experience.credit import CreditMethod
     from hepm.experience.distilling import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE
@@ -173,23 +108,24 @@ def distill(
     from hepm.experience.model_distiller import ModelDistiller, estimate
 
     methods: dict[str, CreditMethod] = dict.fromkeys(equalised, "equalised")
-    namespace = place.namespace
+    namespace, again = place.namespace, options.again
     with place.open() as memory, Bar("runs distilled") as bar:
         client = choice.client(memory, namespace, "run")
-        judge = ModelJudge(client, at_once=at_once) if client and kind == "principle" else None
+        judge = ModelJudge(client, at_once=options.at_once) if client and kind == "principle" else None
         waiting = memory.library.waiting(f"{kind}/{choice.model or EXTRACTIVE}", namespace=namespace, again=again)
         asked: list[Estimate] = []
         if client is None:
             distiller = ExtractiveDistiller(kind, methods=methods)
         else:
-            distiller = ModelDistiller(client, kind, at_once=at_once, methods=methods)
-            if dry_run:
+            distiller = ModelDistiller(client, kind, at_once=options.at_once, methods=methods)
+            if options.dry_run:
                 asked.append(estimate(memory.library, distiller, namespace=namespace, again=again))
                 if judge is not None:
-                    more = memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again)
-                    asked.append(more)
-        if dry_run:
-            tell_estimate(waiting, *asked, as_json=as_json)
+                    asked.append(
+                        memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again)
+                    )
+        if options.dry_run:
+            tell_estimate(waiting, *asked, as_json=options.as_json)
             return
 
         def show(so_far: DistilReport) -> None:
@@ -202,25 +138,23 @@ def distill(
         else:
             report = memory.experiences.distill(namespace=namespace, distiller=distiller, again=again, on_progress=show)
     tell_cost(client)
-    if as_json:
+    if options.as_json:
         print_json({**asdict(report), "failed": dict(report.failed), "cost": cost_of(client)})
     else:
-        _tell_report(report, kind)
+        _print_report(report, kind)
     if report.failed and not report.new + report.merged:
         raise click.exceptions.Exit(1)
 
 
-def _tell_report(report: DistilReport, noun: str) -> None:
-    parts = [f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {noun}')}"]
-    if report.merged:
-        parts.append(f"{report.merged:,} said what one said already")
-    if report.dropped:
-        parts.append(f"{report.dropped:,} said what others of their task say")
-    if report.retired:
-        parts.append(f"{count_of(report.retired, 'former one')} no longer taught")
-    if report.refused:
-        parts.append(f"{report.refused:,} came from runs that are gone")
-    print("; ".join(parts))
+def _print_report(report: DistilReport, noun: str) -> None:
+    parts = {
+        f"{report.merged:,} said what one said already": report.merged,
+        f"{report.dropped:,} said what others of their task say": report.dropped,
+        f"{count_of(report.retired, 'former one')} no longer taught": report.retired,
+        f"{report.refused:,} came from runs that are gone": report.refused,
+    }
+    first = f"{count_of(report.runs, 'run')} gave {count_of(report.new, f'new {noun}')}"
+    print("; ".join([first, *(part for part, number in parts.items() if number)]))
     if report.alike:
         print(f"{report.alike:,} were compared with runs of like requests, as no other run names their task")
     if not report.runs:
@@ -231,6 +165,245 @@ def _tell_report(report: DistilReport, noun: str) -> None:
         print(on_one_line(f"{run}: {why}"), file=sys.stderr)
     if len(report.failed) > 10:
         print(f"and {len(report.failed) - 10:,} more runs gave none; they are asked about again", file=sys.stderr)
+
+
+# List, show, revive
+
+
+@experience.takes
+def list_(
+    place: Place,
+    options: ListOptions,
+    zone: Annotated[Literal["golden", "warning", "preference"] | None, Option(help="Only this zone.")] = None,
+) -> None:
+    """List experiences, the newest last.
+
+    Example: `hepm experience list --zone warning --tool cancel_pending_order`
+    """
+    _list("experience", place, options, "zone", zone)
+
+
+def list_principles(
+    place: Place,
+    options: ListOptions,
+    kind: Annotated[Literal["guiding", "cautionary"] | None, Option(help="Only this kind.")] = None,
+) -> None:
+    """List principles with their runs and scores, the best supported first.
+
+    Example: `hepm principle list --kind cautionary`
+    """
+    _list("principle", place, options, "kind", kind)
+
+
+principle.add_command(command(list_principles, "list"))
+
+
+def _list(kind: DistilledKind, place: Place, options: ListOptions, name: str, value: str | None) -> None:
+    with place.open() as memory:
+        found = [
+            one
+            for one in memory.library.list(kind, namespace=place.namespace, retired=options.retired)
+            if value in (None, one.row.properties[name])
+            and (options.tool is None or options.tool in one.row.tools)
+            and (options.environment is None or options.environment in one.row.properties["environments"])  # type: ignore[operator]
+            and (options.run is None or any(source.run == options.run for source in one.row.sources))
+        ]
+        if kind == "principle":
+            found.sort(key=lambda one: (-len(one.row.sources), -one.uses.score, one.row.id))
+            shown = found[: options.limit]
+        else:
+            shown = found[-options.limit :]
+        if options.as_json:
+            print_json({"total": len(found), "lessons": [lesson_json(one) for one in shown]})
+            return
+        for one in shown:
+            print(on_one_line(_line(one)))
+    if len(found) > len(shown):
+        print(f"({len(found) - len(shown):,} more: --limit {len(found)})", file=sys.stderr)
+    if not found:
+        print("none")
+
+
+def lesson_json(stored: StoredLesson) -> dict[str, Any]:
+    """A stored lesson for `--json`."""
+    from hepm.experience.exchange import document_of
+
+    return {key: value for key, value in document_of(stored).items() if key not in ("hepm", "version", "digest")}
+
+
+def _line(one: StoredLesson) -> str:
+    row, retired = one.row, f", {one.row.retired}" if one.row.retired else ""
+    if row.kind == "principle":
+        used = f"in {one.uses.successes} of {count_of(one.uses.uses, 'use')}" if one.uses.uses else "not shown yet"
+        runs = count_of(len(row.sources), "run")
+        return f"{row.id}  {row.properties['kind']}, {runs}, score {one.uses.score:.2f} ({used}){retired}: {row.text}"
+    uses = f", {one.uses.successes} of {one.uses.uses} uses went well" if one.uses.uses else ""
+    return f"{row.id}  {row.properties['zone']}, {row.properties['stage']}{uses}{retired}: {row.properties['lesson']}"
+
+
+def _add_show_and_revive(app: Group, kind: DistilledKind, shown: str, example: str) -> None:
+    def show(place: Place, lesson: LessonArgument, as_json: JsonOption = False) -> None:
+        with place.open() as memory:
+            one = _find(memory, lesson, kind, namespace=place.namespace)
+            shown_in = memory.library.shown_in(one.row.id, namespace=place.namespace)
+        members = {**lesson_json(one), "score": round(one.uses.score, 6), "shown_in": shown_in}
+        if as_json:
+            print_json(members)
+            return
+        for label, value in members.items():
+            if value not in ([], {}, ""):
+                print(on_one_line(f"{label + ':':16}{_plain(value)}"))
+
+    def revive(place: Place, lesson: LessonArgument) -> None:
+        with place.open() as memory:
+            one = _find(memory, lesson, kind, namespace=place.namespace)
+            memory.library.revive(kind, [one.row.id], namespace=place.namespace)
+        print(f"{one.row.id} is found {'as before' if one.row.live else 'again'}")
+
+    show.__doc__ = f"Show one {kind}: {shown}.\n\nExample: `hepm {kind} show {example}`"
+    revive.__doc__ = f"Let a retired {kind} be found again.\n\nExample: `hepm {kind} revive {example}`"
+    app.takes(show)
+    app.takes(revive)
+
+
+_add_show_and_revive(
+    experience, "experience", "its words, the runs it comes from, where it was shown and what it evolved from", "e-1f3a"
+)
+_add_show_and_revive(principle, "principle", "its sentence, triples, runs and uses", "p-1f3a")
+
+
+def _plain(value: Any) -> str:
+    from hepm.ingest.records import is_list, is_object
+
+    if is_object(value):
+        return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
+    if is_list(value):
+        return "; ".join(f"({', '.join(map(str, one))})" if is_list(one) else _plain(one) for one in value)
+    return str(value)
+
+
+def _find(memory: Memory, name: str, kind: DistilledKind, *, namespace: str) -> StoredLesson:
+    """The only lesson of a kind whose id has this prefix, retired or not."""
+    if not name:
+        raise click.BadParameter(f"name a lesson: `hepm {kind} list` lists them")
+    found = [one for one in memory.library.list(kind, namespace=namespace, retired=True) if one.row.id.startswith(name)]
+    exact = [one for one in found if one.row.id == name]
+    if len(exact or found) != 1:
+        among = f"{len(found)} begin so: {', '.join(one.row.id for one in found[:5])}" if found else "none does"
+        raise click.BadParameter(f"no {kind} is called {name!r} ({among}). See `hepm {kind} list --retired`.")
+    return (exact or found)[0]
+
+
+# Search
+
+
+@experience.takes
+def search(
+    place: Place,
+    options: SearchOptions,
+    state: Annotated[str, Argument(help="What the agent knows now, in a few lines.")],
+    turn: Annotated[int, Option(min=0, help="The agent's current turn, from 1.")] = 0,
+    horizon: Annotated[int, Option(min=0, help="The agent's maximum number of turns.")] = 0,
+    model: ModelOption = None,
+) -> None:
+    """Find the experiences that apply now; a model, if named, chooses among the 20 most similar.
+
+    Example: `hepm experience search "wants to return two items" --environment retail --floor 0.2`
+    """
+    about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
+    with place.open() as memory:
+        client = ModelChoice(model).client(memory, place.namespace, "lesson")
+        find = memory.experiences.search
+        found = find(state, **about, turn=turn, horizon=horizon, floor=options.floor, model=client)
+        nearest = found or find(state, **about, floor=-1.0)
+        least = memory.library.floor if options.floor is None else options.floor
+    tell_cost(client)
+    rows = [
+        {
+            "id": one.id,
+            "similarity": round(one.similarity, 6),
+            "aligned": one.aligned,
+            **{name: getattr(one.experience, name) for name in ("situation", "action", "outcome", "lesson")},
+            "zone": one.experience.zone,
+            "stage": one.experience.stage,
+            "tools": list(one.experience.tools),
+            "runs": [source.run for source in one.experience.sources],
+            "uses": one.uses._asdict(),
+        }
+        for one in nearest
+    ]
+    if options.as_json:
+        print_json({"found": rows if found else [], "nearest": [] if found else rows, "cost": cost_of(client)})
+        return
+    if not found:
+        _explain_none("experience", nearest[0].similarity if nearest else None, least)
+    for one, row in zip(nearest, rows, strict=True):
+        print(on_one_line(f"{one.similarity:.2f}  {one.id}  {row['zone']}, {row['stage']}: {row['lesson']}"))
+        for name in ("situation", "action", "outcome"):
+            print(on_one_line(f"      {name + ':':10} {row[name]}"))
+        print(on_one_line(f"      runs:      {', '.join(source.run for source in one.experience.sources[:5])}"))
+
+
+def search_principles(
+    place: Place,
+    options: SearchOptions,
+    text: Annotated[str, Argument(help="What to look for.")],
+) -> None:
+    """Find the principles most similar to a text, with their scores.
+
+    Example: `hepm principle search "cancel_pending_order after get_order_details" --floor 0.2`
+    """
+    about: dict[str, Any] = {"namespace": place.namespace, "environment": options.environment, "k": options.k}
+    with place.open() as memory:
+        found = memory.principles.search(text, **about, floor=options.floor)
+        nearest = found or memory.principles.search(text, **about, floor=-1.0)
+        least = memory.library.floor if options.floor is None else options.floor
+    rows = [principle_json(one) for one in nearest]
+    if options.as_json:
+        print_json({"found": rows if found else [], "nearest": [] if found else rows})
+        return
+    if not found:
+        _explain_none("principle", nearest[0].similarity if nearest else None, least)
+    for one in nearest:
+        print(on_one_line(f"{one.similarity:.2f}  {principle_line(one)}"))
+
+
+principle.add_command(command(search_principles, "search"))
+
+
+def _explain_none(what: str, nearest: float | None, floor: float) -> None:
+    """Say on stderr why a search found nothing."""
+    if nearest is None:
+        sentence = f"there is no {what} here to compare with"
+    elif nearest >= floor:
+        sentence = f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}"
+    else:
+        sentence = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for; the nearest below it:"
+    print(sentence, file=sys.stderr)
+
+
+def principle_json(one: FoundPrinciple) -> dict[str, object]:
+    """A found principle for `--json`."""
+    best, worst = one.examples
+    return {
+        "id": one.id,
+        "similarity": None if one.similarity is None else round(one.similarity, 6),
+        "score": round(one.score, 6),
+        "kind": "principle",
+        "principle": one.principle.kind,
+        "text": one.principle.text,
+        "triples": [list(triple) for triple in one.principle.triples],
+        "tools": list(one.principle.tools),
+        "runs": [source.run for source in one.principle.sources],
+        "uses": one.uses._asdict(),
+        "best": [source.run for source in best],
+        "worst": [source.run for source in worst],
+    }
+
+
+def principle_line(one: FoundPrinciple) -> str:
+    """A found principle for people."""
+    return f"{one.id}  {one.principle.kind}, {one.standing}: {one.principle.text}"
 
 
 def read_messages_file(path: Path) -> list[dict[str, Any]]:
@@ -244,7 +417,7 @@ def read_messages_file(path: Path) -> list[dict[str, Any]]:
 
 
 def _decoded(text: str, path: Path) -> Any:
-    from hepm.ingest.document import without_surrogates
+    from hepm.ingest.records import without_surrogates
 
     try:
         return without_surrogates(_json(text))

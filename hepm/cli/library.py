@@ -32,7 +32,7 @@ def export_(
     """
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
-    from hepm.ingest.compression import uncompressed_name
+    from hepm.ingest.sources import uncompressed_name
 
     chosen = form or ("markdown" if uncompressed_name(path.lower()).endswith((".md", ".markdown")) else "jsonl")
     if path != "-":

@@ -14,7 +14,7 @@ from hepm.text import count_of
 
 if TYPE_CHECKING:
     from hepm.experience.library import Subject
-    from hepm.llm import Client, Estimate, Prices
+    from hepm.llm import Client, Estimate
     from hepm.memory import Memory
 
 ModelOption = Annotated[
@@ -39,11 +39,7 @@ DryRunOption = Annotated[bool, Option("--dry-run", help="Print what would be don
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What the options say.
-
-    Attributes:
-        model: None where no model is to be asked.
-    """
+    """The options that choose a model and limit its cost."""
 
     model: ModelOption = None
     max_calls: MaxCallsOption = None
@@ -52,60 +48,47 @@ class ModelChoice:
     prices: PricesOption = None
 
     def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
-        """A client whose answers the store keeps; None where no model is to be asked."""
+        """A client whose answers the store keeps; None if no model is named."""
         if not self.model:
             return None
         if self.max_cost is not None and self.prices is None:
             raise click.BadParameter("--max-cost needs --prices: what a million tokens cost", param_hint="--max-cost")
-        from hepm.llm import Budget, Client, Endpoint
+        from hepm.llm import Budget, Client, Endpoint, Prices
 
+        try:
+            prices = None if self.prices is None else Prices(*(float(part) for part in self.prices.split(",")))
+        except (TypeError, ValueError) as error:
+            raise click.BadParameter(
+                f"{self.prices!r} is not two or three numbers, such as 0.15,0.6", param_hint="--prices"
+            ) from error
         return Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.library.ledger(about, namespace=namespace),
             budget=Budget(calls=self.max_calls, tokens=self.max_tokens, cost_usd=self.max_cost),
-            prices=None if self.prices is None else _prices(self.prices),
+            prices=prices,
         )
-
-
-def _prices(text: str) -> Prices:
-    from hepm.llm import Prices
-
-    try:
-        return Prices(*(float(part) for part in text.split(",")))
-    except (TypeError, ValueError) as error:
-        raise click.BadParameter(
-            f"{text!r} is not two or three numbers, such as 0.15,0.6", param_hint="--prices"
-        ) from error
 
 
 def tell_cost(client: Client | None) -> None:
     """Print the usage of the model in one line on stderr."""
     if client is not None:
-        print(f"asked {client.endpoint.model}: {client.meter.line()}", file=sys.stderr)
+        print(f"asked {client.endpoint.model}: {client.budget.line()}", file=sys.stderr)
 
 
 def cost_of(client: Client | None) -> dict[str, object] | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None
-    total = client.meter.total
-    return {
-        "model": client.endpoint.model,
-        "calls": total.calls,
-        "input_tokens": total.input_tokens,
-        "output_tokens": total.output_tokens,
-        "cost_usd": total.cost_usd,
-        "paid_before": client.meter.paid_before,
-    }
+    total = asdict(client.budget.used)
+    counts = {name: total[name] for name in ("calls", "input_tokens", "output_tokens", "cost_usd")}
+    return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
 
 
 def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None:
-    """What a dry run says: how many runs wait, and what a model would be asked."""
+    """Print the result of a dry run: how many runs wait, and what a model would be asked."""
+    known = [estimate for estimate in estimates if estimate is not None]
     if as_json:
-        asked = [asdict(estimate) for estimate in estimates if estimate is not None]
-        print_json({"dry_run": True, "runs": runs, "asked": asked})
+        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
         return
-    print(f"{count_of(runs, 'run')} would be looked at")
-    for estimate in estimates:
-        if estimate is not None:
-            print(f"asking would take {estimate}")
+    lines = [f"{count_of(runs, 'run')} would be looked at", *(f"asking would take {estimate}" for estimate in known)]
+    print("\n".join(lines))

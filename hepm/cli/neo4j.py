@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import (
-    JsonOption,
-    Place,
-    chosen_by,
-    store_file,
-)
+from hepm.cli.options import JsonOption, Place, chosen_by, store_file
 from hepm.cli.output import Bar, print_json
 from hepm.errors import InputError, LocalServerError
 from hepm.text import on_one_line
@@ -29,8 +25,6 @@ FolderOption = Annotated[
     Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Folder of the server's data, logs, settings and password."),
 ]
 FOLDER: Final = Path("neo4j")
-FAVOURITES: Final = Path("hepm-favourites.zip")
-NOT_RUNNING: Final = 3
 
 app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
 
@@ -54,17 +48,20 @@ def start(
 
     Example: `hepm neo4j start`
     """
-    with contextlib.closing(_Progress()) as progress:
-        server = _server(
-            folder,
-            version=version,
-            bolt_port=bolt_port,
-            http_port=http_port,
-            heap=heap,
-            page_cache=page_cache,
-            say=progress.say,
-            report=progress.show,
-        )
+    options = {"bolt_port": bolt_port, "http_port": http_port, "heap": heap, "page_cache": page_cache}
+    with contextlib.ExitStack() as fetching:
+        bars: list[Bar] = []
+
+        def report(done: int, total: int) -> None:
+            if not bars:
+                bars.append(fetching.enter_context(Bar("jars of Neo4j are there")))
+            bars[0].show(done, total)
+
+        def say(sentence: str) -> None:
+            fetching.close()
+            _say(sentence)
+
+        server = _server(folder, version=version, **options, say=say, report=report)
         started = server.start()
     found = server.status()
     print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
@@ -96,13 +93,13 @@ def status(
     found = server.status()
     password = server.password if show_password and found.password_file.exists() else None
     if as_json:
-        print_json({**_as_json(found), **({"password": password} if show_password else {})})
+        fields = asdict(found)
+        ports = {name: fields.pop(f"{name}_port") for name in ("bolt", "http")}
+        paths = {"folder": str(found.folder), "password_file": str(found.password_file)}
+        print_json({**fields, **paths, "ports": ports, **({"password": password} if show_password else {})})
     else:
-        print(
-            on_one_line(
-                f"Neo4j {found.version or ''} {'runs' if found.running else 'is not running'} in {found.folder}"
-            )
-        )
+        state = "runs" if found.running else "is not running"
+        print(on_one_line(f"Neo4j {found.version or ''} {state} in {found.folder}"))
         if found.running:
             _print_addresses(found)
         if password is not None:
@@ -110,7 +107,7 @@ def status(
         if not found.running:
             print(f"Start it: {_command('start', folder)}")
     if not found.running:
-        raise click.exceptions.Exit(NOT_RUNNING)
+        raise click.exceptions.Exit(3)
 
 
 @app.takes
@@ -129,47 +126,12 @@ def env(folder: FolderOption = FOLDER) -> None:
 
 
 @app.takes
-def logs(
-    folder: FolderOption = FOLDER,
-    lines: Annotated[int, Option("-n", min=0, help="Number of lines.")] = 50,
-    follow: Annotated[bool, Option("--follow", "-f", help="Follow the log until Ctrl-C.")] = False,
-) -> None:
-    """Print the last lines of the server's log.
-
-    Example: `hepm neo4j logs -n 20 --follow`
-    """
-    from hepm.graph.neo4j_local.log import following, last_lines
-
-    log = _server(folder).log
-    if not log.exists():
-        raise LocalServerError(f"there is no log at {log}: no server was started in {folder} yet")
-    for line in last_lines(log, lines):
-        print(line)
-    if follow:
-        for line in following(log):
-            print(line, flush=True)
-
-
-@app.takes
-def style() -> None:
-    """Print the style for Neo4j Browser in GraSS, to drop onto its window as a file.
-
-    Example: `hepm neo4j style > style.grass`
-    """
-    from hepm.cypher.favourites import style
-
-    print(style(), end="")
-
-
-@app.takes
-def favourites(
-    file: Annotated[Path, Argument(help="The archive to write.")] = FAVOURITES,
-) -> None:
+def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = Path("hepm-favourites.zip")) -> None:
     """Write the questions as favourites for Neo4j Browser, an archive to drop onto its window.
 
     Example: `hepm neo4j favourites`
     """
-    from hepm.cypher.favourites import favourites
+    from hepm.cypher.questions import favourites
 
     try:
         file.write_bytes(favourites())
@@ -185,79 +147,44 @@ def paint(
 ) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
-    What is painted is a picture of now: paint again after new runs.
+    The paint shows the graph as it is now: paint again after new runs.
 
     Example: `hepm neo4j paint --namespace shop`
     """
     store, namespace = place.store, place.namespace
     if store_file(store) is not None:
         raise click.BadParameter(
-            f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows none else: name one like"
-            " neo4j://localhost:7687, or set HEPM_STORE. An embedded store is drawn by `hepm view`.",
+            f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
+            " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store.",
             param_hint="--store",
         )
-    from hepm.graph.login import Login
-    from hepm.graph.neo4j import painting
+    from hepm.graph.neo4j.connection import paint
+    from hepm.graph.open_store import Login
 
-    place.open().close()  # says what is wrong with the server or the namespace
+    place.open().close()  # reports a wrong address or namespace
     login = Login.from_environment(store)
     if clear:
-        print(on_one_line(f"{painting.clear_paint(login, namespace=namespace):,} painted edges of {namespace} removed"))
+        print(on_one_line(f"{paint(login, namespace=namespace, clear=True):,} painted edges of {namespace} removed"))
         return
-    print(on_one_line(f"{painting.paint(login, namespace=namespace):,} edges of {namespace} painted"))
+    print(on_one_line(f"{paint(login, namespace=namespace):,} edges of {namespace} painted"))
     print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
-
-
-class _Progress:
-    """Sentences on stderr, and a bar while jars are fetched."""
-
-    def __init__(self) -> None:
-        self._stack = contextlib.ExitStack()
-        self._bar: Bar | None = None
-
-    def show(self, done: int, total: int) -> None:
-        if self._bar is None:
-            self._bar = self._stack.enter_context(Bar("jars of Neo4j are there"))
-        self._bar.show(done, total)
-
-    def say(self, sentence: str) -> None:
-        self.close()
-        _say(sentence)
-
-    def close(self) -> None:
-        self._stack.close()
-        self._bar = None
 
 
 def _say(sentence: str) -> None:
     print(on_one_line(sentence), file=sys.stderr)
 
 
-def _server(folder: Path, **options: object) -> LocalServer:
+def _server(folder: Path, **options: Any) -> LocalServer:
     from hepm.graph.neo4j_local import LocalServer
 
-    return LocalServer(folder, **options)  # pyright: ignore[reportArgumentType]  # the commands' options are typed
+    return LocalServer(folder, **options)
 
 
 def _print_addresses(found: Status) -> None:
-    rows = (("bolt", found.uri), ("browser", found.browser), ("user", found.username), ("password", "in the file"))
-    for name, value in rows[:3]:
-        print(f"  {name + ':':<10} {value}")
-    print(on_one_line(f"  password:  in {found.password_file}"))
-
-
-def _as_json(found: Status) -> dict[str, object]:
-    return {
-        "running": found.running,
-        "version": found.version,
-        "folder": str(found.folder),
-        "uri": found.uri,
-        "browser": found.browser,
-        "pid": found.pid,
-        "username": found.username,
-        "password_file": str(found.password_file),
-        "ports": {"bolt": found.bolt_port, "http": found.http_port},
-    }
+    password = f"in {found.password_file}"
+    rows = {"bolt": found.uri, "browser": found.browser, "user": found.username, "password": password}
+    for name, value in rows.items():
+        print(on_one_line(f"  {name + ':':<10} {value}"))
 
 
 def _command(name: str, folder: Path) -> str:

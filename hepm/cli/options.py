@@ -99,7 +99,7 @@ def _server_hint(chosen: str) -> str:
 
 def store_file(store: str) -> Path | None:
     """The file behind `--store`, existing or not; None for a server."""
-    from hepm.graph.login import is_address
+    from hepm.graph.open_store import is_address
     from hepm.graph.sqlite.store import FILE_NAME
 
     if is_address(store):
@@ -182,7 +182,7 @@ def read_text(path: Path | str, hint: str) -> str:
     """The text of a file, decompressed if its name says so, or of standard input for -."""
     if str(path) == "-":
         return read_stdin(hint)
-    from hepm.ingest.compression import STREAM_ERRORS, open_file
+    from hepm.ingest.sources import STREAM_ERRORS, open_file
 
     try:
         with open_file(Path(path)) as stream:

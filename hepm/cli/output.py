@@ -56,8 +56,7 @@ def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
         MissingExtraError: a .zst file without the package that writes it.
     """
     from hepm.atomic_file import atomic_file
-    from hepm.ingest.compression import uncompressed_name
-    from hepm.ingest.sources import is_archive
+    from hepm.ingest.sources import is_archive, uncompressed_name
 
     name = target.name
     if is_archive(name):

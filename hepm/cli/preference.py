@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 
@@ -14,9 +15,6 @@ from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell
 from hepm.cli.options import JsonOption, Place, open_memory, read_stdin
 from hepm.cli.output import Bar, print_json
 from hepm.text import count_of, on_one_line
-
-if TYPE_CHECKING:
-    from hepm.experience.lessons import Notes
 
 UserArgument = Annotated[str, Argument(help="The user's id.")]
 
@@ -50,35 +48,25 @@ def reflect(
         client = choice.client(memory, place.namespace, "user")
         if dry_run:
             waiting = sum(1 for _ in unseen(memory.library, place.namespace, again=again))
-            tell_estimate(
-                waiting,
-                client and memory.preferences.estimate(client, namespace=place.namespace, again=again),
-                as_json=as_json,
-            )
+            cost = client and memory.preferences.estimate(client, namespace=place.namespace, again=again)
+            tell_estimate(waiting, cost, as_json=as_json)
             return
         if user is not None:
             session = read_messages_file(messages) if messages is not None else run
             done = memory.preferences.reflect(user, session, namespace=place.namespace, model=client)
-            told: dict[str, object] = {"outcome": done.outcome, "notes": _json(done.notes)}
+            result: dict[str, object] = {"outcome": done.outcome, "notes": done.notes and asdict(done.notes)}
             line = f"{user}: {done.outcome}"
         else:
             report = memory.preferences.reflect_all(
                 namespace=place.namespace, model=client, again=again, on_progress=lambda so_far: bar.show(so_far.runs)
             )
-            told = {
-                "runs": report.runs,
-                "written": report.written,
-                "unchanged": report.unchanged,
-                "refused": report.refused,
-                "failed": dict(report.failed),
-                "unasked": report.unasked,
-            }
+            result = {**asdict(report), "failed": dict(report.failed)}
             line = f"{count_of(report.runs, 'run')} reflected on: {count_of(report.written, 'new version')} of notes"
             for name, why in report.failed[:10]:
                 print(on_one_line(f"{name}: {why}"), file=sys.stderr)
     tell_cost(client)
     if as_json:
-        print_json({**told, "cost": cost_of(client)})
+        print_json({**result, "cost": cost_of(client)})
     else:
         print(on_one_line(line))
 
@@ -93,11 +81,8 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
         users = memory.preferences.users(namespace=place.namespace)
     if as_json:
         print_json({"users": users})
-        return
-    for user in users:
-        print(on_one_line(user))
-    if not users:
-        print("none")
+    else:
+        print("\n".join(map(on_one_line, users)) or "none")
 
 
 @app.takes
@@ -115,15 +100,17 @@ def show(
         newest = memory.preferences.notes(user, namespace=place.namespace)
         found = memory.preferences.history(user, namespace=place.namespace) if history else [newest] if newest else []
     if as_json:
-        print_json({"notes": [_json(one) for one in found]})
-    else:
-        for one in found:
-            session = f", after {one.session}" if one.session else ""
-            print(on_one_line(f"version {one.version}, by {one.written_by}{session}"))
-            for line in one.text.splitlines():
-                print(on_one_line(f"  {line}"))
-        if not found:
-            print(on_one_line(f"there are no notes on {user}"))
+        print_json({"notes": [asdict(one) for one in found]})
+        return
+    for one in found:
+        session = f", after {one.session}" if one.session else ""
+        lines = [
+            f"version {one.version}, by {one.written_by}{session}",
+            *(f"  {line}" for line in one.text.splitlines()),
+        ]
+        print("\n".join(map(on_one_line, lines)))
+    if not found:
+        print(on_one_line(f"there are no notes on {user}"))
 
 
 @app.takes
@@ -146,11 +133,8 @@ def search(
     tell_cost(client)
     if as_json:
         print_json({"lines": found, "cost": cost_of(client)})
-        return
-    for line in found:
-        print(on_one_line(line))
-    if not found:
-        print("no line matters now")
+    else:
+        print("\n".join(map(on_one_line, found)) or "no line matters now")
 
 
 @app.takes
@@ -188,11 +172,7 @@ def restore(
 
 
 @app.takes
-def forget(
-    place: Place,
-    user: UserArgument,
-    as_json: JsonOption = False,
-) -> None:
+def forget(place: Place, user: UserArgument, as_json: JsonOption = False) -> None:
     """Delete every version of a user's notes; `hepm forget --user` deletes their runs too.
 
     Example: `hepm preference forget alice`
@@ -205,15 +185,3 @@ def forget(
         print(f"{count_of(len(gone), 'version')} forgotten")
     if not gone:
         raise click.exceptions.Exit(1)
-
-
-def _json(notes: Notes | None) -> dict[str, object] | None:
-    if notes is None:
-        return None
-    return {
-        "user": notes.user,
-        "version": notes.version,
-        "text": notes.text,
-        "written_by": notes.written_by,
-        "session": notes.session,
-    }

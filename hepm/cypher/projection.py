@@ -1,7 +1,7 @@
-"""The embedded engine's copy of a store: read-only, rebuilt when the store moved on, worth nothing by itself.
+"""The embedded engine's copy of a store: read-only, rebuilt when the store has changed, never the record.
 
-One file per state of the store, built under another name and renamed when it is whole, so that any number of
-processes may build and read at once, and a build that is killed leaves nothing that anybody would read.
+There is one file per state of the store. It is built under another name and renamed when it is complete, so that any
+number of processes may build and read at once, and a killed build leaves nothing that is read.
 """
 
 from __future__ import annotations
@@ -9,254 +9,92 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from hepm.cypher.guard import check_embedded
-from hepm.cypher.model import NODES, RELATIONSHIPS, TABLES, PropertyType, Table, properties_of
-from hepm.cypher.result import Result, from_ladybug
+from hepm.cypher.model import PROPERTIES, TABLES, PropertyType, Result, Table, Value, entity
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
 LAYOUT: Final = 2
-"""Raised when the tables change, so that no older copy is taken for a new one."""
+"""Incremented when the tables change, so that no older copy is read."""
 
 MEMORY_BYTES: Final = 1 << 30
 ABANDONED_S: Final = 3600.0
-ASKED_AT_MOST: Final = 100
 _BUILDING: Final = "building-"
 _SUFFIX: Final = ".lbug"
 _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
-_TYPES: Final[Mapping[PropertyType, tuple[str, str]]] = {
-    "string": ("STRING", "STRING"),
-    "integer": ("INT64", "INT64"),
-    "float": ("DOUBLE", "DOUBLE"),
-    "boolean": ("BOOLEAN", "BOOLEAN"),
-    "strings": ("STRING[]", "STRING"),
+_TYPES: Final[Mapping[PropertyType, str]] = {
+    "string": "STRING",
+    "integer": "INT64",
+    "float": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "strings": "STRING[]",
 }
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
 """Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
 
-Tables: TypeAlias = Callable[[], Rows]
 
-
-class Projection:
-    """An open copy. One thread at a time."""
+class Projection(contextlib.AbstractContextManager["Projection"]):
+    """An open copy, for one thread."""
 
     def __init__(self, file: Path) -> None:
         engine = _engine()
-        self._connection: Any = None
-        self._asked = 0
         try:
             self._database = engine.Database(
                 file, read_only=True, buffer_pool_size=MEMORY_BYTES, throw_on_wal_replay_failure=False
             )
         except RuntimeError as error:
             raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
-
-    def __enter__(self) -> Projection:
-        return self
+        self._connection = engine.Connection(self._database)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Release the file."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
         self._database.close()
 
-    def _connected(self) -> Any:
-        """The connection, changed from time to time: it keeps the plans of all that it ran."""
-        if self._connection is None or self._asked >= ASKED_AT_MOST:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection, self._asked = _engine().Connection(self._database), 0
-        self._asked += 1
-        return self._connection
-
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
-        """Run a query as it is, in the engine's own Cypher.
+        """Run a query unchanged, in the engine's own Cypher.
 
         Raises:
-            QueryError: it does more than read the graph, takes too long, or means nothing to the engine.
+            QueryError: it does more than read the graph, takes too long, or is not valid for the engine.
         """
         used = check_embedded(text, parameters)
         try:
-            connection = self._connected()
-            connection.set_query_timeout(max(1, round(1000 * timeout_s)))
-            return _run(connection, text, used, limit)
+            self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
+            found: Any = self._connection.execute(text, used)
+            columns: tuple[str, ...] = tuple(found.get_column_names())
+            if len(set(columns)) < len(columns):
+                raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
+            rows: list[tuple[Value, ...]] = []
+            while len(rows) <= limit and found.has_next():
+                rows.append(tuple(_plain(value) for value in found.get_next()))
+            found.close()
+            return Result(columns, tuple(rows[:limit]), len(rows) > limit)
         except QueryError:
             raise
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
-            raise _explain(error, timeout_s) from error
-
-
-def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Tables) -> Projection:
-    """The copy of a store as it is now, built where there is none.
-
-    Args:
-        folders: Where copies may lie; the first that can be written is taken.
-        state: Tells the store's state in a few words; equal words mean an equal store.
-        tables: Reads the store.
-    """
-    _engine()
-    name = ""
-    for _ in range(3):
-        told = state()
-        name = (
-            hashlib.blake2b(f"{LAYOUT}\n{_engine().__version__}\n{told}".encode(), digest_size=16).hexdigest() + _SUFFIX
-        )
-        file = next((folder / name for folder in folders if (folder / name).exists()), None) or _build(
-            folders, name, tables
-        )
-        try:
-            projection = Projection(file)
-        except StoreError:
-            if file.exists():
-                raise
-            continue  # another process saw a newer store and swept this copy away
-        if state() == told:
-            return projection
-        projection.close()  # the store moved on while it was read: what was built may hold half of a batch
-    return Projection(_build(folders, name, tables))
-
-
-def _build(folders: Sequence[Path], name: str, tables: Tables) -> Path:
-    folder = _writable(folders)
-    scratch = Path(tempfile.mkdtemp(prefix="hepm-cypher-"))
-    under_way = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
-    try:
-        _fill(under_way, scratch, tables())
-        with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
-            under_way.replace(folder / name)
-    except RuntimeError as error:
-        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        for rest in folder.glob(f"{under_way.stem}*"):
-            rest.unlink(missing_ok=True)
-    _sweep(folder, name)
-    return folder / name
-
-
-def _writable(folders: Sequence[Path]) -> Path:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK | os.X_OK):
-                return folder
-    raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
-
-
-def _sweep(folder: Path, name: str) -> None:
-    for file in folder.iterdir():
-        building = file.name.startswith(_BUILDING)
-        with contextlib.suppress(OSError):  # gone already, or open in Windows
-            if file.name != name and (not building or time.time() - file.stat().st_mtime > ABANDONED_S):
-                file.unlink()
-
-
-def _fill(file: Path, scratch: Path, tables: Rows) -> None:
-    engine = _engine()
-    database = engine.Database(file, buffer_pool_size=MEMORY_BYTES)
-    connection = engine.Connection(database)
-    try:
-        for statement in _schema():
-            connection.execute(statement)
-        held_empty: dict[Table, bool] = {}
-        for table, rows in tables:
-            held_empty[table] = _write_rows(_file_of(table, scratch), rows) or held_empty.get(table, False)
-        for table in TABLES:  # relationships find their nodes there
-            if table in held_empty:
-                connection.execute(_copy(table, _file_of(table, scratch), held_empty[table]))
-        connection.execute("CHECKPOINT")
-    finally:
-        connection.close()
-        database.close()
-
-
-def _schema() -> Iterator[str]:
-    for label, table in NODES.items():
-        columns = "".join(f", `{name}` {_TYPES[kind][0]}" for name, kind in table.items())
-        yield f"CREATE NODE TABLE `{label}`(pk INT64 PRIMARY KEY{columns})"
-    for name, relationship in RELATIONSHIPS.items():
-        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in relationship.ends())
-        columns = "".join(f", `{column}` {_TYPES[kind][0]}" for column, kind in relationship.properties.items())
-        yield f"CREATE REL TABLE `{name}`({ends}{columns})"
-
-
-def _file_of(table: Table, scratch: Path) -> Path:
-    return scratch / f"{'-'.join((table.name, *(table.ends or ())))}.csv"
-
-
-def _copy(table: Table, path: Path, holds_empty: bool) -> str:
-    columns: list[tuple[str, PropertyType]] = []
-    columns.extend((number, "integer") for number in (("a", "b") if table.ends else ("pk",)))
-    columns.extend((f"c{number}", kind) for number, kind in enumerate(properties_of(table.name).values()))
-    typed = ", ".join(f"{column} {_TYPES[kind][1]}" for column, kind in columns)
-    split = f"string_split({{0}}, '{_END}')[2:]"
-    if holds_empty:
-        split = f"list_transform({split}, x -> CASE WHEN x = '{_EMPTY}' THEN '' ELSE x END)"
-    returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in columns)
-    where = str(path).replace("\\", "\\\\").replace("'", "\\'")
-    options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
-    ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
-    return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
-
-
-def _write_rows(path: Path, rows: Iterable[Sequence[object]]) -> bool:
-    """Add to a table; whether one of its lists holds an empty text, which the engine's splitting would drop."""
-    cells = _Cells()
-    rows = iter(rows)
-    with path.open("a", encoding="utf-8", newline="") as file:
-        while part := list(islice(rows, 1000)):
-            file.write("".join([",".join([cells.written(value) for value in row]) + "\n" for row in part]))
-    return cells.held_empty
-
-
-class _Cells:
-    """Values as cells of a CSV file. Texts stand in quotes; an unquoted cell that is empty is null."""
-
-    def __init__(self) -> None:
-        self.held_empty = False
-
-    def written(self, value: object) -> str:
-        kind = type(value)
-        if kind is str:
-            return '"' + value.replace('"', '""') + '"'  # type: ignore[union-attr]
-        if kind is int or kind is float:
-            return repr(value)
-        if value is None:
-            return ""
-        if kind is bool:
-            return "true" if value else "false"
-        return self._list(value)  # type: ignore[arg-type]
-
-    def _list(self, items: Sequence[str]) -> str:
-        if "" in items:
-            self.held_empty = True
-        # A first item that is dropped again tells an empty list from one of an empty text.
-        texts = [".", *(item.replace(_END, " ") or _EMPTY for item in items)]
-        return self.written(_END.join(texts))
-
-
-def _run(connection: Any, text: str, parameters: dict[str, Any], limit: int) -> Result:
-    found: Any = connection.execute(text, parameters)
-    columns: tuple[str, ...] = tuple(found.get_column_names())
-    if len(set(columns)) < len(columns):
-        raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
-    rows: list[tuple[Any, ...]] = []
-    while len(rows) <= limit and found.has_next():
-        rows.append(tuple(from_ladybug(value) for value in found.get_next()))
-    found.close()
-    return Result(columns, tuple(rows[:limit]), len(rows) > limit)
+            message = " ".join(str(error).split())
+            if "Interrupted" in message:
+                message = f"the query did not end within {timeout_s:g} s: narrow it, or give it more with --timeout."
+            elif "Buffer manager" in message or "memory" in message.lower():
+                mb = MEMORY_BYTES >> 20
+                message = f"the query needs more than {mb} MB: narrow it, or run it on a store in Neo4j."
+            else:
+                message = (
+                    f"the embedded engine cannot answer that: {message.removeprefix('Binder exception: ')} Its Cypher "
+                    "is a dialect (docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
+                )
+            raise QueryError(message) from error
 
 
 def _engine() -> Any:
@@ -269,15 +107,139 @@ def _engine() -> Any:
     return ladybug
 
 
-def _explain(error: Exception, timeout_s: float) -> QueryError:
-    said = " ".join(str(error).split())
-    if "Interrupted" in said:
-        return QueryError(f"the query did not end within {timeout_s:g} s: narrow it, or give it more with --timeout.")
-    if "Buffer manager" in said or "memory" in said.lower():
-        return QueryError(
-            f"the query needs more than {MEMORY_BYTES >> 20} MB: narrow it, or run it on a store in Neo4j."
+def _plain(value: Any) -> Value:
+    if isinstance(value, Decimal):  # a sum of integers
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return cast("Value", value)
+    found = {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    if "_NODES" in found:
+        return {"nodes": found["_NODES"], "relationships": found["_RELS"]}
+    if "_LABEL" in found and "_ID" in found:
+        return entity([str(found["_LABEL"])], found, is_node="_SRC" not in found)
+    return found
+
+
+def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Callable[[], Rows]) -> Projection:
+    """The copy of a store as it is now, built if there is none.
+
+    Args:
+        folders: Where copies may be; the first writable one is used.
+        state: Returns a text that differs between states of the store.
+        tables: Reads the store.
+    """
+    version, name = _engine().__version__, ""
+    for _ in range(3):
+        now = state()
+        name = hashlib.blake2b(f"{LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
+        built = next((folder / name for folder in folders if (folder / name).exists()), None)
+        file = built or _build(folders, name, tables)
+        try:
+            projection = Projection(file)
+        except StoreError:
+            if file.exists():
+                raise
+            continue  # another process saw a newer store and removed this copy
+        if state() == now:
+            return projection
+        projection.close()  # the store changed while it was read: the copy may contain half of a batch
+    return Projection(_build(folders, name, tables))
+
+
+def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
+    folder = _writable(folders)
+    building = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="hepm-cypher-") as scratch:
+            _fill(building, Path(scratch), tables())
+        with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
+            building.replace(folder / name)
+    except RuntimeError as error:
+        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
+    finally:
+        for rest in folder.glob(f"{building.stem}*"):
+            rest.unlink(missing_ok=True)
+    for file in folder.iterdir():  # copies of older states, and what killed builds left
+        with contextlib.suppress(OSError):  # removed already, or open on Windows
+            abandoned = time.time() - file.stat().st_mtime > ABANDONED_S
+            if file.name != name and (abandoned or not file.name.startswith(_BUILDING)):
+                file.unlink()
+    return folder / name
+
+
+def _writable(folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
+
+
+def _fill(file: Path, scratch: Path, tables: Rows) -> None:
+    engine = _engine()
+    database = engine.Database(file, buffer_pool_size=MEMORY_BYTES)
+    connection = engine.Connection(database)
+    try:
+        for statement in _schema():
+            connection.execute(statement)
+        files = {table: scratch / f"{number}.csv" for number, table in enumerate(TABLES)}
+        for table, rows in tables:
+            cells = map(_cells, rows)
+            with files[table].open("a", encoding="utf-8", newline="") as csv:
+                while part := list(islice(cells, 1000)):
+                    csv.write("".join(part))
+        for table in TABLES:  # relationships find their nodes there
+            if files[table].exists():
+                connection.execute(_copy(table, files[table]))
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+        database.close()
+
+
+def _schema() -> Iterator[str]:
+    for name, properties in PROPERTIES.items():
+        columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+        pairs = [table.ends for table in TABLES if table.name == name and table.ends]
+        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
+        yield (
+            f"CREATE REL TABLE `{name}`({ends}{columns})"
+            if ends
+            else (f"CREATE NODE TABLE `{name}`(pk INT64 PRIMARY KEY{columns})")
         )
-    return QueryError(
-        f"the embedded engine cannot answer that: {said.removeprefix('Binder exception: ')} Its Cypher is a dialect "
-        "(docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
-    )
+
+
+def _copy(table: Table, path: Path) -> str:
+    kinds: dict[str, PropertyType] = {"a": "integer", "b": "integer"} if table.ends else {"pk": "integer"}
+    kinds |= {f"c{number}": kind for number, kind in enumerate(PROPERTIES[table.name].values())}
+    typed = ", ".join(f"{column} {_TYPES[kind].removesuffix('[]')}" for column, kind in kinds.items())
+    # The engine's splitting drops empty texts.
+    split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> CASE WHEN x = '{_EMPTY}' THEN '' ELSE x END)"
+    returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in kinds.items())
+    where = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
+    ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
+    return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
+
+
+def _cells(row: Sequence[object]) -> str:
+    """A line of a CSV file: texts in quotes, null as an unquoted empty cell."""
+    return ",".join([_cell(value) for value in row]) + "\n"
+
+
+def _cell(value: object) -> str:
+    kind = type(value)
+    if kind is str:
+        return '"' + value.replace('"', '""') + '"'  # type: ignore[union-attr]
+    if kind is int or kind is float:
+        return repr(value)
+    if value is None:
+        return ""
+    if kind is bool:
+        return "true" if value else "false"
+    # A first item that is dropped again tells an empty list from one of an empty text.
+    texts = (item.replace(_END, " ") or _EMPTY for item in cast("Sequence[str]", value))
+    return _cell(_END.join([".", *texts]))

@@ -1,22 +1,26 @@
-"""The library: questions that analysts ask, each a file that pastes into Neo4j Browser as it is."""
+"""The library: questions that analysts ask, each a file that pastes into Neo4j Browser as it is; also as favourites."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
-from typing import Any, Final, Literal, TypeAlias, cast
+from itertools import takewhile
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from hepm.cypher.statements import statement
 from hepm.errors import QueryError
 
 ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
 
+_FILES: Final = resources.files("hepm.cypher")
 _EMBEDDED: Final = ".embedded.cypher"
-_HEADER: Final = re.compile(r"// (?:(Params|Returns|Note|Picture): +)?(.*)")
 _PARAMETER: Final = re.compile(r"\$(\w+) (string|int|float|boolean)(?: = (.+))?")
 _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
@@ -26,13 +30,8 @@ _PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """What a question has to be told.
-
-    Attributes:
-        default: None where it must be given.
-    """
+class Parameter(NamedTuple):
+    """A parameter of a question, required if `default` is None."""
 
     name: str
     type: ParameterType
@@ -46,9 +45,9 @@ class Question:
     Attributes:
         asks: The question in words.
         text: The whole file, as Neo4j runs it.
-        embedded: What the embedded engine runs: the same text, or `NAME.embedded.cypher` where there is one.
+        embedded: What the embedded engine runs: `NAME.embedded.cypher`, else the same text.
         returns: Name and type of each column.
-        note: What to know about the answer; "" where nothing.
+        note: A remark on the answer, or "".
         picture: Whether the answer is a graph worth looking at in Browser.
     """
 
@@ -58,29 +57,25 @@ class Question:
     embedded: str
     parameters: tuple[Parameter, ...]
     returns: tuple[tuple[str, str], ...]
-    note: str = ""
-    picture: bool = False
+    note: str
+    picture: bool
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The given values, completed by defaults and checked.
+        """The given values, checked, with defaults for the others.
 
         Raises:
-            QueryError: one is missing, unknown or of another type; the sentence names those that exist.
+            QueryError: one is missing, unknown or of another type; the message lists the parameters.
         """
-        known = {parameter.name: parameter for parameter in self.parameters}
-        if unknown := sorted(set(given) - set(known)):
+        if unknown := sorted(set(given) - {parameter.name for parameter in self.parameters}):
             raise QueryError(f"{self.name} has no parameter {unknown[0]!r}: it has {self.signature}.")
-        found: dict[str, Any] = {}
-        for name, parameter in known.items():
-            value = given.get(name, parameter.default)
+        values = {name: given.get(name, default) for name, _, default in self.parameters}
+        for name, kind, _ in self.parameters:
+            value = values[name]
             if value is None:
                 raise QueryError(f"{self.name} needs {name}: give it with --param {name}=…; it has {self.signature}.")
-            if not isinstance(value, _PYTHON[parameter.type]) or (
-                isinstance(value, bool) and parameter.type != "boolean"
-            ):
-                raise QueryError(f"{self.name} takes {name} as {parameter.type}, not {value!r}.")
-            found[name] = value
-        return found
+            if not isinstance(value, _PYTHON[kind]) or (isinstance(value, bool) and kind != "boolean"):
+                raise QueryError(f"{self.name} takes {name} as {kind}, not {value!r}.")
+        return values
 
     @property
     def signature(self) -> str:
@@ -92,18 +87,18 @@ class Question:
 
 @cache
 def questions() -> Mapping[str, Question]:
-    """All of the library by name, sorted."""
-    folder = resources.files("hepm.cypher").joinpath("library")
+    """All questions by name, sorted."""
+    folder = _FILES.joinpath("library")
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".cypher")}
     names = sorted(file.removesuffix(".cypher") for file in texts if not file.endswith(_EMBEDDED))
-    return {name: parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
+    return {name: _parse(name, texts[f"{name}.cypher"], texts.get(name + _EMBEDDED)) for name in names}
 
 
 def question(name: str) -> Question:
-    """One of the library.
+    """One question by name.
 
     Raises:
-        QueryError: there is none of that name; the sentence names one that is spelt alike.
+        QueryError: there is none; the message suggests a similar name.
     """
     known = questions()
     if name not in known:
@@ -113,40 +108,67 @@ def question(name: str) -> Question:
     return known[name]
 
 
-def parse(name: str, text: str, embedded: str | None = None) -> Question:
-    """Read a file of the library.
-
-    Raises:
-        ValueError: its header is not as docs/cypher.md says.
-    """
-    lines: dict[str, list[str]] = {"": [], "Params": [], "Returns": [], "Note": [], "Picture": []}
-    for line in text.splitlines():
-        match = _HEADER.fullmatch(line)
-        if match is None:
-            break
-        lines[match[1] or ""].append(match[2])
-    if len(lines[""]) != 1 or not lines["Params"] or not lines["Returns"]:
-        raise ValueError(f"{name}.cypher needs one line with the question, and the lines Params and Returns")
-    columns = [column.partition(" ") for column in _listed(lines["Returns"])]
+def _parse(name: str, text: str, embedded: str | None) -> Question:
+    """Read a file, whose header is as docs/cypher.md says."""
+    asks, *rest = (line.removeprefix("// ") for line in takewhile(lambda line: line[:2] == "//", text.splitlines()))
+    fields = {key: value.strip() for key, _, value in (line.partition(":") for line in rest)}
+    parameters = [_PARAMETER.fullmatch(part.strip()) for part in fields["Params"].split(",")]
+    returns = [part.strip().partition(" ") for part in fields["Returns"].split(",")]
     return Question(
         name,
-        lines[""][0],
+        asks,
         text,
         embedded or text,
-        tuple(_parameter(name, part) for part in _listed(lines["Params"])),
-        tuple((column, kind) for column, _, kind in columns),
-        " ".join(lines["Note"]),
-        lines["Picture"] == ["yes"],
+        tuple(Parameter(m[1], cast("ParameterType", m[2]), m[3] and json.loads(m[3])) for m in parameters if m),
+        tuple((column, kind) for column, _, kind in returns),
+        fields.get("Note", ""),
+        fields.get("Picture") == "yes",
     )
 
 
-def _listed(lines: list[str]) -> list[str]:
-    return [part.strip() for part in " ".join(lines).split(",")]
+def favourites() -> bytes:
+    """The archive that Browser unpacks into folders of favourites."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as written:
+        for path, text in scripts().items():
+            written.writestr(zipfile.ZipInfo(path), text, zipfile.ZIP_DEFLATED)  # no time: equal bytes each time
+    return archive.getvalue()
 
 
-def _parameter(name: str, text: str) -> Parameter:
-    match = _PARAMETER.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{name}.cypher: {text!r} is no parameter like `$limit int = 10`")
-    default = None if match[3] is None else json.loads(match[3])
-    return Parameter(match[1], cast("ParameterType", match[2]), default)
+def scripts() -> Mapping[str, str]:
+    """Each favourite by its path: settings for Browser, then pictures, then all other questions.
+
+    `painted` is no question of the library, since the embedded engine has no painted edges.
+    Browser uses a script's first line as its name and shows some 25 letters of it, so it begins with the name.
+    """
+    prepare = {
+        "1": ("Style", f":style {json.dumps(style(), ensure_ascii=False)}"),
+        "2": ("Draw what is asked for", ":config autoComplete: false"),
+        "3": ("Values for parameters", _parameter_values()),
+    }
+    found = {f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in prepare.items()}
+    pictures = {"painted": _browser_file("painted.cypher")}
+    pictures |= {name: question.text for name, question in questions().items() if question.picture}
+    others = {name: question.text for name, question in questions().items() if not question.picture}
+    for folder, texts in (("hepm pictures", pictures), ("hepm questions", others)):
+        found |= {f"{folder}/{name}.cypher": text.replace("// ", f"// {name}: ", 1) for name, text in texts.items()}
+    return found
+
+
+def style() -> dict[str, dict[str, str]]:
+    """Rules of Browser's style by selector; of two rules that fit a node, Browser takes the later one.
+
+    Browser draws a font size in its unit and measures only the number. In picas (1pc = 16px) even the longest name
+    measures less than its circle, so it is not cut to eight letters.
+    """
+    return json.loads(_browser_file("style.json"))
+
+
+def _parameter_values() -> str:
+    """Browser's command that gives every parameter of the library a value."""
+    names = sorted({parameter.name for question in questions().values() for parameter in question.parameters})
+    return f":param [{{{', '.join(names)}}}] => {{\n{statement('parameters', 'browser')}\n}}"
+
+
+def _browser_file(name: str) -> str:
+    return _FILES.joinpath("browser", name).read_text("utf-8")

@@ -6,14 +6,19 @@ import re
 from pathlib import Path
 from typing import Final, Protocol
 
-from hepm.embed import endpoint, sentence
-from hepm.embed.cached import CachedEmbedder
-from hepm.embed.hashing import HashingEmbedder
-from hepm.embed.protocol import Embedder
+from hepm.embed.embedder import CachedEmbedder, Embedder, HashingEmbedder
+from hepm.embed.models import (
+    DEFAULT_MODEL,
+    ENDPOINT_PREFIX,
+    FOLDER_PREFIX,
+    HUB_PREFIX,
+    EndpointEmbedder,
+    SentenceEmbedder,
+)
 from hepm.errors import EmbedderMismatchError, InputError
 
 MOST_DIMENSIONS: Final = 4096
-"""Of hashed words: more tell hardly more of them apart, and every remembered state takes 4 bytes for each."""
+"""Of hashed words: more separate hardly more of them, and every remembered state takes 4 bytes for each."""
 
 _HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d*)")
 _ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -24,14 +29,7 @@ _KNOWN = (
 )
 
 
-def open_embedder(
-    name: str,
-    *,
-    base_url: str | None = None,
-    api_key: str | None = None,
-    dimensions: int | None = None,
-    device: str | None = None,
-) -> Embedder:
+def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None = None) -> Embedder:
     """The embedder of that name; loads no model yet.
 
     Args:
@@ -39,11 +37,9 @@ def open_embedder(
             "openai/MODEL", a folder's path, or the `name` of any such embedder.
         base_url: Of an OpenAI-compatible endpoint; OpenAI's own where None.
         api_key: For that endpoint.
-        dimensions: What the endpoint's vectors must have; learned from its first answer where None.
-        device: For sentence-transformers.
 
     Raises:
-        InputError: no embedder has this name; the text lists what is known.
+        InputError: no embedder has this name; the text lists the known ones.
         MissingExtraError: it needs an extra that is not installed.
     """
     if match := _HASHING.fullmatch(name):
@@ -53,16 +49,16 @@ def open_embedder(
                 "A store that was made with more is embedded anew by `hepm reembed --embedder hash-512`."
             )
         return HashingEmbedder(int(match[1]))
-    if name.startswith(endpoint.PREFIX) and len(name) > len(endpoint.PREFIX):
-        return endpoint.EndpointEmbedder(name, base_url=base_url, api_key=api_key, dimensions=dimensions)
-    if name == sentence.DEFAULT_MODEL or (name.startswith(sentence.PREFIX) and len(name) > len(sentence.PREFIX)):
-        return sentence.SentenceEmbedder(name, device=device)
+    if name.startswith(ENDPOINT_PREFIX) and name != ENDPOINT_PREFIX:
+        return EndpointEmbedder(name, base_url=base_url, api_key=api_key)
+    if name == DEFAULT_MODEL or (name.startswith(HUB_PREFIX) and name != HUB_PREFIX):
+        return SentenceEmbedder(name)
     if name and Path(name).expanduser().is_dir():
-        return sentence.SentenceEmbedder(Path(name), device=device)
-    if name.startswith(sentence.FOLDER_PREFIX):
+        return SentenceEmbedder(Path(name))
+    if name.startswith(FOLDER_PREFIX):
         raise InputError(f"the embedder {name!r} was opened from a folder: give the path of that folder instead.")
-    if _ON_THE_HUB.fullmatch(name) and not name.startswith((endpoint.PREFIX, "hepm/")):
-        return sentence.SentenceEmbedder(name, device=device)
+    if _ON_THE_HUB.fullmatch(name) and not name.startswith((ENDPOINT_PREFIX, "hepm/")):
+        return SentenceEmbedder(name)
     raise InputError(f"no embedder is called {name!r}; {_KNOWN}.")
 
 
@@ -72,7 +68,7 @@ class _Header(Protocol):
 
 
 class VectorStore(Protocol):
-    """What is needed of a store here: whose vectors it holds, "" while it holds none, and to name another embedder."""
+    """A store as seen here. `header.embedder` is "" while it holds no vectors."""
 
     @property
     def header(self) -> _Header: ...
@@ -80,15 +76,14 @@ class VectorStore(Protocol):
 
 
 class AgreedEmbedder:
-    """What a memory embeds by: opened when first needed, since weights alone need no model. Threads may share it.
+    """The embedder of a memory: opened when first needed, since weights alone need no model. Threads may share it.
+
+    EmbedderMismatchError is raised where the store holds vectors of another one, InputError for an unknown name.
 
     Args:
         named: Its name, or itself; None takes the store's own, or `default` where it has none. One that is given by
             name follows the store to another one.
         endpoint: Base URL and key, for one that is called "openai/MODEL".
-    Raises:
-        EmbedderMismatchError: the store holds another one's vectors.
-        InputError: no embedder has this name.
     """
 
     def __init__(
@@ -102,7 +97,7 @@ class AgreedEmbedder:
         self._store = store
         self._endpoint = endpoint
         self._opened: Embedder | None = None
-        self._mine: list[Embedder] = []
+        self._to_close: list[EndpointEmbedder] = []
         stored = store.header.embedder
         self._named: str | Embedder = (stored or default) if named is None else named
         if named is not None and stored and self.now.name != stored:
@@ -111,30 +106,25 @@ class AgreedEmbedder:
     @property
     def now(self) -> Embedder:
         """The embedder, agreed on or not."""
-        opened = self._opened
-        if opened is None:
-            opened = self._opened = self._open(self._named)
-        return opened
+        if self._opened is None:
+            self._opened = self._open(self._named)
+        return self._opened
 
     def _open(self, named: str | Embedder) -> Embedder:
         if isinstance(named, str):
             base_url, key = self._endpoint
             named = open_embedder(named, base_url=base_url, api_key=key)
-            self._mine.append(named)
+            if isinstance(named, EndpointEmbedder):
+                self._to_close.append(named)
         return CachedEmbedder(named)
 
     def close(self) -> None:
         """Close the connections of embedders that were opened by name; one that was given is its owner's."""
-        for embedder in self._mine:
-            if isinstance(embedder, endpoint.EndpointEmbedder):
-                embedder.close()
+        for embedder in self._to_close:
+            embedder.close()
 
     def following(self, stored: str) -> Embedder:
-        """The embedder of vectors that `stored` names: another process may have embedded them anew.
-
-        Raises:
-            EmbedderMismatchError: it is another one than the object that was given.
-        """
+        """The embedder of vectors with the name `stored`: another process may have embedded them anew."""
         opened = self.now
         if stored and stored != opened.name:
             if not isinstance(self._named, str):
@@ -144,11 +134,7 @@ class AgreedEmbedder:
         return opened
 
     def agreed(self) -> Embedder:
-        """The embedder, once the store holds no other one's vectors; a new store takes its name.
-
-        Raises:
-            EmbedderMismatchError: it does.
-        """
+        """The embedder, if the store holds no vectors of another one; a new store takes its name."""
         opened = self.now
         stored = self._store.header.embedder
         if not stored:
@@ -158,19 +144,15 @@ class AgreedEmbedder:
         return opened
 
     def change(self, named: str | Embedder) -> Embedder:
-        """Embed by another one from now on, and name it in the store, which drops the vectors of the former.
-
-        Raises:
-            InputError: it cannot be opened; the former one stays.
-        """
+        """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""
         opened = self._open(named)
         self._store.set_embedder(opened.name, opened.dimensions)
         self._named, self._opened = named, opened
         return opened
 
 
-def _mismatch(stored: str, asked: str) -> str:
+def _mismatch(stored: str, wanted: str) -> str:
     return (
-        f"the store holds vectors of {stored!r}, and {asked!r} was asked for: the two cannot be compared. "
-        f"Run `hepm reembed --embedder {asked}`, or open the store without naming an embedder."
+        f"the store holds vectors of {stored!r}, and {wanted!r} was asked for: the two cannot be compared. "
+        f"Run `hepm reembed --embedder {wanted}`, or open the store without naming an embedder."
     )

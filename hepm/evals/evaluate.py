@@ -3,50 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.evals.domains import Domain, by_request, counted
-from hepm.evals.events import Event, Run
-from hepm.evals.methods import Method, Predictor
+from hepm.evals.baselines import Method, Training
+from hepm.evals.domains import (
+    Domain,
+    Event,
+    Run,
+    Split,
+    across,
+    as_given,
+    by_family,
+    by_model,
+    by_request,
+    by_run,
+    counted,
+)
 from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
-from hepm.evals.report import Difference, DomainReport, EvalReport, Failures, MethodScores, Settings, SplitName
-from hepm.evals.rescue import Divergence, Divergences, Hints, RescueAndHarm, find_divergences
-from hepm.evals.splits import Split, across, as_given, by_family, by_model, by_run
-from hepm.evals.training import Training
-from hepm.evals.verdict import Findings, judged, verdict
+from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
+from hepm.evals.rescue import Divergence, Failures, Hints, RescueAndHarm, find_divergences
 
-Progress: TypeAlias = Callable[[str], None]
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
-"""By name of the method and tools of a hint."""
-
-
-@dataclass(frozen=True)
-class EvalOptions:
-    """How to evaluate.
-
-    Attributes:
-        split: "families" keeps them apart in folds, "models" leaves one out at a time; domains with tested files use
-            those, whole ("files") or with their families taken out of memory ("files, unseen families").
-        k: How many tools a hint holds.
-        ks: Further lengths of a hint to judge rescue and harm by.
-        reference: The method that others are compared with; the first one where it is not measured.
-        rescue: Whether to look at failed runs: with their families out of memory and, where the split is "families",
-            also with themselves alone left out (see `by_run`).
-    """
-
-    split: SplitName = "families"
-    folds: int = 5
-    k: int = 2
-    ks: tuple[int, ...] = ()
-    seed: int = 0
-    reference: str = "first-order"
-    rescue: bool = True
-    assume_success: bool = False
+"""By name of the method and most tools of a hint."""
 
 
 def evaluate(
@@ -54,7 +37,7 @@ def evaluate(
     methods: Sequence[Method],
     options: EvalOptions = EvalOptions(),
     *,
-    on_progress: Progress = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> EvalReport:
     """Measure every method on every domain.
 
@@ -62,7 +45,7 @@ def evaluate(
         InputError: nothing could be measured; the sentence says why.
     """
     if not methods:
-        raise InputError("no method was asked for")
+        raise InputError("there is no method to measure")
     if options.assume_success:
         domains = [_assume_success(domain) for domain in domains]
     _check_labels(domains)
@@ -71,99 +54,97 @@ def evaluate(
     domains = [by_request(domain) for domain in domains]
     for domain in domains:
         on_progress(domain.name)
-        found = _measure(domain, methods, options)
-        if isinstance(found, str):
-            skipped[domain.name] = found
-        else:
+        found = _Measured(domain, methods, options)
+        if found.events:
             measured[domain.name] = found
+        else:
+            skipped[domain.name] = _why_nothing(domain, options)
     if not measured:
         raise InputError("nothing could be evaluated: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
-    return _report(domains, measured, skipped, methods, options)
+    for number, name in enumerate(sorted(measured)):
+        measured[name].resample([options.seed, number])
+    names = [method.name for method in methods]
+    options = replace(options, reference=options.reference if options.reference in names else names[0])
+    runs = [run for domain in counted(domains) for run in domain.all_runs]
+    unseen, seen = [found.unseen for found in measured.values()], [found.seen for found in measured.values()]
+    report = EvalReport(
+        domains={name: _domain_report(found, options) for name, found in measured.items()},
+        macro={name: _scores([*measured.values()], name, options.reference) for name in names},
+        rescue=_pooled(unseen, options.k, options.seed),
+        rescue_seen=_pooled(seen, options.k, options.seed),
+        rescue_by_k=[_pooled(unseen, k, options.seed) for k in options.ks],
+        methods={method.name: method.about for method in methods},
+        skipped=skipped,
+        settings=Settings(**asdict(options), runs=len(runs), unlabelled=sum(run.success is None for run in runs)),
+        verdict="",
+    )
+    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
+    events, families = sum(domain.events for domain in added), sum(domain.families for domain in added)
+    return replace(report, verdict=verdict(report, events=events, families=families))
 
 
-@dataclass
 class _Measured:
-    """What was ranked in one domain; rows of all arrays are its events."""
+    """What was ranked in one domain.
 
-    domain: Domain
-    options: EvalOptions
-    untested: int = 0
-    events: list[Event] = field(default_factory=list[Event])
-    ranks: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    divergences: Divergences | None = None
-    unseen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
-    seen: HintsByK = field(default_factory=lambda: defaultdict(Hints))
+    Attributes:
+        events: The predicted calls, in order of the rows of `ranks`.
+        unseen: Hints with the families out of memory; none where failed runs are not looked at.
+        seen: With the failed run alone out of memory.
+    """
 
+    def __init__(self, domain: Domain, methods: Sequence[Method], options: EvalOptions) -> None:
+        self.domain = domain
+        self.events: list[Event] = []
+        self.unseen: HintsByK = defaultdict(Hints)
+        self.seen: HintsByK = defaultdict(Hints)
+        self.failures: Failures | None = None
+        self.ranks: defaultdict[str, list[int]] = defaultdict(list)
+        self._divergences: list[Divergence] = []
+        splits = list(_splits(domain, options))
+        if options.rescue and not domain.derived and all(split.apart for split in splits):
+            self._divergences, self.failures = find_divergences(domain.all_runs, among=domain.tested)
+        for split in splits:
+            self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
+        if self.failures and options.split == "families":
+            for split in by_run(domain.runs):
+                self._measure(split, methods, self.seen, (options.k,), rank=False)
+        tested = domain.runs if domain.tested is None else domain.tested
+        self.untested = sum(len(run.events) for run in tested if run.success) - len(self.events)
 
-def _measure(domain: Domain, methods: Sequence[Method], options: EvalOptions) -> _Measured | str:
-    found = _Measured(domain, options)
-    splits = list(_splits(domain, options))
-    apart = all(split.apart for split in splits)
-    if options.rescue and apart and not domain.derived:
-        found.divergences = find_divergences([*domain.runs, *(domain.tested or ())], among=domain.tested)
-    for split in splits:
-        _measure_split(found, split, methods)
-    if found.divergences is not None and options.split == "families":
-        for split in by_run(domain.runs):
-            _measure_seen(found, split, methods)
-    tested = domain.runs if domain.tested is None else domain.tested
-    found.untested = sum(len(run.events) for run in tested if run.success) - len(found.events)
-    return found if found.events else _why_nothing(domain, options)
+    def _measure(
+        self, split: Split, methods: Sequence[Method], hints: HintsByK, ks: Sequence[int], *, rank: bool
+    ) -> None:
+        training, tested = Training(split.train), set(split.test)
+        won, lost = ([e for run in split.test if run.success is label for e in run.events] for label in (True, False))
+        here = [divergence for divergence in self._divergences if divergence.event.run in tested]
+        asked = [*(divergence.event for divergence in here), *won, *lost] if self.failures else []
+        if not training.events or not (asked or (rank and won)):
+            return
+        if rank:
+            self.events.extend(won)
+        for method in methods:
+            predictor = method.fit(training)
+            if rank:
+                rankings = predictor.rank(won)
+                ranks = [rank_of(event.next, ranking) for event, ranking in zip(won, rankings, strict=True)]
+                self.ranks[method.name].extend(ranks)
+            for k in ks if asked else ():
+                found = iter(predictor.hints(asked, k))
+                collected = hints[method.name, k]
+                collected.at_divergences.extend(zip(here, found, strict=False))
+                collected.in_successes.extend(zip(won, found, strict=False))
+                collected.in_failures.extend(zip(lost, found, strict=False))
 
+    def resample(self, seed: Sequence[int]) -> None:
+        """Draw families; the draws are the same for every method."""
+        self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
+        self.families = self._bootstrap.families
+        self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in self.ranks.items()}
 
-def _measure_split(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
-    training = Training(split.train)
-    events = _events(split, success=True)
-    places = _Places.of(found.divergences, split) if found.divergences else None
-    if not training.events or not (events or places):
-        return
-    found.events.extend(events)
-    for method in methods:
-        predictor = method.fit(training)
-        ranks = [rank_of(*pair) for pair in zip(events, predictor.rank(events), strict=True)]
-        found.ranks.setdefault(method.name, []).extend(ranks)
-        if places:
-            for k in (found.options.k, *found.options.ks):
-                found.unseen[method.name, k].add(places.hints(predictor, k))
-
-
-def _measure_seen(found: _Measured, split: Split, methods: Sequence[Method]) -> None:
-    training = Training(split.train)
-    if not training.events or not (found.divergences and (places := _Places.of(found.divergences, split))):
-        return
-    for method in methods:
-        found.seen[method.name, found.options.k].add(places.hints(method.fit(training), found.options.k))
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where hints are asked for in the tested runs of a split."""
-
-    divergences: Sequence[Divergence]
-    successes: Sequence[Event]
-    failures: Sequence[Event]
-
-    @classmethod
-    def of(cls, divergences: Divergences, split: Split) -> _Places | None:
-        """None where no tested run holds such a place."""
-        tested = set(split.test)
-        within = [divergence for divergence in divergences.found if divergence.event.run in tested]
-        found = cls(within, _events(split, success=True), _events(split, success=False))
-        return found if within or found.successes or found.failures else None
-
-    def hints(self, predictor: Predictor, k: int) -> Hints:
-        """Hints of at most k tools."""
-        diverging = [divergence.event for divergence in self.divergences]
-        hints = iter(predictor.hints([*diverging, *self.successes, *self.failures], k))
-        return Hints(
-            at_divergences=list(zip(self.divergences, hints, strict=False)),
-            in_successes=list(zip(self.successes, hints, strict=False)),
-            in_failures=list(zip(self.failures, hints, strict=False)),
-        )
-
-
-def _events(split: Split, *, success: bool) -> list[Event]:
-    return [event for run in split.test if run.success is success for event in run.events]
+    def mean(self, method: str, metric: str) -> tuple[float, FloatArray]:
+        """Of a metric over the events, and of each draw."""
+        values_E = self._values[method][:, METRICS.index(metric)]
+        return float(values_E.mean()), self._bootstrap.means(values_E)
 
 
 def _splits(domain: Domain, options: EvalOptions) -> Iterator[Split]:
@@ -174,147 +155,58 @@ def _splits(domain: Domain, options: EvalOptions) -> Iterator[Split]:
     return as_given(domain.runs, domain.tested)
 
 
-def _report(
-    domains: Sequence[Domain],
-    measured: Mapping[str, _Measured],
-    skipped: Mapping[str, str],
-    methods: Sequence[Method],
-    options: EvalOptions,
-) -> EvalReport:
-    names = [method.name for method in methods]
-    options = replace(options, reference=options.reference if options.reference in names else names[0])
-    draws = {
-        name: _Draws(found, [options.seed, number]) for number, (name, found) in enumerate(sorted(measured.items()))
-    }
-    runs = [run for domain in counted(domains) for run in [*domain.runs, *(domain.tested or ())]]
-    with_hints = [found for found in measured.values() if found.divergences is not None]
-    unseen, seen = [found.unseen for found in with_hints], [found.seen for found in with_hints]
-    report = EvalReport(
-        domains={name: _domain_report(found, draws[name], options) for name, found in measured.items()},
-        macro={name: _scores([*draws.values()], name, options.reference) for name in names},
-        rescue=_pooled(unseen, options.k, options.seed),
-        rescue_seen=_pooled(seen, options.k, options.seed),
-        rescue_by_k=[_pooled(unseen, k, options.seed) for k in options.ks],
-        about={method.name: method.about for method in methods},
-        skipped=skipped,
-        settings=Settings(
-            split=options.split,
-            folds=options.folds,
-            k=options.k,
-            seed=options.seed,
-            reference=options.reference,
-            runs=len(runs),
-            unlabelled=sum(run.success is None for run in runs),
-            assume_success=options.assume_success,
-        ),
-        verdict="",
-    )
-    return replace(report, verdict=verdict(_findings(report, measured, draws)))
-
-
-class _Draws:
-    """Metrics of every event and method of a domain, and how they vary."""
-
-    def __init__(self, found: _Measured, seed: Sequence[int]) -> None:
-        self._bootstrap = Bootstrap([event.run.family for event in found.events], seed=seed)
-        self.families = self._bootstrap.families
-        self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in found.ranks.items()}
-
-    def mean(self, method: str, metric: str) -> float:
-        """Over the events."""
-        return float(self._values[method][:, METRICS.index(metric)].mean())
-
-    def means(self, method: str, metric: str) -> FloatArray:
-        """Of each draw; draws are the same for every method."""
-        return self._bootstrap.means(self._values[method][:, METRICS.index(metric)])
-
-
-def _scores(domains: Sequence[_Draws], method: str, reference: str) -> MethodScores:
-    values = {metric: _mean(domains, method, metric) for metric in METRICS}
-    others = METRICS if method != reference else ()
-    return MethodScores(
-        values=values,
-        interval={metric: interval(_means(domains, method, metric)) for metric in METRICS},
-        difference={metric: _difference(domains, method, reference, metric) for metric in others},
-    )
-
-
-def _difference(domains: Sequence[_Draws], method: str, reference: str, metric: str) -> Difference:
-    return Difference(
-        _mean(domains, method, metric) - _mean(domains, reference, metric),
-        interval(_means(domains, method, metric) - _means(domains, reference, metric)),
-    )
-
-
-def _mean(domains: Sequence[_Draws], method: str, metric: str) -> float:
-    return sum(domain.mean(method, metric) for domain in domains) / len(domains)
-
-
-def _means(domains: Sequence[_Draws], method: str, metric: str) -> FloatArray:
-    return np.mean([domain.means(method, metric) for domain in domains], axis=0)
-
-
-def _domain_report(found: _Measured, draws: _Draws, options: EvalOptions) -> DomainReport:
-    failures = None
-    if found.divergences is not None:
-        counts = (len(found.divergences.found), found.divergences.alone, found.divergences.no_other_way)
-        failures = Failures(sum(counts), *counts)
+def _domain_report(found: _Measured, options: EvalOptions) -> DomainReport:
     return DomainReport(
         events=len(found.events),
-        families=draws.families,
+        families=found.families,
         untested=found.untested,
-        methods={name: _scores([draws], name, options.reference) for name in found.ranks},
+        methods={name: _scores([found], name, options.reference) for name in found.ranks},
         rescue=_pooled([found.unseen], options.k, options.seed),
         rescue_seen=_pooled([found.seen], options.k, options.seed),
-        failures=failures,
+        failures=found.failures,
         grouped=found.domain.grouped,
     )
+
+
+def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
+    mine = {metric: _macro(domains, method, metric) for metric in METRICS}
+    other = {metric: _macro(domains, reference, metric) for metric in METRICS if method != reference}
+    return MethodScores(
+        values={metric: mean for metric, (mean, _) in mine.items()},
+        interval={metric: interval(draws_B) for metric, (_, draws_B) in mine.items()},
+        difference={
+            metric: Difference(mine[metric][0] - mean, interval(mine[metric][1] - draws_B))
+            for metric, (mean, draws_B) in other.items()
+        },
+    )
+
+
+def _macro(domains: Sequence[_Measured], method: str, metric: str) -> tuple[float, FloatArray]:
+    found = [domain.mean(method, metric) for domain in domains]
+    return sum(mean for mean, _ in found) / len(found), np.mean([draws_B for _, draws_B in found], axis=0)
 
 
 def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueAndHarm]:
     """By method, over domains together."""
     pooled: defaultdict[str, Hints] = defaultdict(Hints)
     for hints_by_k in domains:
-        for (name, length), hints in hints_by_k.items():
-            if length == k:
+        for (name, most), hints in hints_by_k.items():
+            if most == k:
                 pooled[name].add(hints)
     return {name: hints.measure(k=k, seed=seed) for name, hints in pooled.items()}
 
 
-def _findings(report: EvalReport, measured: Mapping[str, _Measured], draws: Mapping[str, _Draws]) -> Findings:
-    method = judged(report.macro)
-    plain = "global" if "global" in report.macro else report.settings.reference
-    metric = f"hit@{min(report.settings.k, 3)}"
-    added = [report.domains[domain.name] for domain in counted(found.domain for found in measured.values())]
-    return Findings(
-        method=method,
-        events=sum(domain.events for domain in added),
-        families=sum(domain.families for domain in added),
-        hit=report.macro[method].values[metric],
-        k=min(report.settings.k, 3),
-        plain=("the most frequent tools" if plain == "global" else plain, report.macro[plain].values[metric]),
-        ahead=_difference([*draws.values()], method, plain, metric) if method != plain else None,
-        rescue=report.rescue.get(method),
-        seen=report.rescue_seen.get(method),
-        apart=report.settings.split in ("families", "files, unseen families"),
-        grouped=any(domain.grouped for domain in report.domains.values()),
-    )
-
-
 def _assume_success(domain: Domain) -> Domain:
-    tested = None if domain.tested is None else [_taken_for_good(run) for run in domain.tested]
-    return replace(domain, runs=[_taken_for_good(run) for run in domain.runs], tested=tested)
+    def labelled(run: Run) -> Run:
+        outcome = replace(run.trajectory.outcome, success=True)
+        return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 
-
-def _taken_for_good(run: Run) -> Run:
-    if run.success is not None:
-        return run
-    outcome = replace(run.trajectory.outcome, success=True)
-    return replace(run, trajectory=replace(run.trajectory, outcome=outcome))
+    tested = None if domain.tested is None else [labelled(run) for run in domain.tested]
+    return replace(domain, runs=[labelled(run) for run in domain.runs], tested=tested)
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:
-    runs = [run for domain in domains for run in [*domain.runs, *(domain.tested or ())]]
+    runs = [run for domain in domains for run in domain.all_runs]
     if not runs:
         raise InputError("there are no runs to evaluate")
     if all(run.success is None for run in runs):

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.evals.events import Event
-from hepm.evals.methods import Ranking
+from hepm.types import ToolName
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
-_LEVELS: Final = (2.5, 97.5)
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A 95 % percentile interval from resampling families."""
 
     low: float
     high: float
 
 
-def rank_of(event: Event, ranking: Ranking) -> int:
-    """Position of the tool that was called, from 1; 0 where the ranking lacks it."""
-    return next((place for place, (tool, _) in enumerate(ranking, 1) if tool == event.next), 0)
+def rank_of(tool: ToolName, ranking: Sequence[tuple[ToolName, float]]) -> int:
+    """Position of a tool, from 1; 0 where the ranking lacks it."""
+    return next((place for place, (ranked, _) in enumerate(ranking, 1) if ranked == tool), 0)
 
 
 def values_of(ranks_E: IntArray) -> FloatArray:
@@ -51,13 +47,12 @@ class Bootstrap:
         seed: Domains of one report take different ones, so that their draws are independent.
     """
 
-    def __init__(self, families_E: Sequence[str], *, seed: int | Sequence[int] = 0, draws: int = DRAWS) -> None:
-        names, index_E = np.unique(np.array(families_E, dtype=str), return_inverse=True)
+    def __init__(self, families_E: Sequence[str], *, seed: int | Sequence[int] = 0) -> None:
+        names, self._index_E = np.unique(np.array(families_E, dtype=str), return_inverse=True)
         self.families = len(names)
-        self._index_E = index_E
-        picks_BF = np.random.default_rng(seed).integers(0, self.families, (draws, self.families))
+        picks_BF = np.random.default_rng(seed).integers(0, self.families, (DRAWS, self.families))
         self._times_BF = np.stack([np.bincount(picks, minlength=self.families) for picks in picks_BF])
-        self._events_B: FloatArray = self._times_BF @ self._per_family(np.ones(len(index_E)))
+        self._events_B: FloatArray = self._times_BF @ self._per_family(np.ones(len(self._index_E)))
 
     def means(self, values_E: FloatArray) -> FloatArray:
         """The mean of the values in each draw, shape (B,)."""
@@ -69,5 +64,5 @@ class Bootstrap:
 
 def interval(draws_B: FloatArray) -> Interval:
     """The middle 95 % of the draws."""
-    low, high = np.percentile(draws_B, _LEVELS)
+    low, high = np.percentile(draws_B, (2.5, 97.5))
     return Interval(float(low), float(high))

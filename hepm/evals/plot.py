@@ -1,4 +1,4 @@
-"""A report as a picture: hit@2 per method with its interval, one panel per domain and one for the mean."""
+"""A report as a plot: hit@2 per method with its interval, one panel per domain and one for the mean."""
 
 # pyright: reportUnknownMemberType=false
 # matplotlib leaves its **kwargs untyped, which makes nearly every method of it "partially unknown".
@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hepm.atomic_file import atomic_file, check_output_path
 from hepm.errors import InputError, MissingExtraError
 from hepm.evals.report import EvalReport, MethodScores
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _COLUMNS = 3
 _KINDS = (".png", ".svg", ".pdf")
@@ -25,7 +21,7 @@ def check_plot(path: Path) -> None:
     """Refuse before the evaluation what would fail after it.
 
     Raises:
-        InputError: the name ends in no kind of picture, or nothing can be written there.
+        InputError: the name ends in no kind of plot, or nothing can be written there.
         MissingExtraError: matplotlib is not installed.
     """
     if path.suffix.lower() not in _KINDS:
@@ -37,38 +33,34 @@ def check_plot(path: Path) -> None:
     check_output_path(path, "the plot")
 
 
-def plot(report: EvalReport, path: Path, *, metric: str = "hit@2") -> None:
-    """Write the picture; the ending of `path` says which kind. An error leaves what was there as it was."""
+def plot(report: EvalReport, path: Path) -> None:
+    """Write the plot in the format of the ending of `path`. An error leaves an existing file as it was."""
     check_plot(path)
     from matplotlib.figure import Figure
 
     panels: dict[str, Mapping[str, MethodScores]] = {}
     if len(report.domains) > 1:
         panels["mean over domains"] = report.macro
-    for name, domain in report.domains.items():
-        panels[f"{name} ({domain.events:,} calls)"] = domain.methods
+    panels |= {f"{name} ({domain.events:,} calls)": domain.methods for name, domain in report.domains.items()}
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     height = 0.22 * len(report.macro) + 0.8
     figure = Figure(figsize=(3.2 * columns + 1.6, height * rows + 0.4), layout="constrained")
     for number, (title, methods) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, number + 1)
-        _panel(axes, title, methods, metric, named=number % columns == 0)
-    figure.suptitle(f"{metric}, 95 % intervals over task families")
+        names = [*methods][::-1]
+        found = [(methods[name].values["hit@2"], *methods[name].interval["hit@2"]) for name in names]
+        # A percentile interval may lie apart from its mean; an error bar may not reach backwards.
+        errors = [
+            [max(value - low, 0.0) for value, low, _ in found],
+            [max(high - value, 0.0) for value, _, high in found],
+        ]
+        places = range(len(names))
+        axes.errorbar([value for value, *_ in found], places, xerr=errors, fmt="o", markersize=4, linewidth=1)
+        axes.set_yticks([*places], labels=names if number % columns == 0 else [""] * len(names), fontsize=8)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlim(0, 1)
+        axes.grid(axis="x", alpha=0.3)
+    figure.suptitle("hit@2, 95 % intervals over task families")
     with atomic_file(path, "the plot") as file:
         figure.savefig(file, format=path.suffix[1:].lower())
-
-
-def _panel(axes: Axes, title: str, methods: Mapping[str, MethodScores], metric: str, *, named: bool) -> None:
-    names = [*methods][::-1]
-    values = [methods[name].values[metric] for name in names]
-    intervals = [methods[name].interval[metric] for name in names]
-    # A percentile interval may lie beside its mean; an error bar may not reach backwards.
-    below = [max(value - found.low, 0.0) for value, found in zip(values, intervals, strict=True)]
-    above = [max(found.high - value, 0.0) for value, found in zip(values, intervals, strict=True)]
-    places = range(len(names))
-    axes.errorbar(values, places, xerr=[below, above], fmt="o", markersize=4, linewidth=1)
-    axes.set_yticks([*places], labels=names if named else [""] * len(names), fontsize=8)
-    axes.set_title(title, fontsize=9)
-    axes.set_xlim(0, 1)
-    axes.grid(axis="x", alpha=0.3)

@@ -6,7 +6,7 @@ docs/evaluation.md says what each kind of trouble stands for, and why its answer
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
@@ -60,11 +60,7 @@ Hints: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A sequence of calls that agents try for a kind of trouble.
-
-    Attributes:
-        share: Share of the agents without hints that take it, in [0, 1].
-    """
+    """A sequence of calls for a kind of trouble, and the share of the agents without hints that take it."""
 
     tools: tuple[ToolName, ...]
     works: bool
@@ -80,12 +76,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of trouble.
-
-    Attributes:
-        named_by: The tool whose result names the trouble; "" if the user does.
-        weight: Frequency relative to the other kinds.
-    """
+    """A kind of trouble. The result of the tool `named_by` names it, or the user if that is ""."""
 
     name: str
     ways: tuple[Way, ...]
@@ -123,23 +114,15 @@ class Episode:
         for number, tool in enumerate(calls):
             call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
             found.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            found.append({"role": "tool", "tool_call_id": f"c{number}", "content": self._result(tool)})
+            result = self.record if tool in LOOKUPS or tool in CHECKS else "done"
+            result += f": {self.trouble}" if tool == self.kind.named_by else ""
+            found.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
         return found
-
-    def _result(self, tool: ToolName) -> str:
-        if tool in LOOKUPS or tool in CHECKS:
-            return f"{self.record}: {self.trouble}" if tool == self.kind.named_by else self.record
-        return "done"
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A service desk.
-
-    Attributes:
-        tools: Tools that every agent has.
-        noise: Share of the runs that are stored with the wrong label, in [0, 1].
-    """
+    """A service desk: its kinds of trouble, the tools that every agent has, and the share of wrong labels."""
 
     seed: int
     kinds: tuple[Kind, ...]
@@ -155,11 +138,8 @@ class Desk:
         nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
         random.shuffle(nouns)
         trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
-        about = {
-            "item": random.choice(ITEMS),
-            "number": random.randrange(1000, 10000),
-            "name": f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}",
-        }
+        about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
+        about["name"] = f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}"
         opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
         user = opener if kind.named_by else f"{opener}, {trouble}"
         record = random.choice(RECORDS).format(**about)
@@ -189,7 +169,9 @@ class Desk:
             follows, draw = random.random() < follow, random.random()
             suggestions = hint(episode, calls) if hint is not None and follows else Suggestions()
             avoided = {way.tool for way in suggestions.warnings}
-            own = _drawn(self._behaviour(episode.kind, calls, avoided), draw)
+            weights = self._behaviour(episode.kind, calls, avoided)
+            ends = list(accumulate(weights.values()))
+            own = list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]
             calls += (suggestions[0].tool if suggestions else own,)
             if (success := episode.kind.outcome(calls)) is not None:
                 return calls, success
@@ -197,8 +179,10 @@ class Desk:
 
     def record(self, episode: Episode, calls: Sequence[ToolName], success: bool) -> Trajectory:
         """The run as it is stored, with a task id of its own and, with probability `noise`, the wrong label."""
-        label = success != (Random(f"{self.seed} {episode.name} label").random() < self.noise)
-        return _trajectory(f"{self.seed} {episode.name}", episode.messages(calls), label)
+        name = f"{self.seed} {episode.name}"
+        label = success != (Random(f"{name} label").random() < self.noise)
+        turns = read_messages(episode.messages(calls))
+        return Trajectory(name, turns, Outcome(float(label), label), environment="service desk", task=name)
 
     def _behaviour(
         self, kind: Kind, calls: tuple[ToolName, ...], avoided: Collection[ToolName]
@@ -222,15 +206,14 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
     """Generate a desk with eight kinds of trouble; docs/evaluation.md says what each stands for."""
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
-    acts = random.sample(ACTS, 8)
-    popular, a, b, c, d, e, untried, _ = acts
+    popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
     nouns = iter(random.sample(NOUNS, len(NOUNS)))
 
     def kind(
         name: str,
-        works: Sequence[Sequence[ToolName]],
-        fails: Sequence[Sequence[ToolName]],
-        named_by: ToolName,
+        works: list[list[ToolName]],
+        fails: list[list[ToolName]],
+        named_by: str,
         right: float,
         weight: int = 1,
     ) -> Kind:
@@ -250,38 +233,3 @@ def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
         kind("all failed", [[untried]], [[popular], [a]], random.choice((look, "")), 0.0),
     )
     return Desk(seed, kinds, tuple(sorted((look, check, closing, *acts))), noise)
-
-
-def refund_case() -> tuple[list[Trajectory], list[dict[str, Any]]]:
-    """The smallest case: runs of a log, and a conversation in which `refund` is what works.
-
-    Ten runs refunded a parcel and succeeded. Ten closed the ticket of a parcel with broken glass and failed. Three
-    closed one about something else and succeeded. The conversation asks to refund parcel 77, broken glass, and ends
-    with the result of `get_order`.
-    """
-
-    def messages(user: str, *calls: ToolName) -> list[dict[str, Any]]:
-        return Episode("", Kind("", (), (), ""), user, "parcel found", "").messages(calls)
-
-    def run(name: str, user: str, *calls: ToolName, success: bool) -> Trajectory:
-        return _trajectory(name, messages(user, *calls), success)
-
-    runs = [
-        run(f"won {n}", f"Refund parcel {n}, it never came", "get_order", "refund", success=True) for n in range(10)
-    ]
-    for n in range(10, 20):
-        runs.append(run(f"lost {n}", f"Refund parcel {n}, broken glass", "get_order", "close_ticket", success=False))
-    for n, user in enumerate(("Thanks, all is well", "My question answered itself", "Please close this")):
-        runs.append(run(f"other {n}", user, "find_ticket", "close_ticket", success=True))
-    return runs, messages("Refund parcel 77, broken glass", "get_order")
-
-
-def _trajectory(name: str, messages: Sequence[Mapping[str, Any]], success: bool) -> Trajectory:
-    outcome = Outcome(float(success), success)
-    return Trajectory(name, read_messages(messages), outcome, environment="service desk", task=name)
-
-
-def _drawn(weights: Mapping[ToolName, float], draw: float) -> ToolName:
-    """Draw a tool in proportion to its weight, by a number in [0, 1)."""
-    ends = list(accumulate(weights.values()))
-    return list(weights)[min(bisect(ends, draw * ends[-1]), len(ends) - 1)]

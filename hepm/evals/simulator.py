@@ -1,18 +1,7 @@
 """Success of simulated agents that follow a policy's hints, by memory size; and whether its first hint is right.
 
 The agents work at generated service desks (`hepm.evals.service_desk`; docs/evaluation.md describes them). An agent
-follows a hint with probability p and otherwise does what the agents of the logs did.
-
-First hints on small exact logs, in shares; a policy is a name or an object:
-
-    first_tools("hybrid", seeds=range(10))["even"]       # FirstTool(right=…, failed=…, other=…, none=…, warned=…)
-
-Success on one desk, one `Scores` for each memory size:
-
-    success_from_logs(make_desk(3), ["hybrid", my_policy], (0.25, 1.0))["hybrid", 1.0]   # learning from logs
-    success_online(make_desk(3), my_policy, follow=1.0)                 # learning from the runs it hinted itself
-
-Both for several policies over several desks: `simulate({"hybrid": "hybrid", "mine": my_policy}, seeds=range(10))`.
+follows a hint with probability p and otherwise does what the agents of the logs did. A policy is a name or an object.
 """
 
 from __future__ import annotations
@@ -22,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,17 +31,20 @@ BATCH: Final = 5
 """Runs ingested together in online learning, for speed: a run counts at most four runs later."""
 
 Case: TypeAlias = Literal["even", "rare", "all_failed", "other_kinds"]
+CASES: Final[Mapping[Case, str]] = {
+    "even": "10 succeeded, 10 failed",
+    "rare": "3 succeeded, 12 failed",
+    "all_failed": "all 10 failed",
+    "other_kinds": "10, 10, beside such",
+}
+"""What the log holds of the kind of trouble in question."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstTool:
     """Shares of all questions by what the first hint at the decision names; the first four sum to 1.
 
-    Attributes:
-        right: The next tool of the way that works.
-        failed: The next tool of the way that fails.
-        none: Nothing is suggested.
-        warned: The next tool of the way that fails is among the warnings.
+    `right` and `failed` are the next tools of the ways that work and fail; `warned` if it warns of the latter.
     """
 
     right: float
@@ -64,11 +57,11 @@ class FirstTool:
 def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> dict[Case, FirstTool]:
     """First hints on logs of three kinds of trouble, in each of which one way works and another one fails.
 
-    "even": each kind has 10 successful and 10 failed runs. "rare": 3 successful and 12 failed. In a third log one kind
-    has 10 failed runs alone: "all_failed" asks about that kind, "other_kinds" about the two others. In each log the
-    popular tool, with which two of the kinds fail, has 10 successes in a fourth. Labels are true, wordings unseen.
+    In a third log one kind has 10 failed runs alone: "all_failed" asks about that kind, "other_kinds" about the others.
+    In each log the popular tool, with which two of the kinds fail, has 10 successes in a fourth. Labels are true,
+    wordings unseen.
     """
-    counted: dict[Case, Counter[str]] = {case: Counter() for case in ("even", "rare", "all_failed", "other_kinds")}
+    counted: dict[Case, Counter[str]] = {case: Counter() for case in CASES}
     for seed in seeds:
         desk = make_desk(seed, noise=0.0)
         three, dead = desk.kinds[:3], desk.kinds[seed % 3]
@@ -94,8 +87,7 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
 
 def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
     """So many successful and failed runs of each kind, and ten successes of the popular tool in another kind."""
-    popular = desk.kinds[3]
-    for kind, counts in {**log, popular: (10, 0)}.items():
+    for kind, counts in {**log, desk.kinds[3]: (10, 0)}.items():
         for way, count in zip(kind.ways, counts, strict=False):
             for number in range(count):
                 episode = desk.episode(f"{kind.name} {way.works} {number}", kind, seen=True)
@@ -112,19 +104,22 @@ def _first_tool(episode: Episode, hint: Hints) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Results of held-out episodes of one desk with a memory of so many runs.
+    """Success and mean number of calls of held-out episodes of one desk, with a memory of `runs` runs.
 
-    Attributes:
-        runs: Runs in memory.
-        success: Share of the episodes that succeeded.
-        known: The same without kinds whose working way no agent of a log takes.
-        calls: Mean number of calls of an episode.
+    `known` is the success without kinds whose working way no agent of a log takes.
     """
 
     runs: int
     success: float
     known: float
     calls: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScores(Scores):
+    """Means over desks, and the interval of `success` from resampling desks."""
+
+    interval: Interval
 
 
 def success_from_logs(
@@ -135,9 +130,8 @@ def success_from_logs(
     stream, runs = desk.training(max(sizes)), 0
     with _memory() as memory:
         for size in sorted(sizes):
-            episodes = [next(stream) for _ in range(size - runs)]
+            _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in islice(stream, size - runs)])
             runs = size
-            _learn(memory, [desk.record(episode, *desk.run(episode)) for episode in episodes])
             for policy in policies:
                 hint = hints_from(memory, desk, policy)
                 for follow in follows:
@@ -151,12 +145,12 @@ def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Se
     stream, runs = desk.training(max(sizes)), 0
     with _memory() as memory:
         for size in sorted(sizes):
-            while runs < size:
-                hint = hints_from(memory, desk, policy)
-                batch = [next(stream) for _ in range(min(BATCH, size - runs))]
+            hint = hints_from(memory, desk, policy)
+            while batch := list(islice(stream, min(BATCH, size - runs))):
                 _learn(memory, [desk.record(episode, *desk.run(episode, hint, follow=follow)) for episode in batch])
                 runs += len(batch)
-            found.append(evaluate_desk(desk, hints_from(memory, desk, policy), follow=follow, runs=size))
+                hint = hints_from(memory, desk, policy)
+            found.append(evaluate_desk(desk, hint, follow=follow, runs=size))
     return found
 
 
@@ -175,8 +169,7 @@ class Setting(NamedTuple):
 
     Attributes:
         learning: "logs": memory grows from runs of agents without hints. "online": from the runs that it gave hints in.
-            "": there is no memory.
-        policy: Its name, "no memory" or "oracle".
+            "": there is no memory, and `policy` is "no memory" or "oracle".
         follow: Probability that a hint is followed.
     """
 
@@ -188,28 +181,16 @@ class Setting(NamedTuple):
 def measure_desk(
     seed: int, *, policies: Mapping[str, str | Policy], follows: Sequence[float], sizes: Sequence[int] = SIZES
 ) -> dict[Setting, list[Scores]]:
-    """Evaluate every setting on one desk, beside agents without memory and an oracle. `follows` are above 0."""
+    """Evaluate every setting on one desk, and agents without memory and an oracle. `follows` are above 0."""
     desk = make_desk(seed)
     found = {Setting("", "no memory", 0.0): [evaluate_desk(desk, None, follow=0.0)]}
-    for follow in follows:
-        found[Setting("", "oracle", follow)] = [evaluate_desk(desk, oracle, follow=follow)]
+    found |= {Setting("", "oracle", follow): [evaluate_desk(desk, oracle, follow=follow)] for follow in follows}
     logs = success_from_logs(desk, list(policies.values()), follows, sizes=sizes)
     for name, policy in policies.items():
         for follow in follows:
             found[Setting("logs", name, follow)] = logs[policy, follow]
             found[Setting("online", name, follow)] = success_online(desk, policy, follow=follow, sizes=sizes)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class MeanScores:
-    """Means over desks, and the 95 % interval of `success` from resampling desks."""
-
-    runs: int
-    success: float
-    interval: Interval
-    known: float
-    calls: float
 
 
 def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict[Setting, list[MeanScores]]:
@@ -219,10 +200,10 @@ def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict
     for setting in desks[0]:
         found[setting] = []
         for at_size in zip(*(desk[setting] for desk in desks), strict=True):
-            success_D, known_D, calls_D = np.array([(desk.success, desk.known, desk.calls) for desk in at_size]).T
-            between = interval(resampled.means(success_D))
-            means = float(success_D.mean()), between, float(known_D.mean()), float(calls_D.mean())
-            found[setting].append(MeanScores(at_size[0].runs, *means))
+            rows_3D = np.array([(desk.success, desk.known, desk.calls) for desk in at_size]).T
+            success, known, calls = (float(row_D.mean()) for row_D in rows_3D)
+            between = interval(resampled.means(rows_3D[0]))
+            found[setting].append(MeanScores(at_size[0].runs, success, known, calls, between))
     return found
 
 
@@ -235,9 +216,12 @@ class Simulation:
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --simulate --json` prints it."""
+        rows = [(setting, mean) for setting, means in self.scores.items() for mean in means]
         return {
             "first_tools": {name: {case: asdict(s) for case, s in by.items()} for name, by in self.first_tools.items()},
-            "scores": [setting._asdict() | asdict(mean) for setting, means in self.scores.items() for mean in means],
+            "scores": [
+                setting._asdict() | asdict(mean) | {"interval": mean.interval._asdict()} for setting, mean in rows
+            ],
         }
 
 
@@ -257,14 +241,11 @@ def simulate(
 
 def hints_from(memory: Memory, desk: Desk, policy: str | Policy, *, namespace: str = DEFAULT_NAMESPACE) -> Hints:
     """Hints of a policy from a memory that does not change meanwhile: equal questions are asked once."""
-    known: dict[tuple[str, tuple[ToolName, ...]], Suggestions] = {}
 
+    @cache
     def ask(episode: Episode, calls: tuple[ToolName, ...]) -> Suggestions:
-        question = episode.name, calls
-        if question not in known:
-            messages = episode.messages(calls)
-            known[question] = memory.suggest(messages=messages, tools=desk.tools, policy=policy, namespace=namespace)
-        return known[question]
+        messages = episode.messages(calls)
+        return memory.suggest(messages=messages, tools=desk.tools, policy=policy, namespace=namespace)
 
     return ask
 
@@ -284,4 +265,4 @@ def _memory() -> Generator[Memory]:
 def _learn(memory: Memory, runs: Iterable[Trajectory], *, namespace: str = DEFAULT_NAMESPACE) -> None:
     # Nothing here is secret, and redaction is half the time of an ingest.
     memory.ingest(runs, namespace=namespace, options=IngestOptions(redactor=None))
-    memory.refresh()  # what the next episode is told must not depend on when a thread is done
+    memory.refresh()  # the next hint must not depend on when a thread is done

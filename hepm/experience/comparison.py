@@ -1,6 +1,6 @@
 """How a run differs from runs of the same task with the opposite outcome.
 
-The words name tools and nothing else: what users and tools said is in no lesson.
+Lessons name tools and nothing else, never what users and tools said.
 """
 
 from __future__ import annotations
@@ -23,6 +23,14 @@ from hepm.types import START, StateSummary, ToolName, Trajectory
 ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
+_TRIPLES: Final = 3  # of either kind
+_TOOLS: Final = 12
+
+_NOTHING: Final = re.compile(
+    r"\b(called|calling|than) (no tool|nothing more)\b|: no tool\.$|\banswering without a tool\b"
+    r"|the tools did not decide\.$"
+)
+
 
 class Difference(NamedTuple):
     """The tools that only one of two runs called in the turn where they diverge.
@@ -35,12 +43,7 @@ class Difference(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """Where a run diverges from the runs that share its longest prefix.
-
-    Attributes:
-        at: Length of that prefix: index of the first turn that differs.
-        differences: One per such run, in the order given.
-    """
+    """The first turn where a run differs from the runs that share its longest prefix, and how it differs from each."""
 
     at: int
     differences: tuple[Difference, ...]
@@ -50,38 +53,26 @@ def divergence_of(run: ToolSequence, others: Sequence[ToolSequence]) -> Divergen
     """Where a run diverges from those of the others with the longest common prefix; None without others."""
     if not others:
         return None
-    prefixes = [_common_prefix(run, other) for other in others]
+    prefixes = [
+        next((i for i, (a, b) in enumerate(zip(run, other, strict=False)) if a != b), min(len(run), len(other)))
+        for other in others
+    ]
     at = max(prefixes)
-    own = _turn(run, at)
-    theirs = [_turn(other, at) for other, prefix in zip(others, prefixes, strict=True) if prefix == at]
+    own = Tools().union(*run[at : at + 1])
+    theirs = [
+        Tools().union(*other[at : at + 1]) for other, prefix in zip(others, prefixes, strict=True) if prefix == at
+    ]
     return Divergence(at, tuple(Difference(their - own, own - their) for their in theirs))
-
-
-def _turn(run: ToolSequence, index: int) -> Tools:
-    return run[index] if index < len(run) else Tools()
-
-
-def _common_prefix(one: ToolSequence, other: ToolSequence) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-_TRIPLES: Final = 3  # of either kind
-
-_NOTHING: Final = re.compile(
-    r"\b(called|calling|than) (no tool|nothing more)\b|: no tool\.$|\banswering without a tool\b"
-    r"|the tools did not decide\.$"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Where successful and failed runs of one task diverge, seen from one of them.
+    """Where successful and failed runs of one task diverge, seen from one of them; tools are sorted by name.
 
     Attributes:
-        at: Which of its moves differs, from 0; the number of its moves if it ended there.
-        after: Tools of the move before, by name; empty at the start.
-        better, worse: Tools that only the successful or only the failed runs called there, by name.
+        at: Index of the move that differs; the number of moves if the run ended there.
+        after: Tools of the move before; empty at the start.
+        better, worse: Tools that only the successful or only the failed runs called there.
         ended: Whether one of them called nothing more from there on.
         alike: Whether the runs have similar requests instead of one task.
     """
@@ -118,7 +109,7 @@ class Contrast:
 
     @property
     def triples(self) -> tuple[Triple, ...]:
-        """What came after what, and what fails there."""
+        """Which tool followed, and which fails there."""
         before = self.after or (START,)
         good = [Triple(source, FOLLOWED_BY, tool) for tool in self.better for source in before]
         bad = [Triple(tool, FAILS_AFTER, source) for tool in self.worse for source in before]
@@ -139,16 +130,17 @@ def contrast_of(
     at = divergence.at
     followed = [other for other in others if list(other[:at]) == list(run[:at])]
     pairs = zip(divergence.differences, followed, strict=True)
-    seen = Counter((difference, len(run) == at or len(other) == at) for difference, other in pairs)
+    seen = Counter((difference, at in (len(run), len(other))) for difference, other in pairs)
 
     def rank(found: tuple[Difference, bool]) -> tuple[int, int, list[ToolName], list[ToolName]]:
         (theirs, own), ended = found
         return 0 if theirs and own else 1 if ended else 2, -seen[found], sorted(theirs), sorted(own)
 
-    (theirs, own), ended = min(seen, key=rank)
+    difference, ended = min(seen, key=rank)
+    theirs, own = (tuple(sorted(side)) for side in difference)
+    after = tuple(sorted(run[at - 1])) if at else ()
     better, worse = (own, theirs) if succeeded else (theirs, own)
-    after = sorted(run[at - 1]) if at else []
-    return Contrast(at, tuple(after), tuple(sorted(better)), tuple(sorted(worse)), ended=ended, alike=alike)
+    return Contrast(at, after, better, worse, ended=ended, alike=alike)
 
 
 def place(after: Sequence[ToolName]) -> str:
@@ -164,22 +156,15 @@ def lesson_of(contrast: Contrast, *, succeeded: bool) -> str:
         return f"{runs.capitalize()} that {how} called the same tools in the same order: the tools did not decide."
     where = place(contrast.after)
     where = where[0].upper() + where[1:]
-    better, worse = _called(contrast, contrast.better), _called(contrast, contrast.worse)
+    nothing = "nothing more" if contrast.after else "no tool"
+    better, worse = listed(contrast.better) or nothing, listed(contrast.worse) or nothing
     if succeeded:
         return f"{where}, this run, which succeeded, called {better}; {runs} that failed called {worse}."
     return f"{where}, {runs} that succeeded called {better}; this one, which failed, called {worse}."
 
 
-def rule_of(contrast: Contrast, *, succeeded: bool) -> str:
-    """The same as a rule that other tasks may give too, to follow the name of an environment."""
-    better, worse = listed(contrast.better), listed(contrast.worse)
-    if succeeded:
-        return f"{place(contrast.after)}, calling {better} rather than {worse} led to success"
-    return f"{place(contrast.after)}, calling {worse} rather than {better} ended in failure"
-
-
 def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName], frozenset[ToolName]]:
-    """Which tools a sentence of `lesson_of` says that successful and failed runs called."""
+    """The tools that successful and failed runs called, according to a sentence of `lesson_of`."""
     named: dict[str, frozenset[ToolName]] = {"succeeded": frozenset(), "failed": frozenset()}
     for clause in lesson.split(";"):
         for how in named:
@@ -190,16 +175,9 @@ def sides_of(lesson: str, tools: Sequence[ToolName]) -> tuple[frozenset[ToolName
 
 
 def says_nothing(row: LessonRow) -> bool:
-    """Whether a lesson that no model wrote names no tool to call or to avoid: it is stored, and never shown."""
+    """Whether an extractive lesson names no tool to call or to avoid: it is stored, and never shown."""
     text = str(row.properties.get("lesson", row.text))
     return row.properties.get("distilled_by") == EXTRACTIVE and _NOTHING.search(text) is not None
-
-
-def _called(contrast: Contrast, tools: Sequence[ToolName]) -> str:
-    return listed(tools) or ("nothing more" if contrast.after else "no tool")
-
-
-_TOOLS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +186,12 @@ class RunComparison:
 
     Attributes:
         well: Whether it succeeded; None if its reward says neither.
-        turns: How many the agent had.
+        turns: The number of the agent's turns.
         keys: The moves that counted most, most first. Turns without a call are never key: tools cannot show a decision.
+        stage: Of the first key move; of a run without a call, the last stage.
+        conditions: Environment, turns of the key moves, and what held at the first one.
+        known: What the agent knew at the first key move, or at the end of a run without a call.
+        tools: Those of the contrast, else all, then those of the key moves.
     """
 
     run: Trajectory
@@ -219,45 +201,10 @@ class RunComparison:
     moves: Sequence[Move]
     contrast: Contrast | None
     keys: Sequence[Move]
-
-    @property
-    def tool_sequence(self) -> list[Tools]:
-        """What was called, move by move."""
-        return [move.tools for move in self.moves]
-
-    @property
-    def first_key(self) -> Move | None:
-        """The move that counted most; None of a run without a call."""
-        return self.keys[0] if self.keys else None
-
-    @property
-    def stage(self) -> Stage:
-        """The stage of that move; of a run without a call, the last stage."""
-        return stage_of(self.first_key.turn if self.first_key else self.turns, self.turns)
-
-    @property
-    def conditions(self) -> Conditions:
-        """Where, in which turns, and after what: what held when the first key move was made."""
-        turns = [move.turn for move in self.keys] or [self.turns]
-        return Conditions(
-            environments=(self.run.environment,) if self.run.environment else (),
-            first_turn=min(turns),
-            last_turn=max(turns),
-            preconditions=_preconditions(self.first_key),
-        )
-
-    @property
-    def known(self) -> StateSummary:
-        """What the agent knew at the first key move, or at the end of a run without a call."""
-        return self.first_key.known if self.first_key else agent_state(self.run.turns).state()
-
-    @property
-    def tools(self) -> tuple[ToolName, ...]:
-        """The tools of the contrast, else all, then those of the key moves."""
-        tells = self.contrast is not None and self.contrast.tells
-        named = self.contrast.tools if self.contrast and tells else [t for m in self.moves for t in sorted(m.tools)]
-        keys = sorted(self.keys, key=lambda move: move.turn)
-        return tuple(dict.fromkeys((*named, *(call.name for move in keys for call in move.calls))))[:_TOOLS]
+    stage: Stage
+    conditions: Conditions
+    known: StateSummary
+    tools: tuple[ToolName, ...]
 
 
 def compare_runs(
@@ -286,18 +233,42 @@ def compare_runs(
                 if how is (not well) and (alike or same_task(other, named))
             ]
             contrast = contrast_of([move.tools for move in moves], others, succeeded=well, alike=alike)
-        rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
-        credits = credit(rewards, methods.get(run.environment, "r2g"))
-        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.tells and moves else None
-        keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
-        found.append(RunComparison(run, reward, well, run.steps, moves, contrast, keys))
+        found.append(_comparison(run, reward, well, moves, contrast, methods.get(run.environment, "r2g")))
     return found
 
 
-def _preconditions(move: Move | None) -> tuple[str, ...]:
-    """What held when the lesson's turn began; first the tools that had just been called."""
-    if move is None:
-        return (place(()),)
-    earlier = [f"{listed([tool])} was called" for tool in dict.fromkeys(move.known.tools) if tool not in move.before]
-    error = ["the last result was an error"] if move.before and move.known.failed else []
-    return (place(move.before), *earlier, *error)
+def _comparison(
+    run: Trajectory,
+    reward: float,
+    well: bool | None,
+    moves: Sequence[Move],
+    contrast: Contrast | None,
+    method: CreditMethod,
+) -> RunComparison:
+    credits = credit([turn.reward for turn in run.turns if turn.role == "assistant"], method)
+    decided = contrast if contrast and contrast.tells else None
+    pivotal = min(decided.at, len(moves) - 1) if decided and moves else None
+    keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
+    first = keys[0] if keys else None
+    turns = [move.turn for move in keys] or [run.steps]
+    held = [place(first.before if first else ())]
+    if first:
+        earlier = (tool for tool in dict.fromkeys(first.known.tools) if tool not in first.before)
+        held += [f"{listed([tool])} was called" for tool in earlier]
+        held += ["the last result was an error"] if first.before and first.known.failed else []
+    named = decided.tools if decided else [tool for move in moves for tool in sorted(move.tools)]
+    called = (call.name for move in sorted(keys, key=lambda move: move.turn) for call in move.calls)
+    environments = (run.environment,) if run.environment else ()
+    return RunComparison(
+        run=run,
+        reward=reward,
+        well=well,
+        turns=run.steps,
+        moves=moves,
+        contrast=contrast,
+        keys=keys,
+        stage=stage_of(first.turn if first else run.steps, run.steps),
+        conditions=Conditions(environments, min(turns), max(turns), tuple(held)),
+        known=first.known if first else agent_state(run.turns).state(),
+        tools=tuple(dict.fromkeys((*named, *called)))[:_TOOLS],
+    )

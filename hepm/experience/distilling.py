@@ -1,4 +1,4 @@
-"""Distilling lessons from stored runs, task by task: what has been seen is not seen again, and is never lost."""
+"""Distilling lessons from stored runs, task by task; each run is processed once, and an interruption loses nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
 from hepm.experience.library import Library, Task
 from hepm.experience.zones import reward_of
 from hepm.graph.lessons.rows import Kind, LessonRow
-from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import switching_often
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 _STORED_AT_ONCE: Final = 256
 
 OUTDATED: Final = "outdated"
-"""Why a lesson is retired that its runs no longer teach. If they teach it again, it is revived."""
+"""Why a lesson is retired that its runs no longer teach. It is revived if they teach it again."""
 
 
 class Distilled(NamedTuple):
     """What some runs taught.
 
     Attributes:
-        runs: Those that are done.
+        runs: The processed runs.
         failed: Why others taught nothing this time, by run.
-        unasked: How many were left out because the budget was spent.
+        unasked: Number of runs left out because the budget was spent.
     """
 
     lessons: tuple[Experience | Principle, ...]
@@ -46,16 +46,16 @@ class Distilled(NamedTuple):
 
 
 class Distiller(Protocol):
-    """Makes lessons of one kind out of the runs of tasks."""
+    """Makes lessons of one kind from the runs of tasks."""
 
     @property
     def name(self) -> str:
-        """Who it is: "extractive", or a model's name."""
+        """ "extractive", or a model's name."""
         ...
 
     @property
     def kind(self) -> Kind:
-        """What it makes."""
+        """The kind of its lessons."""
         ...
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
@@ -67,7 +67,7 @@ class ExtractiveDistiller:
     """Needs no model (see `hepm.experience.extractive`).
 
     Args:
-        methods: How turns are credited in which environment; by reward-to-go where it is not named.
+        methods: How turns are credited, by environment; reward-to-go for others.
     """
 
     name = EXTRACTIVE
@@ -84,7 +84,7 @@ class ExtractiveDistiller:
                 if self.kind == "experience"
                 else distill_principles(task.runs, alike=task.alike)
             )
-            kept = [lesson for lesson in made if any(s.run in task.wanted for s in lesson.sources)]
+            kept = [lesson for lesson in made if any(source.run in task.wanted for source in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
             yield Distilled(tuple(kept), tuple(seen))
@@ -100,12 +100,12 @@ def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
 
 @dataclass(frozen=True, slots=True)
 class DistilReport:
-    """What became of distilling.
+    """What came of distilling.
 
     Attributes:
-        runs: How many were looked at.
+        runs: Processed runs.
         new: Lessons stored for the first time.
-        merged: Lessons known before, or from another task, that further runs taught.
+        merged: Lessons that were known, or taught by another task, and now have further runs.
         dropped: Lessons that repeat another one of their task.
         refused: Lessons whose run was forgotten meanwhile.
         failed: Why runs taught nothing this time, by run; they are tried again next time.
@@ -126,25 +126,25 @@ class DistilReport:
 
 
 class Curated(NamedTuple):
-    """What is to be stored of a batch.
+    """What to store of a batch.
 
     Attributes:
         rows: New lessons, and stored ones that further runs taught.
-        told: Ids of all lessons that the batch taught, changed or not, each with its runs of the batch.
+        taught: Runs of the batch by the id of the lesson they taught, changed or not.
         merged: Lessons that repeat one of another task; None for those that the store knew.
         dropped: Lessons that repeat another one of their task.
         failed: Why some runs' lessons are undecided, by run; they are tried again.
     """
 
     rows: tuple[LessonRow, ...]
-    told: Mapping[str, Collection[str]]
+    taught: Mapping[str, Collection[str]]
     merged: int | None = None
     dropped: int = 0
     failed: tuple[tuple[str, str], ...] = ()
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
-"""Looks at the lessons of a batch before they are stored."""
+"""Decides what to store of a batch."""
 
 Progress: TypeAlias = Callable[[DistilReport], object]
 
@@ -159,72 +159,77 @@ def distill_into(
     curate: Curate | None = None,
     on_progress: Progress | None = None,
 ) -> DistilReport:
-    """Distil what a distiller has not seen, and store it batch by batch.
+    """Distil the runs that a distiller has not seen, and store their lessons batch by batch.
 
-    Interrupted, it goes on where it stopped: a run is marked after its lessons are stored, and lessons of equal words
-    are one.
+    A run is marked after its lessons are stored, and lessons of equal words are one: an interrupted call is continued
+    by the next.
 
     Args:
-        again: Looks at every run anew: with more runs to compare, a run may teach something else than before. It then
-            no longer stands behind what it taught before, and a lesson that none does is retired.
-        runs: Looks anew at the tasks of these runs alone (see `Library.tasks_of`); None for all tasks.
+        again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
+            behind what it taught before, and a lesson without runs is retired.
+        runs: Process only the tasks of these runs, and all of these again (see `Library.tasks_of`).
         on_progress: Called with the report so far after each batch.
     """
     step = f"{distiller.kind}/{distiller.name}"
     report = DistilReport()
     former = _distilled_by(library, distiller, namespace, runs) if again or runs is not None else {}
     seen: set[str] = set()
-    told: defaultdict[str, set[str]] = defaultdict(set)
+    taught: defaultdict[str, set[str]] = defaultdict(set)
     groups: dict[str, str] = {}
     compared: set[str] = set()
-    if runs is None:
-        tasks = library.tasks(step, namespace=namespace, again=again)
-    else:
-        tasks = library.tasks_of(step, runs, namespace=namespace)
-    tasks = _noted(tasks, groups, compared)
-    for batch in _batches(distiller.distill(tasks)):
-        curated = _as_they_are(batch) if curate is None else curate(batch)
-        failed = {run for run, _ in curated.failed}
-        done = [run for found in batch for run in found.runs if run not in failed]
-        report = _store(library, step, batch, curated, {run: groups.get(run, "") for run in done}, report, namespace)
+
+    def tasks() -> Iterator[Task]:
+        every = library.tasks(step, namespace=namespace, again=again)
+        for task in every if runs is None else library.tasks_of(step, runs, namespace=namespace):
+            if task.alike:
+                groups.update(dict.fromkeys(task.wanted, task.name))
+                compared.update(task.wanted if len(task.runs) > 1 else ())
+            yield task
+
+    for batch in _batches(distiller.distill(tasks())):
+        curated = (curate or _uncurated)(batch)
+        undecided = dict(curated.failed)
+        done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
+        changed = _store(library, curated, namespace)
+        if done:
+            library.mark_done(step, done, namespace=namespace)
+        report = replace(
+            report,
+            runs=report.runs + sum(len(found.runs) + len(found.failed) for found in batch),
+            new=report.new + len(changed.new),
+            merged=report.merged + (len(changed.merged) if curated.merged is None else curated.merged),
+            dropped=report.dropped + curated.dropped,
+            refused=report.refused + len(changed.refused),
+            failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
+            unasked=report.unasked + sum(found.unasked for found in batch),
+        )
         if on_progress is not None:
             on_progress(report)
         seen.update(done)
-        for name, by in curated.told.items():
-            told[name].update(by)
-    untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - told[name])}
+        for name, by in curated.taught.items():
+            taught[name].update(by)
+    untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - taught[name])}
     stale = {name: OUTDATED for name, gone in untaught.items() if gone == former[name]}
-    rest = {name: gone for name, gone in untaught.items() if name not in stale}
     if untaught:
+        rest = {name: gone for name, gone in untaught.items() if name not in stale}
         library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
     return replace(report, retired=len(stale), alike=len(seen & compared))
 
 
-def _noted(tasks: Iterable[Task], groups: dict[str, str], compared: set[str]) -> Iterator[Task]:
-    """Pass tasks on, and note of wanted runs with similar requests their group, and which were compared."""
-    for task in tasks:
-        if task.alike:
-            groups.update(dict.fromkeys(task.wanted, task.name))
-            compared.update(task.wanted if len(task.runs) > 1 else ())
-        yield task
-
-
 def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
     batch: list[Distilled] = []
-    waiting = 0
     for one in found:
         batch.append(one)
-        waiting += len(one.lessons) + len(one.runs)
-        if waiting >= _STORED_AT_ONCE:
+        if sum(len(each.lessons) + len(each.runs) for each in batch) >= _STORED_AT_ONCE:
             yield batch
-            batch, waiting = [], 0
+            batch = []
     yield batch
 
 
 def _distilled_by(
     library: Library, distiller: Distiller, namespace: str, runs: Sequence[str] | None
 ) -> dict[str, set[str]]:
-    """Live lessons that a distiller made from some runs' tasks, or from all, each with its runs."""
+    """Live lessons that a distiller made from the tasks of some runs, or from all, each with its runs."""
     if runs is None:
         rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
     else:
@@ -238,45 +243,24 @@ def _distilled_by(
     }
 
 
-def _as_they_are(batch: Sequence[Distilled]) -> Curated:
+def _uncurated(batch: Sequence[Distilled]) -> Curated:
     lessons = [lesson for found in batch for lesson in found.lessons]
-    told: defaultdict[str, set[str]] = defaultdict(set)
+    taught: defaultdict[str, set[str]] = defaultdict(set)
     for lesson in lessons:
-        told[lesson.id].update(source.run for source in lesson.sources)
-    return Curated(tuple(lesson.row() for lesson in lessons), told)
+        taught[lesson.id].update(source.run for source in lesson.sources)
+    return Curated(tuple(lesson.row() for lesson in lessons), taught)
 
 
-def _store(
-    library: Library,
-    step: str,
-    batch: Sequence[Distilled],
-    curated: Curated,
-    done: Mapping[str, str],
-    report: DistilReport,
-    namespace: str,
-) -> DistilReport:
-    changed = Changed()
+def _store(library: Library, curated: Curated, namespace: str) -> Changed:
     known = library.lessons(namespace)
     back = {
         name: {source.run for source in stored.row.sources}.difference(runs)
-        for name, runs in curated.told.items()
+        for name, runs in curated.taught.items()
         if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
     }
-    if curated.rows or back:
-        change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
-        changed = library.change(change, namespace=namespace)
-    if done:
-        library.mark_done(step, done, namespace=namespace)
-    return replace(
-        report,
-        runs=report.runs + sum(len(found.runs) + len(found.failed) for found in batch),
-        new=report.new + len(changed.new),
-        merged=report.merged + (len(changed.merged) if curated.merged is None else curated.merged),
-        dropped=report.dropped + curated.dropped,
-        refused=report.refused + len(changed.refused),
-        failed=(*report.failed, *(why for found in batch for why in found.failed), *curated.failed),
-        unasked=report.unasked + sum(found.unasked for found in batch),
-    )
+    if not curated.rows and not back:
+        return Changed()
+    return library.change(LessonChange(put=curated.rows, revive=list(back), unlink=back), namespace=namespace)
 
 
 _log = logging.getLogger("hepm")

@@ -1,7 +1,6 @@
 """Lessons as documents that people read, edit and carry from store to store: JSON Lines or Markdown.
 
-A document names the words of a lesson and what is known of it. Its id tells which lesson it was written from: an edited
-lesson takes that one's place.
+The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """
 
 from __future__ import annotations
@@ -9,22 +8,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from hepm.errors import InputError
-from hepm.experience.lessons import STAGES, ZONES, Conditions, Experience, Notes, Principle, PrincipleKind
+from hepm.experience.lessons import STAGES, ZONES, Conditions, Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import KINDS, Kind, LessonRow, Parent, Source, StoredLesson, Triple, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 
 Document: TypeAlias = dict[str, Any]
 Form: TypeAlias = Literal["jsonl", "markdown"]
 
 VERSION: Final = 1
 MOST: Final = 10**9
-"""Largest count that a document may hold."""
+"""Largest count in a document."""
 
 _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "experience": ("situation", "action", "outcome", "lesson"),
@@ -39,11 +38,11 @@ _LINES: Final = re.compile(r"\r\n|[\r\n]")
 
 
 class Read(NamedTuple):
-    """A lesson that was read.
+    """A lesson from a file.
 
     Attributes:
         former: The id in the document; "" for a new lesson.
-        digest: Hash of the words that were exported; "" for a new lesson.
+        digest: Hash of the exported words; "" for a new lesson.
     """
 
     row: LessonRow
@@ -52,45 +51,36 @@ class Read(NamedTuple):
 
 
 def document_of(stored: StoredLesson) -> Document:
-    """A stored lesson as a document."""
+    """A stored lesson as a document; empty members are left out."""
     row = stored.row
-    told: Document = {"hepm": "lesson", "version": VERSION, "kind": row.kind, "id": row.id, "digest": digest_of(row)}
-    told |= _own(row)
-    told |= {
-        "tools": list(row.tools),
+    properties: dict[str, Any] = dict(row.properties)
+    if row.kind == "experience":
+        names = ("zone", "stage", "reward", "environments", "turns", "preconditions", "distilled_by", "generation")
+        properties["turns"] = [properties["first_turn"], properties["last_turn"]]
+        own = {name: properties[name] for name in (*_TEXTS["experience"], *names)}
+    elif row.kind == "principle":
+        own = {
+            "text": row.text,
+            "principle": properties.pop("kind"),
+            "triples": [*map(list, row.triples)],
+            **properties,
+        }
+    else:
+        version, writer = properties["version"], properties["written_by"]
+        own = {"text": row.text, "user": row.user, "notes_version": version, "distilled_by": writer}
+    document = {"hepm": "lesson", "version": VERSION, "kind": row.kind, "id": row.id, "digest": digest_of(row), **own}
+    document |= {
+        "tools": row.tools,
         "sources": [source._asdict() for source in row.sources],
         "parents": [parent._asdict() for parent in row.parents],
         "uses": stored.uses._asdict(),
         "retired": row.retired,
     }
-    return {name: value for name, value in told.items() if value not in ("", [], None) or name in _TEXTS[row.kind]}
-
-
-def _own(row: LessonRow) -> Document:
-    if row.kind == "experience":
-        made = Experience.of(row)
-        return {
-            **{name: getattr(made, name) for name in _TEXTS["experience"]},
-            "zone": made.zone,
-            "stage": made.stage,
-            "reward": made.reward,
-            "environments": list(made.conditions.environments),
-            "turns": [made.conditions.first_turn, made.conditions.last_turn],
-            "preconditions": list(made.conditions.preconditions),
-            "distilled_by": made.distilled_by,
-            "generation": made.generation,
-        }
-    if row.kind == "principle":
-        rule = Principle.of(row)
-        return {
-            "text": rule.text,
-            "principle": rule.kind,
-            "triples": [list(triple) for triple in rule.triples],
-            "environments": list(rule.environments),
-            "distilled_by": rule.distilled_by,
-        }
-    notes = Notes.of(row)
-    return {"text": notes.text, "user": notes.user, "notes_version": notes.version, "distilled_by": notes.written_by}
+    return {
+        name: list(cast("tuple[object, ...]", value)) if isinstance(value, tuple) else value
+        for name, value in document.items()
+        if value not in ("", [], (), None) or name in _TEXTS[row.kind]
+    }
 
 
 def digest_of(row: LessonRow) -> str:
@@ -99,149 +89,139 @@ def digest_of(row: LessonRow) -> str:
     return hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _lesson_of(told: Mapping[str, Any], where: str) -> Read:
-    kind = told.get("kind")
-    if kind not in KINDS:
-        raise InputError(f"{where}: its kind is {kind!r}, and must be one of {', '.join(KINDS)}.")
-    check = _Check(told, where)
-    for name in _TEXTS[kind]:
-        check.text(name, empty=name not in ("lesson", "text"))
-    row = {"experience": _experience, "principle": _principle, "notes": _notes}[kind](check)
-    return Read(row, check.text("id", empty=True), check.text("digest", empty=True))
+# Readers of members: a TypeError or ValueError says that the value is wrong.
 
 
-class _Check:
-    """Reads and checks the members of a document."""
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
+        raise TypeError
+    return value
 
-    def __init__(self, told: Mapping[str, Any], where: str) -> None:
-        self._told = told
-        self._where = where
 
-    def fail(self, name: str, must: str) -> InputError:
-        return InputError(f"{self._where}: its {name} is {self._told.get(name)!r}, and must be {must}.")
+def _words(value: Any) -> str:
+    if not _text(value).strip():
+        raise ValueError
+    return value
 
-    def text(self, name: str, *, empty: bool = False) -> str:
-        value = self._told.get(name, "")
-        if not isinstance(value, str) or not (empty or value.strip()) or not _is_whole(value):
-            raise self.fail(name, "a text" if empty else "a text that is not empty")
-        return value
 
-    def one_of(self, name: str, choices: Sequence[str]) -> Any:
-        if self._told.get(name) not in choices:
-            raise self.fail(name, f"one of {', '.join(choices)}")
-        return self._told[name]
+def _one_of(*choices: str) -> tuple[str, Any, Callable[[Any], Any]]:
+    def read(value: Any) -> Any:
+        return choices[choices.index(value)]
 
-    def number(self, name: str, default: float, *, most: float) -> float:
-        value = self._told.get(name, default)
+    return f"one of {', '.join(choices)}", None, read
+
+
+def _number(default: float, most: float) -> tuple[str, Any, Callable[[Any], Any]]:
+    def read(value: Any) -> float:
         if type(value) not in (int, float) or not 0 <= value <= most:
-            raise self.fail(name, f"a number from 0 to {most:g}")
+            raise ValueError
         return value
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        value = self._told.get(name, [])
-        texts = cast("list[object]", value)
-        if not isinstance(value, list) or not all(isinstance(one, str) and _is_whole(one) for one in texts):
-            raise self.fail(name, "a list of texts")
-        return tuple(cast("list[str]", value))
+    return f"a number from 0 to {most:g}", default, read
 
-    def records(self, name: str, make: Any, *, texts: int) -> tuple[Any, ...]:
-        try:
-            found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in self._told.get(name, []))
-            if not all(isinstance(member, str) and _is_whole(member) for one in found for member in one[:texts]):
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(map(_text, cast("list[object]", value)))
+
+
+def _records(make: Any, texts: int) -> tuple[str, Any, Callable[[Any], Any]]:
+    def read(value: Any) -> tuple[Any, ...]:
+        found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in value)
+        for one in found:
+            _texts(list(one[:texts]))
+            if make is Source and (one.reward is not None and type(one.reward) not in (int, float)):
                 raise TypeError
-        except TypeError as error:
-            raise self.fail(name, f"a list with {', '.join(make._fields)} each") from error
         return found
 
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        found: tuple[Source, ...] = self.records("sources", Source, texts=1)
-        if not all(source.reward is None or type(source.reward) in (int, float) for source in found):
-            raise self.fail("sources", "a list of runs whose rewards are numbers or null")
-        return found
+    return f"a list with {', '.join(make._fields)} each", (), read
 
-    @property
-    def parents(self) -> tuple[Parent, ...]:
-        return self.records("parents", Parent, texts=2)
 
-    @property
-    def turns(self) -> tuple[int, int]:
-        value = self._told.get("turns", [0, 0])
-        match value:
-            case [int(first), int(last)] if 0 <= first <= last <= MOST:
-                return first, last
-            case _:
-                raise self.fail("turns", "the first and the last turn, from 1, or 0 and 0")
+def _turns(value: Any) -> tuple[int, int]:
+    match value:
+        case [int(first), int(last)] if 0 <= first <= last <= MOST:
+            return first, last
+        case _:
+            raise ValueError
 
-    @property
-    def uses(self) -> Uses:
-        value = self._told.get("uses", {})
+
+def _uses(value: Any) -> Uses:
+    found = Uses(**value)
+    if not 0 <= found.successes <= found.uses <= found.shown <= MOST:
+        raise ValueError
+    return found
+
+
+_MEMBERS: Final[Mapping[str, tuple[str, Any, Callable[[Any], Any]]]] = {
+    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), ("a text", "", _text)),
+    **dict.fromkeys(("lesson", "text", "user"), ("a text that is not empty", "", _words)),
+    **dict.fromkeys(("environments", "preconditions", "tools"), ("a list of texts", [], _texts)),
+    "zone": _one_of(*ZONES),
+    "stage": _one_of(*STAGES),
+    "principle": _one_of("guiding", "cautionary"),
+    "reward": _number(0.0, 1),
+    "generation": _number(0, MOST),
+    "notes_version": _number(1, MOST),
+    "triples": _records(Triple, 3),
+    "sources": _records(Source, 1),
+    "parents": _records(Parent, 2),
+    "turns": ("the first and the last turn, from 1, or 0 and 0", [0, 0], _turns),
+    "uses": ("shown, uses and successes, none more than the one before", {}, _uses),
+}
+"""Members of a document: what each must be, its default, and its reader."""
+
+
+def _lesson_of(document: Document, where: str) -> Read:
+    def get(name: str) -> Any:
+        must, default, read = _MEMBERS[name]
         try:
-            found = Uses(**value)
-            if not 0 <= found.successes <= found.uses <= found.shown <= MOST:
-                raise TypeError
-        except TypeError as error:
-            raise self.fail("uses", "shown, uses and successes, none more than the one before") from error
-        return found
+            return read(document.get(name, default))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {must}.") from error
 
-
-def _experience(check: _Check) -> LessonRow:
-    made = Experience(
-        situation=check.text("situation", empty=True),
-        action=check.text("action", empty=True),
-        outcome=check.text("outcome", empty=True),
-        lesson=check.text("lesson"),
-        zone=check.one_of("zone", ZONES),
-        stage=check.one_of("stage", STAGES),
-        reward=check.number("reward", 0.0, most=1),
-        conditions=Conditions(check.texts("environments"), *check.turns, check.texts("preconditions")),
-        sources=check.sources,
-        tools=check.texts("tools"),
-        distilled_by=check.text("distilled_by", empty=True) or "hand",
-        parents=check.parents,
-        generation=int(check.number("generation", 0, most=1e9)),
-    )
-    return made.row(prior=check.uses)
-
-
-def _principle(check: _Check) -> LessonRow:
-    made = Principle(
-        kind=check.one_of("principle", get_args(PrincipleKind)),
-        text=check.text("text"),
-        triples=check.records("triples", Triple, texts=3),
-        sources=check.sources,
-        tools=check.texts("tools"),
-        environments=check.texts("environments"),
-        distilled_by=check.text("distilled_by", empty=True) or "hand",
-    )
-    return made.row(prior=check.uses)
-
-
-def _notes(check: _Check) -> LessonRow:
-    version = int(check.number("notes_version", 1, most=1e9)) or 1
-    writer = check.text("distilled_by", empty=True) or "hand"
-    return Notes(check.text("user"), check.text("text"), version, writer).row()
+    kind = document.get("kind")
+    by = get("distilled_by") or "hand"
+    if kind == "experience":
+        first, last = get("turns")
+        row = Experience(
+            *map(get, ("situation", "action", "outcome", "lesson", "zone", "stage", "reward")),
+            conditions=Conditions(get("environments"), first, last, get("preconditions")),
+            sources=get("sources"),
+            tools=get("tools"),
+            distilled_by=by,
+            parents=get("parents"),
+            generation=int(get("generation")),
+        ).row(prior=get("uses"))
+    elif kind == "principle":
+        names = ("principle", "text", "triples", "sources", "tools", "environments")
+        row = Principle(*map(get, names), distilled_by=by).row(prior=get("uses"))
+    elif kind == "notes":
+        row = Notes(get("user"), get("text"), int(get("notes_version")) or 1, by).row()
+    else:
+        raise InputError(f"{where}: its kind is {kind!r}, and must be one of {', '.join(KINDS)}.")
+    return Read(row, get("id"), get("digest"))
 
 
 def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
     """Documents as lines of text."""
     if form == "jsonl":
-        for told in documents:
-            yield json.dumps(told, ensure_ascii=False)
+        for document in documents:
+            yield json.dumps(document, ensure_ascii=False)
         return
     yield _HEAD
-    for told in documents:
+    for document in documents:
         yield ""
-        yield f"## {told['kind']} {told['id']}"
+        yield f"## {document['kind']} {document['id']}"
         yield ""
-        texts = _TEXTS[told["kind"]]
-        for name, value in told.items():
+        texts = _TEXTS[document["kind"]]
+        for name, value in document.items():
             if name not in (*texts, "hepm", "version", "kind", "id"):
                 yield f"- {name}: {_scalar(value)}"
         for name in texts:
             yield ""
             yield f"### {name}"
-            yield from (f"> {line}" for line in _LINES.split(told[name]))
+            yield from (f"> {line}" for line in _LINES.split(document[name]))
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
@@ -255,8 +235,8 @@ def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
     given = list(lines)
     first = next((line for line in given if line.strip()), "")
     form = _json_documents if first.lstrip().startswith("{") else _markdown_documents
-    for where, told in form(given, name):
-        yield _lesson_of(told, where)
+    for where, document in form(given, name):
+        yield _lesson_of(document, where)
 
 
 def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
@@ -265,40 +245,40 @@ def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Docu
             continue
         where = f"{name}, line {number}"
         try:
-            told = json.loads(line)
+            document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: it is no JSON ({error}).") from error
-        if not isinstance(told, dict):
-            raise InputError(f"{where}: it is no lesson, but {type(told).__name__}.")
-        yield where, cast("Document", told)
+        if not isinstance(document, dict):
+            raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
+        yield where, cast("Document", document)
 
 
 def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
-    told: Document | None = None
+    document: Document | None = None
     where = part = ""
     for number, raw in enumerate(lines, 1):
         line = raw.rstrip("\r\n")
         if title := _TITLE.match(line):
-            if told is not None:
-                yield where, told
-            told, where, part = {"kind": title[1], "id": title[2] or ""}, f"{name}, line {number}", ""
+            if document is not None:
+                yield where, document
+            document, where, part = {"kind": title[1], "id": title[2] or ""}, f"{name}, line {number}", ""
         elif line.startswith(_HEAD[:16]):
             part = ""  # of another file that follows
-        elif told is None:
+        elif document is None:
             if line.strip() and not line.startswith(("<!--", "# ")):
                 raise InputError(f"{name}, line {number}: no lesson has begun; it begins with '## experience'.")
         elif heading := _TEXT.match(line):
             part = heading[1]
-            told[part] = ""
+            document[part] = ""
         elif part and line.startswith(">"):
             text = line[2:] if line.startswith("> ") else line[1:]
-            told[part] = f"{told[part]}\n{text}" if told[part] else text
+            document[part] = f"{document[part]}\n{text}" if document[part] else text
         elif field := _FIELD.match(line):
-            told[field[1]] = _value(field[2])
+            document[field[1]] = _value(field[2])
         elif line.strip():
             raise InputError(f"{name}, line {number}: texts are quoted with '> '; this line belongs to nothing.")
-    if told is not None:
-        yield where, told
+    if document is not None:
+        yield where, document
 
 
 def _scalar(value: Any) -> str:
@@ -306,11 +286,6 @@ def _scalar(value: Any) -> str:
     if isinstance(value, str) and value.isprintable() and value == value.strip() and _value(value) == value:
         return value
     return json.dumps(value, ensure_ascii=not isinstance(value, str))
-
-
-def _is_whole(text: str) -> bool:
-    """Whether a text can be stored: without lone surrogates."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _value(text: str) -> Any:
@@ -329,7 +304,7 @@ class Imported:
     Attributes:
         known: Stored before; runs that taught them elsewhere were linked.
         edited: Replaced the lessons they were written from.
-        retired: Stored lessons that the file lacks, if these were to be retired.
+        retired: Stored lessons that the file lacks, of the kinds in `retire_missing`.
     """
 
     read: int
@@ -343,87 +318,63 @@ def export_lessons(
     library: Library, *, namespace: str, kinds: Sequence[Kind] = KINDS, retired: bool = False
 ) -> Iterator[Document]:
     """Lessons as documents, by kind, then in order of arrival."""
-    mirror = library.lessons(namespace)
     for kind in kinds:
-        for stored in mirror.all(kind, retired=retired):
-            yield document_of(stored)
+        yield from map(document_of, library.list(kind, namespace=namespace, retired=retired))
 
 
 def import_lessons(
     library: Library, found: Iterable[Read], *, namespace: str, retire_missing: Sequence[Kind] = ()
 ) -> Imported:
-    """Put lessons into a store: all of them or, on an error, none.
+    """Store lessons: all of them or, on an error, none.
 
-    Edited lessons replace those they were written from. Notes are merged line by line with the notes that a user has;
-    notes edited from the present version replace them.
+    Edited lessons replace those they were written from. Notes are merged line by line with the user's notes; notes
+    edited from the current version replace them.
 
     Args:
         retire_missing: Kinds whose stored lessons are retired ("deleted") if the file lacks them.
     """
     read = list(found)
+    if lacking := [kind for kind in retire_missing if kind not in {one.row.kind for one in read}]:
+        raise InputError(
+            f"the file holds no lesson of kind {lacking[0]!r}: all of them would be retired. Nothing changed."
+        )
     mirror = library.lessons(namespace)
     put: dict[str, LessonRow] = {}
     retire: dict[str, str] = {}
     revive: list[str] = []
-    for one in read:
-        if one.row.kind == "notes":
-            continue
-        row, known, former = one.row, mirror.get(one.row.id), mirror.get(one.former)
+    replacing: set[str] = set()
+    for row, former_id, _ in (one for one in read if one.row.kind != "notes"):
+        known, former = mirror.get(row.id), mirror.get(former_id)
         edited = former is not None and former.row.kind == row.kind and former.row.id != row.id and former.row.live
-        if former is not None and edited:
-            row = replace(row, parents=(Parent(former.row.id, "edit"),), prior=former.uses)
-            retire[former.row.id] = "superseded"
         if known is not None and row.live and (edited or known.row.retired == "deleted"):
-            revive.append(row.id)  # edited back, or struck out before
+            revive.append(row.id)  # edited back, or imported again
         put[row.id] = row
+        if former is not None and edited:
+            put[row.id] = replace(row, parents=(Parent(former_id, "edit"),), prior=former.uses)
+            retire[former_id] = "superseded"
+            replacing.add(row.id)
     edits = len(retire)
-    _check_missing(read, retire_missing)
-    notes = _note_rows(library, [one for one in read if one.row.kind == "notes"], namespace)
-    put |= {row.id: row for row in notes}
+    put |= {row.id: row for row in _merged_notes(library, [one for one in read if one.row.kind == "notes"], namespace)}
     kept = {*put, *(one.former for one in read)}
     missing = [one.row.id for kind in retire_missing for one in mirror.all(kind) if one.row.id not in kept]
     retire |= dict.fromkeys(missing, "deleted")
     change = LessonChange(put=list(put.values()), retire=retire, revive=revive, imported=True)
-    changed = library.change(change, namespace=namespace)
-    new = sum(name in changed.new for name in put) - sum(
-        bool(row.parents) and row.parents[0].operator == "edit" and row.parents[0].id in retire and name in changed.new
-        for name, row in put.items()
-    )
+    new = len(set(library.change(change, namespace=namespace).new) - replacing)
     return Imported(len(read), new, len(read) - new - edits, edits, len(missing))
 
 
-def _check_missing(read: Sequence[Read], retire_missing: Sequence[Kind]) -> None:
-    there = {one.row.kind for one in read}
-    for kind in retire_missing:
-        if kind not in there:
-            raise InputError(
-                f"the file holds no lesson of kind {kind!r}: all of them would be retired. Nothing changed."
-            )
-
-
-def _note_rows(library: Library, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
-    mirror = library.lessons(namespace)
-    stored: dict[str, LessonRow] = {one.row.user: one.row for one in mirror.all("notes")}
+def _merged_notes(library: Library, read: Sequence[Read], namespace: str) -> Iterator[LessonRow]:
+    stored = {one.row.user: one.row for one in library.lessons(namespace).all("notes")}
     newest: dict[str, Read] = {}
-    for one in sorted(read, key=lambda one: _version(one.row)):
+    for one in sorted(read, key=lambda one: Notes.of(one.row).version):
         if one.row.user not in stored:
             yield one.row
         newest[one.row.user] = one
-    for user, one in newest.items():
-        if user not in stored:
-            continue
-        now = Notes.of(stored[user])
-        edited = one.digest == digest_of(stored[user])
-        lines = one.row.text.splitlines() if edited else _merged(now.text.splitlines(), one.row.text.splitlines())
-        text = "\n".join(lines)
+    for user in (name for name in newest if name in stored):
+        row, _, digest = newest[user]
+        now, edited = Notes.of(stored[user]), digest == digest_of(stored[user])
+        mine, theirs = [] if edited else now.text.splitlines(), row.text.splitlines()
+        known = {" ".join(line.casefold().split()) for line in mine}
+        text = "\n".join([*mine, *(line for line in theirs if " ".join(line.casefold().split()) not in known)])
         if text.strip() and text != now.text:
             yield Notes(user, text, now.version + 1, "hand" if edited else "import").row()
-
-
-def _version(row: LessonRow) -> int:
-    return int(str(row.properties["version"]))
-
-
-def _merged(mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    known = {" ".join(line.casefold().split()) for line in mine}
-    return [*mine, *(line for line in theirs if " ".join(line.casefold().split()) not in known)]

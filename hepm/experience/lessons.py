@@ -1,4 +1,4 @@
-"""Experiences, principles and preference notes: what each is made of, and how it becomes a row that stores keep."""
+"""Experiences, principles and preference notes, and their rows in a store."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ ZONES: Final[tuple[Zone, ...]] = ("golden", "warning", "preference")
 STAGES: Final[tuple[Stage, ...]] = ("exploration", "verification", "completion")
 
 EXTRACTIVE: Final = "extractive"
-"""Who distilled a lesson without a model."""
-
+"""The distiller that needs no model."""
 
 FOLLOWED_BY: Final = "followed_by"
 FAILS_AFTER: Final = "fails_after"
 """Predicates of triples about tools: (a, followed_by, b) advises b after a, (b, fails_after, a) warns of it."""
 
-
 _OWN: Final = ("situation", "action", "outcome", "lesson", "zone", "stage", "reward", "distilled_by", "generation")
 _CONDITIONS: Final = ("environments", "first_turn", "last_turn", "preconditions")
-"""Names of an experience's properties in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +32,9 @@ class Conditions:
     """Where an experience applies (PRIME 3.1).
 
     Attributes:
-        environments: By name; empty for all.
-        first_turn, last_turn: The agent's turns it is about, from 1; 0 for all.
-        preconditions: What must hold, a few words each.
+        environments: Names; empty for all.
+        first_turn, last_turn: The agent's turns, from 1; 0 for all.
+        preconditions: What must hold, in a few words each.
     """
 
     environments: tuple[str, ...] = ()
@@ -54,10 +51,8 @@ class Experience:
         situation, action, outcome, lesson: The core, in words.
         reward: R of the run, in [0, 1].
         sources: The run it was distilled from, and runs that taught the same.
-        tools: What it is about.
         distilled_by: "extractive", or the name of a model.
-        parents: Experiences it evolved from.
-        generation: 0 for a distilled one, else one more than its oldest parent's.
+        generation: 0 for a distilled one; otherwise one more than the maximum of its parents.
     """
 
     situation: str
@@ -76,7 +71,7 @@ class Experience:
 
     @property
     def text(self) -> str:
-        """What it is found by."""
+        """The text that searches compare."""
         return "\n".join(part for part in (self.situation, self.action, self.lesson) if part)
 
     @property
@@ -85,14 +80,13 @@ class Experience:
         return _id("e", self.situation, self.action, self.outcome, self.lesson, self.zone, self.stage)
 
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
-        """As stores keep it."""
-        own = {name: getattr(self, name) for name in _OWN}
-        where = {name: getattr(self.conditions, name) for name in _CONDITIONS}
+        """The row that stores keep."""
         return LessonRow(
             kind="experience",
             id=self.id,
             text=self.text,
-            properties=own | where,
+            properties={name: getattr(self, name) for name in _OWN}
+            | {name: getattr(self.conditions, name) for name in _CONDITIONS},
             sources=self.sources,
             tools=self.tools,
             parents=self.parents,
@@ -104,18 +98,14 @@ class Experience:
     def of(cls, row: LessonRow) -> Experience:
         """The experience in a row."""
         record = cast("dict[str, Any]", row.properties)
-        return cls(
-            **{name: record[name] for name in _OWN},
-            conditions=Conditions(*(record[name] for name in _CONDITIONS)),
-            sources=row.sources,
-            tools=row.tools,
-            parents=row.parents,
-        )
+        own = {name: record[name] for name in _OWN}
+        conditions = Conditions(*(record[name] for name in _CONDITIONS))
+        return cls(**own, conditions=conditions, sources=row.sources, tools=row.tools, parents=row.parents)
 
 
 @dataclass(frozen=True, slots=True)
 class Principle:
-    """A rule in one sentence, with what it says as triples (EvolveR 3.2.1).
+    """A rule in one sentence, also as triples (EvolveR 3.2.1).
 
     Attributes:
         kind: "guiding" from a success, "cautionary" from a failure.
@@ -133,11 +123,11 @@ class Principle:
 
     @property
     def id(self) -> str:
-        """A hash of its words and of where they hold."""
+        """A hash of its words and environments."""
         return _id("p", self.kind, self.text, *self.environments)
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
-        """As stores keep it."""
+        """The row that stores keep."""
         return LessonRow(
             kind="principle",
             id=self.id,
@@ -153,15 +143,8 @@ class Principle:
     def of(cls, row: LessonRow) -> Principle:
         """The principle in a row."""
         record = cast("dict[str, Any]", row.properties)
-        return cls(
-            record["kind"],
-            row.text,
-            row.triples,
-            row.sources,
-            row.tools,
-            record["environments"],
-            record["distilled_by"],
-        )
+        where, by = record["environments"], record["distilled_by"]
+        return cls(record["kind"], row.text, row.triples, row.sources, row.tools, where, by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +152,10 @@ class Notes:
     """What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
 
     Attributes:
-        text: The notes whole, a line a wish.
+        text: The whole notes, one wish per line.
         version: From 1; each revises the one before.
         written_by: "extractive", the name of a model, or "hand".
-        session: The run they were written after, where it is stored. Once that is forgotten it is unlinked; the notes
-            go with the user.
+        session: The stored run they were written after, or "". When it is forgotten, the notes stay without it.
     """
 
     user: str
@@ -184,11 +166,11 @@ class Notes:
 
     @property
     def id(self) -> str:
-        """A hash of the user and the version: two writers of one version cannot both be stored."""
+        """A hash of the user and the version: two writers cannot both store one version."""
         return notes_id(self.user, self.version)
 
     def row(self) -> LessonRow:
-        """As stores keep it."""
+        """The row that stores keep."""
         before = self.version - 1
         return LessonRow(
             kind="notes",
@@ -209,7 +191,7 @@ class Notes:
 
 
 def notes_id(user: str, version: int) -> str:
-    """What the notes of a user are stored under."""
+    """The id of a version of a user's notes."""
     return _id("n", user, str(version))
 
 
@@ -219,6 +201,6 @@ def _id(letter: str, *parts: str) -> str:
 
 
 def applies_in(row: LessonRow, environment: str) -> bool:
-    """Whether an experience or principle may be found in an environment, "" for any."""
+    """Whether an experience or principle holds in an environment, "" for any."""
     environments = cast("tuple[str, ...]", row.properties["environments"])
     return not (environment and environments) or environment in environments

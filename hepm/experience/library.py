@@ -1,4 +1,4 @@
-"""The lessons of one store: read from memory, written to the store first; and what was shown, and how it ended."""
+"""The lessons of one store: reads come from memory, writes go to the store first; what was shown, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from threading import Lock
 from typing import Final, Literal, TypeAlias
 
@@ -18,7 +18,7 @@ from hepm.errors import StoreError
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
-from hepm.graph.lessons.store import Changed, LessonChange
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
 from hepm.graph.store import FloatArray, Store
 from hepm.graph.writes import LessonStore
@@ -29,13 +29,9 @@ from hepm.types import DEFAULT_NAMESPACE, Trajectory
 _log = logging.getLogger("hepm")
 
 FLOOR: Final = 0.6
-"""Least cosine of an experience that applies, with a sentence model (PRIME, table 2)."""
+"""Minimum cosine of an experience that applies, with a sentence model (PRIME, table 2)."""
 LEXICAL_FLOOR: Final = 0.4
 """The same with lexical vectors, whose cosines are lower: .6 would drop half of the right ones, .4 keeps 95 %."""
-
-_READ_AT_ONCE: Final = 200
-_KEPT: Final = 10_000  # writes that wait for the store
-_COMPARED: Final = 64  # runs with like requests that are laid side by side
 
 GROUPED_AT_ONCE: Final = 2_000
 """In larger memories a new run is not grouped with similar requests at once."""
@@ -43,8 +39,10 @@ GROUPED_AT_ONCE: Final = 2_000
 GROUPED_FOR_S: Final = 60.0
 """Seconds until runs are grouped again that were stored, or forgotten, by other processes."""
 
-_LATEST: Final = 50
-"""Runs of either outcome that a new run of a task is compared with at most: the cost is the same in any task."""
+_READ_AT_ONCE: Final = 200
+_MAX_WAITING: Final = 10_000  # writes that wait for the store
+_COMPARED: Final = 64  # runs with similar requests that are compared at once
+_LATEST: Final = 50  # runs of either outcome that a new run of a task is compared with, so that its cost is bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Task:
     """The stored runs of one task, or of one group of similar requests.
 
     Attributes:
-        name: The task's id; a group's name is the id of a run that was in it.
+        name: The task's id; a group's name is the id of one of its runs.
         runs: All runs, by id; a sample of a large group.
         wanted: The runs to learn from; the others are for comparison.
         alike: Whether it is a group of similar requests.
@@ -66,11 +64,11 @@ class Task:
 
 
 class Library:
-    """What experiences, principles and preferences share: the store, its mirror, and the embedder of its vectors.
+    """Experiences, principles and notes of one store, in the mirror and in the store.
 
     Args:
         embedder: Gives the embedder for queries.
-        agreed_embedder: The same, once the store holds no vectors of another one.
+        agreed_embedder: The same, after a check that the store holds no other's vectors.
     """
 
     def __init__(
@@ -84,22 +82,22 @@ class Library:
         self._mirror = mirror
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
-        self._waiting: list[Callable[[], object]] = []  # what was shown, and outcomes, until they are written
+        self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
         self._lock = Lock()
-        # What was grouped last, and how: experiences and principles ask for the same one after the other.
+        # The last grouping and its inputs: experiences and principles ask for the same one after the other.
         self._last_grouped: tuple[dict[str, str], dict[str, str], RequestGroups] = ({}, {}, RequestGroups({}))
-        # Groups by environment that new runs join, and until when; by namespace.
+        # By namespace: the groups that new runs join, by environment, and until when.
         self._live: dict[str, tuple[dict[str, RequestGroups], float]] = {}
-        self._known_requests: dict[tuple[str, str], str] = {}  # read before, by namespace and run
+        self._known_requests: dict[tuple[str, str], str] = {}  # by namespace and run
 
     @property
     def floor(self) -> float:
-        """Least cosine at which a lesson is said to apply, for the embedder in use."""
+        """Minimum cosine of a lesson that applies, for the current embedder."""
         return LEXICAL_FLOOR if self.lexical else FLOOR
 
     @property
     def lexical(self) -> bool:
-        """Whether the embedder in use compares words, not what they mean."""
+        """Whether the current embedder compares words and not their meaning."""
         return self._embedder().name.startswith("hepm/")
 
     def lessons(self, namespace: str) -> LessonMirror:
@@ -109,7 +107,7 @@ class Library:
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
     ) -> builtins.list[StoredLesson]:
-        """Lessons of a kind in order of arrival; with `retired`, retired ones too."""
+        """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
 
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
@@ -122,8 +120,16 @@ class Library:
         finally:
             self._mirror.catch_up(defer=True)
 
-    def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Remove a user's own lessons; later reads see it (see `LessonStore.forget_user`)."""
+    def revive(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
+        """Let searches find retired lessons of a kind again; the ids of those. Their uses stay."""
+        known = (self.lessons(namespace).get(id) for id in dict.fromkeys(ids))
+        retired = [one.row.id for one in known if one is not None and one.row.kind == kind and not one.row.live]
+        if retired:
+            self.change(LessonChange(revive=retired), namespace=namespace)
+        return retired
+
+    def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
+        """See `LessonStore.forget_user`; later reads see it."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
@@ -140,23 +146,25 @@ class Library:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         limit: int,
-        floor: float = -1.0,
+        floor: float | None = None,
         keep: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`)."""
+        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`).
+
+        Args:
+            floor: Minimum cosine; None for the embedder's default.
+        """
         if not text.strip():
             return []
-        vector = self.vectors([text])[0]
-        return self.lessons(namespace).search(vector, kind, limit=limit, floor=floor, keep=keep)
+        least = self.floor if floor is None else floor
+        return self.lessons(namespace).search(self.vectors([text])[0], kind, limit=limit, floor=least, keep=keep)
 
-    def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Make retired lessons live again; their uses stay."""
-        self.change(LessonChange(revive=ids), namespace=namespace)
+    # Exposures
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record that lessons were shown in a run; `Memory.prompt` does it if it is given the run.
 
-        While the store does not answer, this is kept in memory and written later.
+        While the store is unavailable, exposures wait in memory.
         """
         if lessons:
             self._report(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
@@ -167,31 +175,27 @@ class Library:
         self._mirror.catch_up(defer=True)
 
     def deliver(self) -> None:
-        """Write what waits."""
+        """Write the exposures and outcomes that wait."""
         with self._lock:
             while self._waiting:
                 try:
                     self._waiting[0]()
                 except StoreError as error:
-                    _log.warning("what was shown is told later (%d wait): %s", len(self._waiting), error)
+                    _log.warning(
+                        "%d exposures and outcomes of lessons wait for the store: %s", len(self._waiting), error
+                    )
                     return
                 del self._waiting[0]
 
     def _report(self, write: Callable[[], object]) -> None:
         with self._lock:
-            self._waiting.append(write)
-            if len(self._waiting) > _KEPT:
-                del self._waiting[0]
+            self._waiting = [*self._waiting[1 - _MAX_WAITING :], write]
         self.deliver()
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
-        """Runs that a lesson was shown in, and how each ended; None if unknown."""
+        """The runs that a lesson was shown in, each with its outcome."""
         shown = self.store.lessons.showings(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
-
-    def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
-        """A ledger for a `hepm.llm.Client`, so that no answer is paid for twice (see `StoreLedger`)."""
-        return StoreLedger(self.store.lessons, namespace, about)
 
     # Runs to learn from
 
@@ -201,7 +205,7 @@ class Library:
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
     def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
-        """Environment, task and id of runs and of those of their tasks; the latest runs of a very large task."""
+        """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
     def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
@@ -272,18 +276,16 @@ class Library:
         return self._last_grouped[2].with_members(marked)
 
     def _requests(self, ids: Sequence[str], namespace: str) -> dict[str, str]:
-        known = self._known_requests
+        """What the user asked for first in each trusted run; others are compared with nothing, and lead no group."""
+        if len(self._known_requests) > 2 * GROUPED_AT_ONCE:
+            self._known_requests.clear()
+        known = self._known_requests if len(ids) <= GROUPED_AT_ONCE else {}
         unread = [run for run in ids if (namespace, run) not in known]
-        if len(known) > 2 * GROUPED_AT_ONCE:
-            known.clear()
-            unread = list(ids)
-        found = {run: known[namespace, run] for run in ids if (namespace, run) in known}
         for start in range(0, len(unread), _READ_AT_ONCE):
             for run in self.runs(unread[start : start + _READ_AT_ONCE], namespace=namespace):
-                if run.trusted:  # others are compared with nothing, and lead no group
-                    found[run.id] = request_of(run)
-        known.update({(namespace, run): found[run] for run in unread[:GROUPED_AT_ONCE] if run in found})
-        return {run: found[run] for run in ids if run in found}
+                if run.trusted:
+                    known[namespace, run.id] = request_of(run)
+        return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
         """Stored runs in the order given; those that are gone are left out.
@@ -291,9 +293,9 @@ class Library:
         Raises:
             StoreDamagedError: a record cannot be read; the text names its run.
         """
-        found: list[Trajectory] = []
-        left = iter(ids)
-        while batch := list(islice(left, _READ_AT_ONCE)):
+        found: builtins.list[Trajectory] = []
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            batch = ids[start : start + _READ_AT_ONCE]
             records = self.store.records_of(batch, namespace=namespace)
             found.extend(parse_stored(name, records[name]) for name in batch if name in records)
         return found
@@ -302,6 +304,10 @@ class Library:
         """Record that a step has seen runs, and each run's group of similar requests, "" for none."""
         answers = [Answer(_done_key(step, run), step, run, group, "") for run, group in runs.items()]
         self.store.lessons.put_answers(answers, namespace=namespace)
+
+    def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
+        """A ledger for a `hepm.llm.Client`, so that no answer is paid for twice."""
+        return StoreLedger(self.store.lessons, namespace, about)
 
 
 def _by_task(
@@ -339,11 +345,11 @@ Subject: TypeAlias = Literal["run", "user", "lesson"]
 
 
 class StoreLedger:
-    """A ledger for `hepm.llm.Client` in a store: answers are forgotten with the run or user they are about.
+    """A `hepm.llm.Ledger` in a store: answers are forgotten with the run or user they are about.
 
     Args:
-        about: What the questions are about: stored runs, users with notes, or lessons. An answer about a run or user
-            that is not there is not kept.
+        about: The subjects of the questions: stored runs, users with notes, or lessons. An answer about a run or user
+            that is not stored is not kept.
     """
 
     def __init__(self, lessons: LessonStore, namespace: str, about: Subject) -> None:
@@ -359,12 +365,6 @@ class StoreLedger:
 
     def put(self, key: str, answer: PaidAnswer) -> None:
         """See `hepm.llm.Ledger.put`."""
-        kept = Answer(
-            key,
-            answer.step,
-            run=answer.subject if self._about == "run" else "",
-            text=answer.text,
-            usage=json.dumps(asdict(answer.usage)),
-            user=answer.subject if self._about == "user" else "",
-        )
+        run, user = (answer.subject if self._about == subject else "" for subject in ("run", "user"))
+        kept = Answer(key, answer.step, run, answer.text, json.dumps(asdict(answer.usage)), user)
         self._lessons.put_answers([kept], namespace=self._namespace)

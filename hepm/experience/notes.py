@@ -35,7 +35,7 @@ _EMPTY: Final = frozenset(
         """,
     )
 )
-"""Words that tell no wish from another."""
+"""Words that distinguish no wishes."""
 SMALL: Final = frozenset(
     {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
 )
@@ -66,18 +66,17 @@ _TOPICS: Final = tuple(
         ),
     )
 )
-"""Topics of which a user wants one thing: topic, value ("" for the words themselves), pattern."""
+"""Topics on which a user has one wish: topic, value ("" for the words themselves), pattern."""
 
 
 class Draft(NamedTuple):
-    """What notes become.
+    """New notes.
 
     Attributes:
-        lines: All of them.
-        replaced: Old lines that went since the user wants otherwise now, or since a line refines them.
+        replaced: Old lines that went since the user now wants something else, or since a line refines them.
         restored: Old lines that a model's rewrite had lost.
         dropped: Proposed lines without evidence, or without room.
-        refused: Why a model's rewrite is not taken at all; "" where it is.
+        refused: Why a model's rewrite is not accepted at all; "" if it is.
     """
 
     lines: tuple[str, ...]
@@ -91,8 +90,7 @@ def lines_of(text: str) -> list[str]:
     """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
     found: dict[str, str] = {}
     for raw in text.splitlines():
-        line = cleaned(_BULLET.sub("", raw))
-        if line:
+        if line := cleaned(_BULLET.sub("", raw)):
             found.setdefault(line.casefold(), line)
     return list(found.values())
 
@@ -108,105 +106,13 @@ def cleaned(text: str) -> str:
     return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1].rstrip() + "…"
 
 
-def telling(text: str) -> frozenset[str]:
-    """The words of a line that carry its wish, without negations."""
+def key_words(text: str) -> frozenset[str]:
+    """The words of a line that carry its wish, without negations, roughly without endings."""
     words = (word.replace("’", "'") for word in _WORD.findall(text.casefold()))
     return frozenset(_stem(word) for word in words if word not in _EMPTY and not _NEGATION.search(word))
 
 
-def covers(line: str, old: str) -> bool:
-    """Whether a line says what an old one said, and neither reverses nor narrows it.
-
-    It does if it wants the same on the same topics and the old line says nothing else, or if it holds most of the old
-    line's words; of one or two words, only if these are half of its own.
-    """
-    if line.casefold() == old.casefold():
-        return True
-    if not _alike(line, old):
-        return False
-    topics = topics_of(old)
-    if topics and not topics.pop("") and topics.items() <= topics_of(line).items():
-        return True
-    words, own = telling(old), telling(line)
-    shared = len(words & own)
-    return bool(words) and shared >= _COVERED * len(words) and (len(words) > 2 or 2 * shared >= len(own))
-
-
-def topics_of(line: str) -> dict[str, str]:
-    """What a line asks for, by topic; under "" what else it says."""
-    rest = line.casefold().replace("’", "'")
-    found: dict[str, str] = {}
-    for topic, value, pattern in _TOPICS:
-        if topic not in found and (match := pattern.search(rest)):
-            rest = rest.replace(match[0], " ")
-            found[topic] = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
-    return found | {"": " ".join(telling(rest) - SMALL)} if found else found
-
-
-def topic_alone(line: str) -> tuple[str, str] | None:
-    """The topic and value of a line about one topic alone, without a condition; None for any other line."""
-    topics = topics_of(line)
-    return None if len(topics) != 2 or topics.pop("") or conditional(line) else topics.popitem()
-
-
-def related(line: str, old: str) -> bool:
-    """Whether two lines are about the same thing."""
-    return bool(telling(line) & telling(old) or topics_of(line).keys() & topics_of(old).keys() - {""})
-
-
-def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Old lines that neither one new line says, nor two together."""
-    return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
-
-
-def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
-    """Add wishes to the lines: none twice; a wish replaces lines that it covers or contradicts.
-
-    Two lines contradict each other if both are about the same topic alone, without a condition.
-    """
-    now, replaced, left_out = list(lines), list[str](), list[str]()
-    for wish in wishes:
-        topic = topic_alone(wish)
-        topics = [topic_alone(line) for line in now]
-        if any(covers(line, wish) for line in now) or (topic and topic in topics):
-            continue
-        old = [
-            line
-            for line, other in zip(now, topics, strict=True)
-            if covers(wish, line) or (topic and other and other[0] == topic[0])
-        ]
-        after = [*(line for line in now if line not in old), wish]
-        if len(text_of(after)) > NOTES_CHARS:
-            left_out.append(wish)
-        else:
-            replaced += old
-            now = after
-    return Draft(tuple(now), tuple(replaced), dropped=tuple(left_out))
-
-
-def conditional(line: str) -> bool:
-    """Whether a line holds only in some cases."""
-    return bool(_CONDITION.search(line))
-
-
-def _split(old: str, new: Sequence[str]) -> bool:
-    """Whether two new lines together say the old one, and little else."""
-    words = telling(old)
-    parts = [(telling(line) & words, telling(line)) for line in new if _alike(line, old)]
-    shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
-    return any(one | other == words for one, other in combinations(shares, 2))
-
-
-def _alike(line: str, old: str) -> bool:
-    return _negated(line) == _negated(old) and (conditional(old) or not conditional(line))
-
-
-def _negated(text: str) -> bool:
-    return any(_NEGATION.search(word) for word in _WORD.findall(text.casefold()))
-
-
 def _stem(word: str) -> str:
-    """Without its ending, roughly: "cancelling" and "cancel" are one word."""
     word = word.removesuffix("'s")
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word[:-1]
@@ -218,7 +124,91 @@ def _stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
 
-_LONGEST: Final = 200  # characters of a sentence; what is longer tells a story
+def topics_of(line: str) -> dict[str, str]:
+    """The values of a line by topic; under "" its other words. {} if it has no topic."""
+    rest = line.casefold().replace("’", "'")
+    found: dict[str, str] = {}
+    for topic, value, pattern in _TOPICS:
+        if topic not in found and (match := pattern.search(rest)):
+            rest = rest.replace(match[0], " ")
+            found[topic] = ("not " if _negated(rest) else "") + (value or match[0].split()[-1])
+    return found | {"": " ".join(key_words(rest) - SMALL)} if found else found
+
+
+def covers(line: str, old: str) -> bool:
+    """Whether a line says all that an old one says, and neither reverses nor narrows it.
+
+    It does if it has the same values of the same topics and the old line says nothing else, or if it holds most of the
+    old line's words; of one or two words, only if these are half of its own.
+    """
+    if line.casefold() == old.casefold():
+        return True
+    if not _same_sense(line, old):
+        return False
+    topics = topics_of(old)
+    if topics and not topics.pop("") and topics.items() <= topics_of(line).items():
+        return True
+    words, own = key_words(old), key_words(line)
+    shared = len(words & own)
+    return bool(words) and shared >= _COVERED * len(words) and (len(words) > 2 or 2 * shared >= len(own))
+
+
+def _same_sense(line: str, old: str) -> bool:
+    """Whether both are negated or neither, and the line holds wherever the old one does."""
+    return _negated(line) == _negated(old) and bool(_CONDITION.search(old) or not _CONDITION.search(line))
+
+
+def _negated(text: str) -> bool:
+    return any(_NEGATION.search(word) for word in _WORD.findall(text.casefold()))
+
+
+def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Old lines that neither one new line says, nor two together."""
+    return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
+
+
+def _split(old: str, new: Sequence[str]) -> bool:
+    """Whether two new lines together say the old one, and little else."""
+    words = key_words(old)
+    parts = [(key_words(line) & words, key_words(line)) for line in new if _same_sense(line, old)]
+    shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
+    return any(one | other == words for one, other in combinations(shares, 2))
+
+
+def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
+    """Add wishes to the lines: none twice; a wish replaces lines that it covers or contradicts.
+
+    Two lines contradict each other if both are about the same topic alone, without a condition.
+    """
+    now, replaced, dropped = list(lines), list[str](), list[str]()
+    for wish in wishes:
+        topic = _only_topic(wish)
+        topics = [_only_topic(line) for line in now]
+        if any(covers(line, wish) for line in now) or (topic and topic in topics):
+            continue
+        old = [
+            line
+            for line, other in zip(now, topics, strict=True)
+            if covers(wish, line) or (topic and other and other[0] == topic[0])
+        ]
+        after = [*(line for line in now if line not in old), wish]
+        if len(text_of(after)) > NOTES_CHARS:
+            dropped.append(wish)
+        else:
+            replaced += old
+            now = after
+    return Draft(tuple(now), tuple(replaced), dropped=tuple(dropped))
+
+
+def _only_topic(line: str) -> tuple[str, str] | None:
+    """The topic and value of a line about one topic alone, without a condition; None for any other line."""
+    topics = topics_of(line)
+    return None if len(topics) != 2 or topics.pop("") or _CONDITION.search(line) else topics.popitem()
+
+
+# Standing requests in a user's messages, without a model
+
+_LONGEST: Final = 200  # characters of a sentence; longer ones are stories
 _READ: Final = 20_000  # characters of one message
 
 
@@ -283,7 +273,7 @@ _PREFERRING: Final = _pattern(
     r"\bi(?:'d| would) (?:rather|prefer) (?:that )?you (?!help|handle|did|just|give)|\bi usually prefer\b|"
     r"\bmy preference is\b.*\bover\b|\bi (?:don't|do not) (?:want you to\b|(?:want|need)\b.*every time)",
 )
-_TASK: Final = _pattern(  # what concerns the task at hand
+_TASK: Final = _pattern(  # what concerns the present task
     r"\b(?:my|the|this|that|these|those) (?:\w+ )?(?:orders?|reservations?|bookings?|flights?|tickets?|items?|"
     r"packages?|parcels?|accounts?|cards?|payments?|refunds?|trips?|hotels?|subscriptions?|files?|meetings?)\b",
     r"\w*\d{4,}|\b(?:yet|else(?= ?[.!—])|right now|today)\b|\w\.(?:txt|docx?|pdf|csv|py)\b",
@@ -296,14 +286,14 @@ _STORY: Final = _pattern(
 )
 
 
-def wishes_in(said: Iterable[str]) -> Iterator[str]:
+def wishes_in(messages: Iterable[str]) -> Iterator[str]:
     """Standing requests in a user's messages, in order and in the user's words; English only.
 
     A sentence is one if it orders or forbids something in general ("always ...", "don't page anyone at night"), asks
     for a manner ("in three sentences"), asks to be asked first, or states a preference about the agent. Sentences about
-    the task at hand, the past or other people are not.
+    the present task, the past or other people are not.
     """
-    for message in said:
+    for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
             if 3 < len(sentence) <= _LONGEST and _is_wish(sentence.replace("’", "'")):

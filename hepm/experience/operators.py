@@ -1,10 +1,9 @@
 """Mutation, generalisation and crossover of experiences (PRIME 3.2, appendix A), by counting or by asking a model.
 
-By counting, a mutation adds where an experience helped and where not, read off the runs it was shown in. A
+By counting, a mutation adds where an experience helped and where not, as the runs it was shown in show. A
 generalisation takes out what names its environment and its task. A crossover puts two lessons side by side. None of
 them rephrases anything. A model is asked to write the child anew: it sees the experience itself and, of the runs it was
-shown in, the names of the tools that they called. So a child's words come from the runs that its parents' words come
-from, and from no other.
+shown in, the names of the tools that they called. So a child's words come from the runs of its parents' words alone.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
-from hepm.experience.model_distiller import check_words, told_preconditions
+from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
 from hepm.graph.store import FloatArray
@@ -25,17 +24,27 @@ from hepm.text import CUT, quoted
 from hepm.types import Trajectory
 
 Operator: TypeAlias = Literal["mutation", "generalisation", "crossover"]
-
-
 OPERATORS: Final[tuple[Operator, ...]] = ("mutation", "generalisation", "crossover")
+FIELD_CHARS: Final = 600
+
+_PRECONDITIONS: Final = 8
+_TOOLS_NAMED: Final = 3
+_RUNS_SHOWN: Final = 3  # to a model, of either outcome
+_PART_CHARS: Final = 700
+
+_PARTICULAR: Final = re.compile(r"""[^\s"'/()]*[\d@#][^\s"'/()]*""")
+_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W\d_] )[^\W\d_][\w'-]+")
+_NAMES_AMONG: Final = 3
+_CUTS: Final = re.compile(rf"{CUT}(?:\W*{CUT})+")
+_HELPED: Final = re.compile(r" It helped in \d+ of \d+ runs: .*$")
 
 
 class Member(NamedTuple):
     """A living experience.
 
     Attributes:
-        vector: As searches compare it (see `Population.comparable`); None while it has none: then it is not crossed,
-            and no held-out run finds it.
+        vector: As searches compare it (see `Evolution.comparable`); without one, it is not crossed and no held-out
+            run finds it.
     """
 
     id: str
@@ -59,43 +68,24 @@ class Member(NamedTuple):
         return frozenset(self.experience.conditions.environments)
 
 
-FIELD_CHARS: Final = 600
-PRECONDITIONS: Final = 8
-_NAMED: Final = 3
-_RUNS: Final = 3  # of either kind are told to a model
-_PART_CHARS: Final = 700
-_OF_EITHER_KIND: Final = 2
-
-_PARTICULAR: Final = re.compile(r"""[^\s"'/()]*[\d@#][^\s"'/()]*""")
-_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W\d_] )[^\W\d_][\w'-]+")
-_NAMES_AMONG: Final = 3
-_CUTS: Final = re.compile(rf"{CUT}(?:\W*{CUT})+")
-_HELPED: Final = re.compile(r" It helped in \d+ of \d+ runs: .*$")
-
-
-NOTHING: Final[Mapping[str, str]] = {
-    "mutation": "its runs do not tell where it helps",
-    "generalisation": "its words hold nothing particular",
-    "crossover": "one says what the other says",
-}
-"""Why an operator makes no child."""
-
-
 class Evidence(NamedTuple):
-    """Runs that an experience was shown in, by how they ended."""
+    """Runs that an experience was shown in, by outcome."""
 
     won: Sequence[Trajectory] = ()
     lost: Sequence[Trajectory] = ()
 
 
-def by_counting(operator: str, parents: Sequence[Experience], shown: Evidence) -> Experience | None:
-    """The child of an operator; None where it has nothing to change (see `NOTHING`)."""
+def by_counting(operator: str, parents: Sequence[Member], shown: Evidence) -> Experience | str:
+    """The child of an operator; or why it has nothing to change."""
+    experiences = [one.experience for one in parents]
     if operator == "mutation":
-        return sharpened(parents[0], shown)
-    return generalised(parents[0]) if operator == "generalisation" else crossed(*parents)
+        return sharpened(experiences[0], shown) or "its runs do not show where it helps"
+    if operator == "generalisation":
+        return generalised(experiences[0]) or "its words hold nothing particular"
+    return crossed(*experiences) or "one holds the words of the other"
 
 
-def child_of(
+def _child(
     parents: Sequence[Experience],
     operator: str,
     words: tuple[str, str, str],
@@ -113,13 +103,12 @@ def child_of(
         sources[source.run] = source if known is None else known._replace(words=known.words or source.words)
     outcome = " ".join(dict.fromkeys(parent.outcome for parent in parents if parent.outcome))
     situation, action, lesson = (plain(text, FIELD_CHARS) for text in words)
-    return Experience(
+    return replace(
+        parents[0],
         situation=situation,
         action=action,
         outcome=plain(outcome, FIELD_CHARS),
         lesson=lesson,
-        zone=parents[0].zone,
-        stage=parents[0].stage,
         reward=sum(parent.reward for parent in parents) / len(parents),
         conditions=conditions,
         sources=tuple(sources.values()),
@@ -131,73 +120,56 @@ def child_of(
 
 
 def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
-    """The experience with where it helped and where not; None where the runs do not tell.
+    """The experience with where it helped and where not; None if the runs do not show it.
 
-    It is narrowed to environments in which it helped, to turns in which its tools were called there, and to tools that
-    all of one side called and none of the other. Of a single run of either kind everything would tell.
+    It is narrowed to environments in which it helped, and to tools that all runs of one outcome called and none of the
+    other. In a single run of an outcome every tool would count.
     """
-    if min(len(shown.won), len(shown.lost)) < _OF_EITHER_KIND:
+    if min(len(shown.won), len(shown.lost)) < 2:
         return None
     here = parent.conditions
     environments = _narrower_environments(here.environments, shown)
-    first, last = _narrower_turns(parent, shown.won)
-    called, missing = _telling_tools(shown)
-    if (environments, first, last) == (here.environments, here.first_turn, here.last_turn) and not (called or missing):
-        return None
+    won, lost = ([{call.name for call in run.calls()} for run in runs] for runs in shown)
+    called = sorted(set[str].intersection(*won).difference(*lost))[:_TOOLS_NAMED]
+    missing = sorted(set[str].intersection(*lost).difference(*won))[:_TOOLS_NAMED]
     where = [
         *([f"in {listed(environments)}"] if environments != here.environments else []),
-        *([f"in turns {first} to {last}"] if (first, last) != (here.first_turn, here.last_turn) else []),
         *([f"with calls of {listed(called)}"] if called else []),
         *([f"without calls of {listed(missing)}"] if missing else []),
     ]
-    runs = len(shown.won) + len(shown.lost)
-    helped = f" It helped in {len(shown.won)} of {runs} runs: {', '.join(where)}."
+    if not where:
+        return None
+    helped = f" It helped in {len(won)} of {len(won) + len(lost)} runs: {', '.join(where)}."
     preconditions = (*here.preconditions, *(f"{t} is called" for t in called), *(f"{t} is not called" for t in missing))
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
-    conditions = Conditions(environments, first, last, tuple(dict.fromkeys(preconditions))[:PRECONDITIONS])
-    return child_of([parent], "mutation", (parent.situation, parent.action, lesson), conditions)
+    kept = tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS]
+    conditions = replace(here, environments=environments, preconditions=kept)
+    return _child([parent], "mutation", (parent.situation, parent.action, lesson), conditions)
+
+
+def _narrower_environments(now: tuple[str, ...], shown: Evidence) -> tuple[str, ...]:
+    won = {run.environment for run in shown.won if run.environment}
+    lost = {run.environment for run in shown.lost if run.environment} - won
+    if not won or not lost:
+        return now
+    # Empty would be all of them.
+    return (tuple(place for place in now if place not in lost) or now) if now else tuple(sorted(won))
 
 
 def generalised(parent: Experience) -> Experience | None:
     """The experience without the names of its environments and without words true of one task alone; for all turns.
 
-    None where its words hold nothing of the kind.
+    None if its words hold nothing of the kind.
     """
     general = partial(without_particulars, places=parent.conditions.environments, keep=parent.tools)
     words = general(parent.situation), general(parent.action), general(parent.lesson)
     preconditions = tuple(map(general, parent.conditions.preconditions))
-    child = child_of([parent], "generalisation", words, Conditions(preconditions=preconditions))
-    child = replace(child, outcome=general(child.outcome))
-    return None if child.text == parent.text else child
-
-
-def crossed(one: Experience, other: Experience) -> Experience | None:
-    """Both lessons side by side, for where either applies; None where one holds the other."""
-    if one.lesson in other.lesson or other.lesson in one.lesson:
-        return None
-    words = (
-        _both(one.situation, other.situation, " Or: "),
-        _both(one.action, other.action, " Or: "),
-        _both(one.lesson, other.lesson, " "),
-    )
-    return child_of([one, other], "crossover", words, joined(one.conditions, other.conditions))
-
-
-def joined(one: Conditions, other: Conditions) -> Conditions:
-    """Where either applies."""
-    both_told = bool(one.environments and other.environments)
-    both_bound = bool(one.last_turn and other.last_turn)
-    preconditions = tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))
-    return Conditions(
-        tuple(sorted({*one.environments, *other.environments})) if both_told else (),
-        min(one.first_turn, other.first_turn) if both_bound else 0,
-        max(one.last_turn, other.last_turn) if both_bound else 0,
-        preconditions[:PRECONDITIONS],
-    )
+    child = _child([parent], "generalisation", words, Conditions(preconditions=preconditions))
+    return None if child.text == parent.text else replace(child, outcome=general(child.outcome))
 
 
 def without_particulars(text: str, places: Sequence[str], *, keep: Sequence[str]) -> str:
-    """A text without names of environments, ids, numbers and addresses, but for those in what is to be kept.
+    """A text without names of environments, ids, numbers and addresses, except in the names of `keep`.
 
     Words with a capital letter inside a sentence are names too, unless every third word is such: languages differ.
     """
@@ -219,6 +191,18 @@ def _word(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
 
 
+def crossed(one: Experience, other: Experience) -> Experience | None:
+    """Both lessons side by side, for where either applies; None if one holds the other."""
+    if one.lesson in other.lesson or other.lesson in one.lesson:
+        return None
+    words = (
+        _both(one.situation, other.situation, " Or: "),
+        _both(one.action, other.action, " Or: "),
+        _both(one.lesson, other.lesson, " "),
+    )
+    return _child([one, other], "crossover", words, joined(one.conditions, other.conditions))
+
+
 def _both(one: str, other: str, between: str) -> str:
     if one == other:
         return one
@@ -226,38 +210,22 @@ def _both(one: str, other: str, between: str) -> str:
     return f"{plain(one, half)}{between}{plain(other, half)}"
 
 
-def _narrower_environments(now: tuple[str, ...], shown: Evidence) -> tuple[str, ...]:
-    won = {run.environment for run in shown.won if run.environment}
-    lost = {run.environment for run in shown.lost if run.environment} - won
-    if not won or not lost:
-        return now
-    # Empty would be all of them.
-    return (tuple(place for place in now if place not in lost) or now) if now else tuple(sorted(won))
-
-
-def _narrower_turns(parent: Experience, won: Sequence[Trajectory]) -> tuple[int, int]:
-    first, last = parent.conditions.first_turn, parent.conditions.last_turn
-    turns = [move.turn for run in won for move in moves_of(run) if not move.tools.isdisjoint(parent.tools)]
-    if not last or not turns:
-        return first, last
-    narrower = max(first, min(turns)), min(last, max(turns))
-    return narrower if narrower[0] <= narrower[1] else (first, last)
-
-
-def _telling_tools(shown: Evidence) -> tuple[list[str], list[str]]:
-    """Tools that all successful runs called and no failed one, and the other way round; by name, a few."""
-    won = [{call.name for call in run.calls()} for run in shown.won]
-    lost = [{call.name for call in run.calls()} for run in shown.lost]
-    called = set[str].intersection(*won).difference(*lost)
-    missing = set[str].intersection(*lost).difference(*won)
-    return sorted(called)[:_NAMED], sorted(missing)[:_NAMED]
+def joined(one: Conditions, other: Conditions) -> Conditions:
+    """Where either applies."""
+    limited = bool(one.last_turn and other.last_turn)
+    return Conditions(
+        tuple(sorted({*one.environments, *other.environments})) if one.environments and other.environments else (),
+        min(one.first_turn, other.first_turn) if limited else 0,
+        max(one.last_turn, other.last_turn) if limited else 0,
+        tuple(dict.fromkeys((*one.preconditions, *other.preconditions)))[:_PRECONDITIONS],
+    )
 
 
 # In a model's words
 
 
 @dataclass(frozen=True, slots=True)
-class Reworded:
+class RewordedExperience:
     """An experience in a model's words."""
 
     situation: str
@@ -291,7 +259,9 @@ _TASKS: Final[Mapping[str, str]] = {
 }
 
 
-def question(operator: str, parents: Sequence[Member], shown: Evidence, *, temperature: float) -> Question[Reworded]:
+def question(
+    operator: str, parents: Sequence[Member], shown: Evidence, *, temperature: float
+) -> Question[RewordedExperience]:
     """What a model is asked to do with the parents.
 
     Its subject is the run that all their words come from, so that the answer is kept, and is forgotten with it. Words
@@ -299,48 +269,43 @@ def question(operator: str, parents: Sequence[Member], shown: Evidence, *, tempe
     """
     runs = {source.run for one in parents for source in one.experience.sources if source.words}
     subject = runs.pop() if len(runs) == 1 else " and ".join(one.id for one in parents)
-    told = [_experience(one) for one in parents]
+    lines = [_description(one) for one in parents]
     if operator == "mutation":
-        told += [f"A run with it that succeeded called: {_way(run)}." for run in shown.won[:_RUNS]]
-        told += [f"A run with it that failed called: {_way(run)}." for run in shown.lost[:_RUNS]]
-    messages = (Message("system", f"{_TASKS[operator]} {_FORM}"), Message("user", "\n".join(told)))
-    return Question("evolve", subject, messages, Reworded, temperature=temperature)
+        for outcome, some in (("succeeded", shown.won), ("failed", shown.lost)):
+            for run in some[:_RUNS_SHOWN]:
+                called = quoted(sequence(move.tools for move in moves_of(run)) or "no tool", _PART_CHARS)
+                lines.append(f"A run with it that {outcome} called: {called}.")
+    messages = (Message("system", f"{_TASKS[operator]} {_FORM}"), Message("user", "\n".join(lines)))
+    return Question("evolve", subject, messages, RewordedExperience, temperature=temperature)
 
 
-def reworded(operator: str, parents: Sequence[Experience], told: Reworded, model: str) -> Experience:
-    """The child in the model's words; where it applies is worked out from its parents."""
-    preconditions = told_preconditions(told.preconditions)
-    conditions = {
-        "mutation": replace(parents[0].conditions, preconditions=preconditions),
-        "generalisation": Conditions(preconditions=preconditions),
-        "crossover": joined(parents[0].conditions, parents[-1].conditions),
-    }[operator]
-    return child_of(parents, operator, (told.situation, told.action, told.lesson), conditions, made_by=model)
-
-
-def objection(operator: str, parents: Sequence[Experience], child: Experience) -> str:
-    """Why a child is not what was asked for, "" where it is."""
-    if operator != "generalisation":
-        return ""
-    words = "\n".join((child.text, *child.conditions.preconditions))
-    named = (place for place in parents[0].conditions.environments if _word(place).search(words))
-    return next((f"it still names the environment {place!r}" for place in named), "")
-
-
-def _experience(one: Member) -> str:
+def _description(one: Member) -> str:
     it = one.experience
-    parts = (
-        ("situation", it.situation),
-        ("action", it.action),
-        ("outcome", it.outcome),
-        ("lesson", it.lesson),
-        ("preconditions", "; ".join(it.conditions.preconditions)),
-        ("environments", ", ".join(it.conditions.environments)),
-    )
+    parts = {
+        "situation": it.situation,
+        "action": it.action,
+        "outcome": it.outcome,
+        "lesson": it.lesson,
+        "preconditions": "; ".join(it.conditions.preconditions),
+        "environments": ", ".join(it.conditions.environments),
+    }
     known = f"; {one.record}" if one.uses.uses else ""
-    told = "\n".join(f"  {name}: {quoted(text, _PART_CHARS)}" for name, text in parts if text)
-    return f"An experience of the {it.zone} zone, from the {it.stage} of a run{known}:\n{told}"
+    lines = "\n".join(f"  {name}: {quoted(text, _PART_CHARS)}" for name, text in parts.items() if text)
+    return f"An experience of the {it.zone} zone, from the {it.stage} of a run{known}:\n{lines}"
 
 
-def _way(run: Trajectory) -> str:
-    return quoted(sequence(move.tools for move in moves_of(run)) or "no tool", _PART_CHARS)
+def reworded(operator: str, parents: Sequence[Member], written: RewordedExperience, model: str) -> Experience | str:
+    """The child in the model's words, with conditions computed from its parents'; or what is wrong with it."""
+    experiences = [one.experience for one in parents]
+    preconditions = written_preconditions(written.preconditions)
+    conditions = {
+        "mutation": replace(experiences[0].conditions, preconditions=preconditions),
+        "generalisation": Conditions(preconditions=preconditions),
+        "crossover": joined(experiences[0].conditions, experiences[-1].conditions),
+    }[operator]
+    words = (written.situation, written.action, written.lesson)
+    child = _child(experiences, operator, words, conditions, made_by=model)
+    text = "\n".join((child.text, *preconditions))
+    if operator == "generalisation" and (named := [place for place in parents[0].places if _word(place).search(text)]):
+        return f"it still names the environment {min(named)!r}"
+    return child

@@ -1,6 +1,6 @@
 """What lessons say about one place in a run, the tools just called: for each next tool the runs for it and against it.
 
-What a prompt says about a place is decided here, so that lessons contradict neither each other nor the suggestion.
+It decides what a prompt says about a place, so that lessons contradict neither each other nor the suggestion.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.comparison import place, sides_of
@@ -17,29 +18,26 @@ from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.types import START, FailedWay, Suggestions, ToolName
 
 LEAST_RUNS: Final = 2
-"""Runs that must have taught a principle, where others are known: on recorded runs, those of one are noise."""
+"""Minimum number of runs behind a principle, if there are such: on recorded runs, those of one run are noise."""
 
 _Z: Final = 1.645
 
 _Move: TypeAlias = tuple[ToolName, ToolName]
 
+Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
+
 
 class Advice(NamedTuple):
     """Next tools that a lesson advises, and that it warns of."""
 
-    better: frozenset[ToolName]
-    worse: frozenset[ToolName]
-
-
-_NOTHING: Final = Advice(frozenset(), frozenset())
-
-Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
+    better: frozenset[ToolName] = frozenset()
+    worse: frozenset[ToolName] = frozenset()
 
 
 class Place:
     """What principles say about the next tool at a place.
 
-    A run behind "calling a rather than b led to success" speaks for a and against b.
+    A run behind "calling a rather than b led to success" is for a and against b.
 
     Args:
         principles: Those that may be about the place; others are ignored.
@@ -50,28 +48,28 @@ class Place:
         self._last = frozenset(after or (START,))
         self._where = place(after)
         self._here = [(one, sides) for one in principles if any(sides := self.sides(one))]
-        self._for: defaultdict[ToolName, set[str]] = defaultdict(set)
-        self._against: defaultdict[ToolName, set[str]] = defaultdict(set)
+        self._runs: defaultdict[ToolName, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
         for one, sides in self._here:
-            runs = [source.run for source in one.sources]
-            for tool in sides.better:
-                self._for[tool].update(runs)
-            for tool in sides.worse:
-                self._against[tool].update(runs)
+            for side, tools in enumerate(sides):
+                for tool in tools:
+                    self._runs[tool][side].update(source.run for source in one.sources)
 
     def sides(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place."""
         if isinstance(lesson, Experience):
             here = lesson.conditions.preconditions[:1] == (self._where,)
-            return Advice(*sides_of(lesson.lesson, lesson.tools)) if here else _NOTHING
+            return Advice(*sides_of(lesson.lesson, lesson.tools)) if here else Advice()
         return Advice(
-            frozenset(target for source, target in _moves(lesson, FOLLOWED_BY) if source in self._last),
-            frozenset(target for source, target in _moves(lesson, FAILS_AFTER) if source in self._last),
+            *(
+                frozenset(target for source, target in _moves(lesson, predicate) if source in self._last)
+                for predicate in (FOLLOWED_BY, FAILS_AFTER)
+            )
         )
 
     def runs(self, tool: ToolName) -> tuple[int, int]:
-        """How many runs speak for a tool, and how many against it."""
-        return len(self._for.get(tool, ())), len(self._against.get(tool, ()))
+        """How many runs are for a tool, and how many against it."""
+        right, wrong = self._runs.get(tool, ((), ()))
+        return len(right), len(wrong)
 
     def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
         """The k best supported principles with more runs for what they say than against it.
@@ -80,23 +78,20 @@ class Place:
         their own runs, ties by text. A principle that adds nothing to those before is skipped. One from fewer runs
         than `least_runs` is given only if there is no other.
         """
-        kept = [(found, one, sides) for one, sides in self._here if (found := self._founded(sides)) is not None]
+        kept: list[tuple[float, Principle, Advice]] = []
+        for one, sides in self._here:
+            runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
+            if all(right > wrong for right, wrong in runs):
+                kept.append((min(lower_bound(right, wrong) for right, wrong in runs), one, sides))
         kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
-        told: list[Principle] = []
+        given: list[Principle] = []
         known: set[tuple[ToolName, bool]] = set()
         for _, one, sides in kept:
             said = {(tool, True) for tool in sides.better} | {(tool, False) for tool in sides.worse}
             if len(one.sources) >= least_runs and not said <= known:
-                told.append(one)
+                given.append(one)
                 known |= said
-        return told[:k] or [one for _, one, _ in kept][: min(k, 1)]
-
-    def _founded(self, sides: Advice) -> float | None:
-        """The least lower bound of all that a principle says here; None if as many runs speak against it."""
-        runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
-        if any(right <= wrong for right, wrong in runs):
-            return None
-        return min(lower_bound(right, wrong) for right, wrong in runs)
+        return given[:k] or [one for _, one, _ in kept][: min(k, 1)]
 
 
 def in_one_voice(
@@ -113,12 +108,12 @@ def in_one_voice(
         counts: Gives the successful and the failed runs that called a tool from here.
     """
     sides = [here.sides(one) for one in lessons]
-    told_of = frozenset[ToolName]().union(*(side.worse for side in sides))
+    named = frozenset[ToolName]().union(*(side.worse for side in sides))
     warned = {one.tool for one in found.warnings}
     failed: list[FailedWay] = []
-    for tool in dict.fromkeys((*(one.tool for one in found), *sorted(told_of))):
+    for tool in dict.fromkeys((*(one.tool for one in found), *sorted(named))):
         right, wrong = here.runs(tool)
-        if tool not in warned and wrong > right and (wrong >= LEAST_RUNS or tool in told_of):
+        if tool not in warned and wrong > right and (wrong >= LEAST_RUNS or tool in named):
             warned.add(tool)
             successes, failures = counts(tool)
             if failures > successes and any(one.tool == tool for one in found):
@@ -156,10 +151,9 @@ def _moves(principle: Principle, predicate: str) -> Iterator[_Move]:
 
 
 class Contradiction(NamedTuple):
-    """Two principles of the same environments that oppose each other.
+    """Two principles of the same environments, by id, that oppose each other.
 
     Attributes:
-        guiding, cautionary: Their ids.
         moves: What they disagree about: (tool, the tool called next), by name.
         runs: How many runs stand behind the guiding and the cautionary one.
     """
@@ -182,34 +176,25 @@ def contradictions_among(lessons: Sequence[StoredLesson], *, limit: int) -> list
 
     Ordered by the runs of the weaker side, then by all runs, then by id. Only triples about tools are compared.
     """
-    principles = {stored.row.id: Principle.of(stored.row) for stored in lessons}
-    uses = {stored.row.id: stored.uses for stored in lessons}
-    advised: defaultdict[tuple[_Move, frozenset[str]], list[str]] = defaultdict(list)
-    warned: defaultdict[tuple[_Move, frozenset[str]], list[str]] = defaultdict(list)
-    for name, one in principles.items():
-        where = frozenset(one.environments)
-        for triple in one.triples:
-            if triple.predicate == FOLLOWED_BY:
-                advised[(triple.subject, triple.object), where].append(name)
-            elif triple.predicate == FAILS_AFTER:
-                warned[(triple.object, triple.subject), where].append(name)
+    stored = {one.row.id: one for one in lessons}
+    said: defaultdict[tuple[_Move, frozenset[str]], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    kinds: dict[str, str] = {}
+    for name, one in stored.items():
+        principle = Principle.of(one.row)
+        kinds[name] = principle.kind
+        for side, predicate in enumerate((FOLLOWED_BY, FAILS_AFTER)):
+            for move in _moves(principle, predicate):
+                said[move, frozenset(principle.environments)][side].append(name)
     moves: defaultdict[tuple[str, str], set[_Move]] = defaultdict(set)
-    for key in advised.keys() & warned.keys():
-        for one in advised[key]:
-            for other in warned[key]:
-                if principles[one].kind != principles[other].kind:
-                    guiding, cautionary = sorted((one, other), key=lambda id: principles[id].kind, reverse=True)
-                    moves[guiding, cautionary].add(key[0])
-    found = [
-        Contradiction(
-            guiding,
-            cautionary,
-            tuple(sorted(about)),
-            uses[guiding],
-            uses[cautionary],
-            (len(principles[guiding].sources), len(principles[cautionary].sources)),
-        )
-        for (guiding, cautionary), about in moves.items()
-    ]
+    for (move, _), (advising, warning) in said.items():
+        for pair in product(advising, warning):
+            guiding, cautionary = sorted(pair, key=lambda name: kinds[name], reverse=True)
+            if kinds[guiding] != kinds[cautionary]:
+                moves[guiding, cautionary].add(move)
+    found: list[Contradiction] = []
+    for (guiding, cautionary), about in moves.items():
+        one, other = stored[guiding], stored[cautionary]
+        runs = len(one.row.sources), len(other.row.sources)
+        found.append(Contradiction(guiding, cautionary, tuple(sorted(about)), one.uses, other.uses, runs))
     found.sort(key=lambda one: (-min(one.runs), -sum(one.runs), one.guiding, one.cautionary))
     return found[:limit]

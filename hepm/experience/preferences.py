@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError, StoreError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
@@ -13,7 +12,7 @@ from hepm.experience.library import Library
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of, wishes_in
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.graph.lessons.rows import StoredLesson
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.ingest.pipeline import parse_stored
 from hepm.ingest.redact import Redactor
 from hepm.ingest.turns import read_messages
@@ -24,25 +23,21 @@ Conversation: TypeAlias = Sequence[object] | Trajectory | str
 """OpenAI chat messages, a run, or the id of a stored one."""
 
 HAND: Final = "hand"
-"""Who wrote notes that a person edited."""
+"""The author of notes that a person edited."""
 RECALLED: Final = 3
 STEP: Final = "preferences"
 """Marks runs that were reflected on."""
 
 _NAMES_A_USER: Final = '"user":'
 _TRIES: Final = 32
-_AT_ONCE: Final = 16  # versions looked up at once
+_VERSIONS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """What came of reflecting on a session.
+    """The result of reflecting on a session, and the newest notes: "refused" are notes of a model that fail the checks.
 
-    Attributes:
-        outcome: "written": a new version; "unchanged": the notes say it all; "refused": the rewrite was not taken;
-            "forgotten": the user or the session was forgotten meanwhile.
-        notes: The newest ones; None if there are none.
-        draft: What was written, or would have been.
+    "forgotten" is the outcome if the user or the session was forgotten meanwhile.
     """
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
@@ -52,13 +47,11 @@ class Reflected:
 
 @dataclass(frozen=True, slots=True)
 class ReflectReport:
-    """What came of reflecting on stored runs.
+    """How many stored runs were reflected on, and with which outcome.
 
     Attributes:
-        runs: How many were reflected on.
-        written, unchanged: How many led to a new version of notes, and how many told nothing new.
-        refused: Rewrites that were not taken, or whose user or run was forgotten meanwhile.
-        failed: Why other runs are left for next time, by run.
+        refused: With those whose user or run was forgotten meanwhile.
+        failed: Runs that the model gave no answer on, and why; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
     """
 
@@ -68,13 +61,6 @@ class ReflectReport:
     refused: int = 0
     failed: tuple[tuple[str, str], ...] = ()
     unasked: int = 0
-
-
-class _Session(NamedTuple):
-    """The run that notes are written after; once it is known to be stored, nothing is written if it is gone."""
-
-    run: str = ""
-    stored: bool = False
 
 
 def runs_of_users(library: Library, namespace: str) -> list[tuple[str, str]]:
@@ -99,15 +85,12 @@ class Preferences:
     """The notes on the users of a memory (see `hepm.Memory.preferences`).
 
     Notes are lines, a wish each, of 4,000 characters in all. Every change writes a new version: versions are numbered
-    from 1 without a gap, and never changed.
-
-    Args:
-        redact: Removes secrets from a conversation before it is read.
+    from 1 without a gap, and never changed. Secrets are removed from a conversation before it is read.
     """
 
-    def __init__(self, library: Library, *, redact: Callable[[str], str] | None = None) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._redact = redact or Redactor().text
+        self._redact = Redactor().text
 
     def reflect(
         self,
@@ -118,15 +101,14 @@ class Preferences:
         model: Client | None = None,
         session: str = "",
     ) -> Reflected:
-        """Note what a session told of how the user wants to be served.
+        """Note what a session says about how the user wants to be served.
 
         Without a model these are sentences in the user's own words (see `hepm.experience.notes`). A model's notes are
         checked against the old ones and the user's words (see `hepm.experience.reflection`). If another writer was
         faster, the session is reflected on again with the newer notes.
 
         Args:
-            model: With a `StoreLedger(..., "user")` as its ledger, answers are kept once the user has notes, and
-                forgotten with them.
+            model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
             session: The id of the run, if it is stored or will be.
 
         Raises:
@@ -134,26 +116,35 @@ class Preferences:
             InputError: no user, no such run, or no conversation.
         """
         _check_user(user)
-        stored = isinstance(conversation, str)
+        stored = isinstance(conversation, str) and not session
         if isinstance(conversation, str):
             runs = self._library.runs([conversation], namespace=namespace)
             if not runs:
                 raise InputError(f"there is no run {conversation!r} in the namespace {namespace!r}.")
             conversation = runs[0]
-        run = conversation.id if isinstance(conversation, Trajectory) else ""
-        turns = conversation.turns if isinstance(conversation, Trajectory) else read_messages(conversation)
-        where = _Session(session or run, stored=stored and not session)
-        return self._reflect(user, turns, where, namespace=namespace, model=model)
+        if isinstance(conversation, Trajectory):
+            turns, session = conversation.turns, session or conversation.id
+        else:
+            turns = read_messages(conversation)
+        return self._reflect(user, turns, session, stored, namespace=namespace, model=model)
 
     def _reflect(
-        self, user: str, turns: Sequence[Turn], session: _Session, *, namespace: str, model: Client | None
+        self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
-        make = partial(_extract, turns=clean) if model is None else partial(_ask, model, user, turns=clean)
-        name = EXTRACTIVE if model is None else model.endpoint.model
-        done = self._revise(user, make, written_by=name, session=session, namespace=namespace)
-        if session.run:
-            self._library.mark_done(STEP, {session.run: ""}, namespace=namespace)
+
+        def make(before: Notes | None) -> Draft:
+            lines, texts = lines_of(before.text) if before else [], user_texts(clean)
+            if model is None:
+                return gather(lines, wishes_in(texts))
+            if not texts:
+                return Draft(tuple(lines))  # there is nothing to pay for
+            return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
+
+        author = EXTRACTIVE if model is None else model.endpoint.model
+        done = self._revise(user, make, written_by=author, session=session, stored=stored, namespace=namespace)
+        if session:
+            self._library.mark_done(STEP, {session: ""}, namespace=namespace)
         return done
 
     def reflect_all(
@@ -166,21 +157,14 @@ class Preferences:
     ) -> ReflectReport:
         """Reflect on stored runs of known users that were not reflected on yet, in order of arrival.
 
-        The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out. A run
-        that a model gave no answer on is tried again next time.
-
-        Args:
-            again: Look at every run again, as with a model after going without.
-
-        Raises:
-            EndpointRefusedError: the model refuses every request.
+        The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out.
+        With `again`, every run is reflected on again.
         """
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
         for run in runs:
             try:
-                session = _Session(run.id, stored=True)
-                done = self._reflect(run.user, run.turns, session, namespace=namespace, model=model)
+                done = self._reflect(run.user, run.turns, run.id, True, namespace=namespace, model=model)
             except EndpointRefusedError:
                 raise
             except BudgetSpentError:
@@ -196,7 +180,7 @@ class Preferences:
         return report
 
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
-        """What `reflect_all` would ask a model, at most; nothing is asked or stored.
+        """The most that `reflect_all` would ask a model; nothing is asked or stored.
 
         Notes count at their full length, as their future length is unknown.
         """
@@ -211,10 +195,7 @@ class Preferences:
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
-        found: list[Notes] = []
-        while batch := self._versions(user, len(found) + 1, namespace):
-            found += batch
-        return found
+        return self._stored(user, 1, namespace)
 
     def recall(
         self,
@@ -228,14 +209,11 @@ class Preferences:
     ) -> list[str]:
         """Lines of the notes that matter now, best first; [] if none does.
 
-        Picked by a model, or by similarity with the end of the context (see `hepm.experience.reflection.recalled`).
+        A model picks them, or their similarity with the end of the context (see `hepm.experience.reflection.recalled`).
 
         Args:
             context: What the agent knows now, or the latest messages.
             floor: Least similarity; None for the embedder's default.
-
-        Raises:
-            LlmError: the model gave no answer.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
@@ -252,9 +230,6 @@ class Preferences:
 
         Args:
             version: The one that was edited: a newer one is not overwritten. None for the newest one.
-
-        Raises:
-            InputError: there is a newer version, the text is too long, or there are no notes to empty.
         """
         _check_user(user)
         lines = lines_of(text)
@@ -269,17 +244,13 @@ class Preferences:
                 raise InputError(f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones.")
             return Draft(tuple(lines))
 
-        done = self._revise(user, make, written_by=HAND, session=_Session(), namespace=namespace)
+        done = self._revise(user, make, written_by=HAND, namespace=namespace)
         if done.notes is None:
             raise InputError(f"there are no notes on {user!r}.")
         return done.notes
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:
-        """Write an earlier version again, as the newest one.
-
-        Raises:
-            InputError: there is no such version.
-        """
+        """Write an earlier version again, as the newest one."""
         stored = self._library.store.lessons.get([notes_id(user, version)], namespace=namespace)
         if not stored:
             raise InputError(f"the notes on {user!r} have no version {version}.")
@@ -299,23 +270,16 @@ class Preferences:
         """Users that have notes, by name."""
         return sorted({stored.row.user for stored in self._library.lessons(namespace).all("notes")})
 
-    # Versions
-
-    def _newest(self, user: str, namespace: str) -> Notes | None:
-        """The newest notes in the store, whoever wrote them."""
-        known = self.notes(user, namespace=namespace)
-        found = self._versions(user, known.version if known else 1, namespace)
-        if not found and known:
-            found = self._versions(user, 1, namespace)  # forgotten, and perhaps begun anew
-        while len(found) == _AT_ONCE and (more := self._versions(user, found[-1].version + 1, namespace)):
-            found = more
-        return found[-1] if found else None
-
-    def _versions(self, user: str, first: int, namespace: str) -> list[Notes]:
-        """Some versions from this one on, in order; [] if there are none."""
-        ids = [notes_id(user, version) for version in range(first, first + _AT_ONCE)]
-        stored = self._library.store.lessons.get(ids, namespace=namespace)
-        return sorted((Notes.of(one.row) for one in stored), key=lambda notes: notes.version)
+    def _stored(self, user: str, first: int, namespace: str) -> list[Notes]:
+        """Versions in the store from this one on, in order."""
+        found: list[Notes] = []
+        while True:
+            ids = [notes_id(user, version) for version in range(first, first + _VERSIONS_AT_ONCE)]
+            some = self._library.store.lessons.get(ids, namespace=namespace)
+            found += sorted((Notes.of(one.row) for one in some), key=lambda notes: notes.version)
+            if len(some) < _VERSIONS_AT_ONCE:
+                return found
+            first += _VERSIONS_AT_ONCE
 
     def _revise(
         self,
@@ -323,29 +287,32 @@ class Preferences:
         make: Callable[[Notes | None], Draft],
         *,
         written_by: str,
-        session: _Session,
         namespace: str,
+        session: str = "",
+        stored: bool = False,
     ) -> Reflected:
-        """Write what `make` makes of the newest notes, again if another writer was faster.
+        """Write the draft that `make` gives for the newest notes, again if another writer was faster.
 
-        Raises:
-            StoreError: others were faster each time.
+        If the session's run is known to be `stored`, nothing is written once it is gone.
         """
         begun = False
         for _ in range(_TRIES):
-            before = self._newest(user, namespace)
-            linked = bool(session.run and self._library.store.find_known([session.run], namespace=namespace))
-            if (before is None and begun) or (session.stored and not linked):
+            known = self.notes(user, namespace=namespace)
+            # From the store, whoever wrote them: forgotten ones, perhaps begun anew, start at version 1.
+            newest = self._stored(user, known.version, namespace) if known else []
+            newest = newest or self._stored(user, 1, namespace)
+            before = newest[-1] if newest else None
+            linked = bool(session and self._library.store.find_known([session], namespace=namespace))
+            if (before is None and begun) or (stored and not linked):
                 return Reflected("forgotten", before, Draft(()))
-            begun = before is not None
-            session = _Session(session.run, session.stored or linked)
+            begun, stored = before is not None, stored or linked
             draft = make(before)
             if draft.refused:
                 return Reflected("refused", before, draft)
             if list(draft.lines) == (lines_of(before.text) if before else []):
                 return Reflected("unchanged", before, draft)
             version = before.version + 1 if before else 1
-            after = Notes(user, text_of(draft.lines), version, written_by, session.run if linked else "")
+            after = Notes(user, text_of(draft.lines), version, written_by, session if linked else "")
             changed = self._library.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.
@@ -358,17 +325,6 @@ class Preferences:
 def _newest_by_user(lessons: Collection[StoredLesson]) -> Mapping[str, Notes]:
     notes = sorted((Notes.of(one.row) for one in lessons if one.row.kind == "notes"), key=lambda notes: notes.version)
     return {one.user: one for one in notes}
-
-
-def _extract(before: Notes | None, *, turns: Sequence[Turn]) -> Draft:
-    return gather(lines_of(before.text) if before else [], wishes_in(user_texts(turns)))
-
-
-def _ask(model: Client, user: str, before: Notes | None, *, turns: Sequence[Turn]) -> Draft:
-    lines = lines_of(before.text) if before else []
-    if not user_texts(turns):
-        return Draft(tuple(lines))  # the user said nothing: there is nothing to pay for
-    return vetted(model.ask(reflection_question(user, lines, turns)), lines, turns)
 
 
 def _check_user(user: str) -> None:

@@ -1,4 +1,4 @@
-"""Principles: rules of one sentence that runs taught, told once each, scored by use, found by similarity (EvolveR)."""
+"""Principles: rules of one sentence that runs taught, scored by use, found by similarity or place (EvolveR)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from hepm.errors import InputError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
-from hepm.experience.lessons import EXTRACTIVE, Principle, applies_in
+from hepm.experience.lessons import Principle, applies_in
 from hepm.experience.library import Library
 from hepm.experience.matching import (
     NEAREST,
@@ -25,7 +25,7 @@ from hepm.experience.matching import (
 )
 from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
 from hepm.text import count_of
@@ -37,12 +37,7 @@ EXAMPLES: Final = 2
 
 
 class Examples(NamedTuple):
-    """Runs behind a principle, to be looked at.
-
-    Attributes:
-        best: Those with the highest rewards, best first, ties by id.
-        worst: Those with the lowest, worst first; only such as earned less than all of the best.
-    """
+    """Runs behind a principle: those with the highest rewards, best first; and those with lower ones, worst first."""
 
     best: tuple[Source, ...] = ()
     worst: tuple[Source, ...] = ()
@@ -53,21 +48,35 @@ class FoundPrinciple:
     """A principle that applies.
 
     Attributes:
-        similarity: Cosine with what was searched for, in [-1, 1]; None where no text was.
-        score: s(p) = (successes + 1) / (uses + 2), in (0, 1) (EvolveR, equation 2).
-        uses: Where it was shown, and what came of it.
+        similarity: Cosine with the search text, in [-1, 1]; None without one.
     """
 
     id: str
     principle: Principle
     similarity: float | None
-    score: float
     uses: Uses
-    examples: Examples
+
+    @classmethod
+    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:
+        """A stored principle."""
+        return cls(stored.row.id, Principle.of(stored.row), similarity, stored.uses)
+
+    @property
+    def score(self) -> float:
+        """s(p) = (successes + 1) / (uses + 2), in (0, 1) (EvolveR, equation 2)."""
+        return self.uses.score
+
+    @property
+    def examples(self) -> Examples:
+        """The best and the worst runs behind it by reward; runs without a reward are no examples."""
+        rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
+        best = sorted(rewarded, key=lambda pair: (-pair[0], pair[1].run))[:EXAMPLES]
+        worse = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
+        return Examples(tuple(source for _, source in best), tuple(source for _, source in worse))
 
     @property
     def standing(self) -> str:
-        """What stands behind it, in words: "from 14 runs, score 0.67 of 4 uses"."""
+        """Its support in words: "from 14 runs, score 0.67 of 4 uses"."""
         known = f"from {count_of(len(self.principle.sources), 'run')}"
         return f"{known}, score {self.score:.2f} of {count_of(self.uses.uses, 'use')}" if self.uses.uses else known
 
@@ -91,13 +100,12 @@ class Principles:
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        By default both steps need no model. A run without a verdict is looked at again next time; what was paid for is
-        not paid again. Of principles that mean the same, the one stored first stays, and of a batch the one of most
-        runs. The order of runs decides nothing else without a model.
+        By default both steps need no model. Of principles that mean the same, the one stored first stays, and of a
+        batch the one of most runs.
 
         Args:
             judge: Decides whether two principles mean the same.
-            similarity: θ_sim, least cosine of principles that it is asked about.
+            similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
         matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
@@ -111,28 +119,23 @@ class Principles:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         distiller: Distiller | None = None,
-        similarity: float = SIMILARITY,
         again: bool = False,
     ) -> Estimate:
-        """What judging would cost in `distill`, at most; nothing is asked or stored.
+        """What judging would cost in `distill`, at most, without the distiller's own cost; nothing is asked or stored.
 
-        With a model as distiller, its principles are not known yet: one long sentence a run is assumed. The distiller's
-        own cost is not included.
+        Principles are not known yet: one long sentence per run is assumed.
         """
-        chosen = distiller_of("principle", distiller)
-        tasks = self._library.tasks(f"principle/{chosen.name}", namespace=namespace, again=again)
-        if chosen.name == EXTRACTIVE:
-            matcher = Matcher(self._library, LiteralJudge(), namespace=namespace, similarity=similarity)
-            return judge.estimate(list(matcher.pairs(list(chosen.distill(tasks)))))
-        one = judge.estimate([Pair(_longest("a"), _longest("b"))])
+        name = distiller_of("principle", distiller).name
+        tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
+        new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
+        one = judge.estimate([Pair(new, known)]).usage
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
-        cost = None if one.usage.cost_usd is None else one.usage.cost_usd * questions
         usage = replace(
-            one.usage,
+            one,
             calls=questions,
-            input_tokens=one.usage.input_tokens * questions,
-            output_tokens=one.usage.output_tokens * questions,
-            cost_usd=cost,
+            input_tokens=one.input_tokens * questions,
+            output_tokens=one.output_tokens * questions,
+            cost_usd=None if one.cost_usd is None else one.cost_usd * questions,
         )
         return Estimate(usage, paid_before=0)
 
@@ -145,13 +148,11 @@ class Principles:
         k: int = RETRIEVED,
         floor: float | None = None,
     ) -> list[FoundPrinciple]:
-        """The k most similar principles, with their scores, best first; ties by arrival.
-
-        As in EvolveR (3.2.2) similarity alone orders them; the score is for the reader, and for `prune`.
+        """The k most similar principles, best first, ties by arrival; scores do not order them (EvolveR, 3.2.2).
 
         Args:
-            environment: Leaves principles of others out; "" for any.
-            floor: Least cosine; None for the embedder's default. EvolveR has none.
+            environment: Leave out principles of others; "" for any.
+            floor: Minimum cosine; None for the embedder's default. EvolveR has none.
         """
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one principle.")
@@ -160,10 +161,10 @@ class Principles:
             "principle",
             namespace=namespace,
             limit=k,
-            floor=self._library.floor if floor is None else floor,
+            floor=floor,
             keep=lambda stored: applies_in(stored.row, environment) and not says_nothing(stored.row),
         )
-        return [_found(stored, cosine) for stored, cosine in found]
+        return [FoundPrinciple.of(stored, cosine) for stored, cosine in found]
 
     def at(
         self,
@@ -174,24 +175,23 @@ class Principles:
         k: int = RETRIEVED,
         least_runs: int = LEAST_RUNS,
     ) -> list[FoundPrinciple]:
-        """Principles about the present place in a run, the tools just called, the best founded first.
+        """Principles about the next tool here, the best supported first (see `hepm.experience.place.Place.best`).
 
-        Which they are says `hepm.experience.place.Place.best`. Measured on recorded runs, these point the
-        right way where failed runs part from successful ones more often than those whose text is similar
-        (benchmarks/LOG.md, "What lessons are worth").
+        On recorded runs, these are right about where failed runs diverge from successful ones more often than those
+        whose text is similar (benchmarks/LOG.md, "What lessons are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
-            least_runs: How many runs must have taught one, where there are such.
+            least_runs: Minimum number of runs behind a principle, if there are such principles.
         """
         known = self._known_at(after, namespace, environment)
-        names = {id(one): stored for stored, one in known}
-        best = Place([one for _, one in known], after).best(k, least_runs=least_runs)
-        return [_found(names[id(one)], None) for one in best]
+        stored = {id(principle): one for one, principle in known}
+        best = Place([principle for _, principle in known], after).best(k, least_runs=least_runs)
+        return [FoundPrinciple.of(stored[id(one)]) for one in best]
 
     def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
         """All that principles say about the next tool here."""
-        return Place([one for _, one in self._known_at(after, namespace, environment)], after)
+        return Place([principle for _, principle in self._known_at(after, namespace, environment)], after)
 
     def _known_at(
         self, after: Sequence[ToolName], namespace: str, environment: str
@@ -201,9 +201,9 @@ class Principles:
         return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
 
     def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
-        """One principle, pruned or not; None if there is none."""
+        """One principle, retired or not; None if there is none."""
         stored = self._library.lessons(namespace).get(id)
-        return None if stored is None or stored.row.kind != "principle" else _found(stored, None)
+        return None if stored is None or stored.row.kind != "principle" else FoundPrinciple.of(stored)
 
     def prune(
         self,
@@ -213,47 +213,19 @@ class Principles:
         min_uses: int = FEWEST_USES,
         dry_run: bool = False,
     ) -> list[FoundPrinciple]:
-        """Retire principles with a low score after enough uses; worst first, ties by id. `revive` undoes it."""
-        taken = [
-            _found(stored, None)
+        """Retire principles with a low score after enough uses; worst first, ties by id. `Library.revive` undoes it."""
+        low = [
+            FoundPrinciple.of(stored)
             for stored in self._library.lessons(namespace).all("principle")
             if stored.uses.uses >= min_uses and stored.uses.score < below
         ]
-        if taken and not dry_run:
-            self._library.change(
-                LessonChange(retire=dict.fromkeys((one.id for one in taken), "pruned")), namespace=namespace
-            )
-        return sorted(taken, key=lambda one: (one.score, one.id))
-
-    def revive(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Make retired principles live again; their ids. Their scores stay."""
-        lessons = self._library.lessons(namespace)
-        retired = [
-            id
-            for id in dict.fromkeys(ids)
-            if (stored := lessons.get(id)) is not None and stored.row.kind == "principle" and not stored.row.live
-        ]
-        if retired:
-            self._library.change(LessonChange(revive=retired), namespace=namespace)
-        return retired
+        if low and not dry_run:
+            self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
+        return sorted(low, key=lambda one: (one.score, one.id))
 
     def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
         """Guiding and cautionary principles that oppose each other, those with most runs first."""
         return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
-
-
-def examples_of(principle: Principle, *, count: int = EXAMPLES) -> Examples:
-    """The best and the worst runs behind a principle by reward; runs without one are no examples."""
-    rewarded = [source for source in principle.sources if source.reward is not None]
-    best = sorted(rewarded, key=lambda source: (-(source.reward or 0.0), source.run))[:count]
-    least = min((source.reward or 0.0 for source in best), default=0.0)
-    worse = [source for source in rewarded if (source.reward or 0.0) < least]
-    return Examples(tuple(best), tuple(sorted(worse, key=lambda source: (source.reward or 0.0, source.run))[:count]))
-
-
-def _found(stored: StoredLesson, similarity: float | None) -> FoundPrinciple:
-    principle = Principle.of(stored.row)
-    return FoundPrinciple(stored.row.id, principle, similarity, stored.uses.score, stored.uses, examples_of(principle))
 
 
 def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:
@@ -263,7 +235,3 @@ def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[S
             for tool in places_of(Principle.of(one.row)):
                 places[tool].append(one)
     return places
-
-
-def _longest(letter: str) -> Principle:
-    return Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, lost, related, telling, text_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, key_words, lost, text_of, topics_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -30,7 +30,7 @@ LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38
 """Least cosine of a line that matters now, for vectors of words and for those of a sentence model.
 
-Of eleven wishes beside nine requests, of which eight pairs belong together, five of these pass by words, and four by
+Of eleven wishes and nine requests, of which eight pairs belong together, five of these pass by words, and four by
 all-MiniLM-L6-v2; of the others one and none.
 """
 
@@ -101,43 +101,45 @@ _RECALL_SYSTEM: Final = (
 )
 
 
-def spoken(turns: Iterable[Turn]) -> list[Turn]:
+def _messages(turns: Iterable[Turn]) -> list[Turn]:
     """Non-empty messages of user and agent, without recalled memory."""
-    said = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
-    return [turn for turn in said if turn.text]
+    clean = (Turn(turn.role, without_hints(turn.text).strip()) for turn in turns if turn.role != "system")
+    return [turn for turn in clean if turn.text]
 
 
 def user_texts(turns: Iterable[Turn]) -> list[str]:
-    """What the user said, message by message."""
-    return [turn.text for turn in spoken(turns) if turn.role == "user"]
+    """The user's messages."""
+    return [turn.text for turn in _messages(turns) if turn.role == "user"]
 
 
 def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) -> Question[RewrittenNotes]:
-    """What a model is asked after a session."""
+    """Asks a model to rewrite the notes after a session."""
     text = f"The notes so far:\n{_listed(lines)}\n\nThe conversation:\n{quoted_conversation(turns)}"
     messages = (Message("system", _REFLECT_SYSTEM), Message("user", text))
     return Question("reflect", user, messages, RewrittenNotes, temperature=0.0, max_output_tokens=4_000)
 
 
 def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> Draft:
-    """A model's notes, checked: nothing lost, nothing invented."""
+    """Check a model's notes: nothing lost, nothing invented."""
     if not answer.notes and lines:
         return Draft(tuple(lines), refused="the model gave no notes")
-    said = spoken(turns)
+    messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = [
-        old[line] for one in answer.taken_back if (line := cleaned(one.text).casefold()) in old and _shown(one, said)
+        old[line]
+        for one in answer.taken_back
+        if (line := cleaned(one.text).casefold()) in old and _shown(one, messages)
     ]
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for one in answer.notes:
         line, before = cleaned(one.text), old.get(cleaned(one.refines).casefold())
-        evident = bool(line) and _shown(one, said)
+        evident = bool(line) and _shown(one, messages)
         if evident or (line and not lost([line], lines)):
             kept.setdefault(line.casefold(), line)
         elif line:
             dropped.append(line)
-        if evident and before and before.casefold() != line.casefold() and related(line, before):
+        if evident and before and before.casefold() != line.casefold() and _related(line, before):
             gone.append(before)
     now = [line for line in kept.values() if line not in gone]
     restored = lost([line for line in lines if line not in gone], now)
@@ -147,8 +149,12 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
     return Draft((*now, *restored), tuple(gone), tuple(restored), tuple(dropped))
 
 
+def _related(line: str, old: str) -> bool:
+    return bool(key_words(line) & key_words(old) or topics_of(line).keys() & topics_of(old).keys() - {""})
+
+
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
-    """What a model is asked at a turn."""
+    """Asks a model for the lines that matter now."""
     text = f"The notes:\n{_listed(lines)}\n\nWhat the agent knows now: {quoted(context, CONVERSATION_CHARS)}"
     messages = (Message("system", _RECALL_SYSTEM.format(k=k)), Message("user", text))
     return Question("recall", user, messages, RelevantLines, temperature=0.0)
@@ -162,10 +168,13 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
 def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
-    A whole context would be far from every short line. Lexical vectors compare telling words alone, as "please" and
+    A whole context would be far from every short line. Lexical vectors compare key words alone, as "please" and
     "the" are in most wishes and sentences; a sentence model reads both whole.
     """
-    seen = _telling_words if library.lexical else str
+
+    def seen(text: str) -> str:
+        return " ".join(sorted(key_words(text))) if library.lexical else text
+
     queries = [part for part in dict.fromkeys(map(seen, [context, *_END.split(context)[-20:]])) if part.strip()]
     wishes = [(text, line) for line in lines if (text := seen(line))]
     if not queries or not wishes:
@@ -177,18 +186,19 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
     return [wishes[at][1] for at in ranked if cosines_L[at] >= least][:k]
 
 
-def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHARS) -> str:
-    """A conversation, each line after "> ", in at most about `limit` characters.
+def quoted_conversation(turns: Iterable[Turn]) -> str:
+    """A conversation, each line after "> ", in about 20,000 characters at most.
 
     The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
     middle go, the agent's before the user's.
     """
-    said = spoken(turns)
-    texts = [_in_lines(turn.text) for turn in said]
-    far = [min(at, len(said) - 1 - at) for at in range(len(said))]  # from the beginning or the end
-    ranked = sorted(range(len(said)), key=lambda at: (far[at] > 1, said[at].role != "user", far[at]))
-    kept = sorted(ranked[: max(4, limit // _LEAST_CHARS)])
-    most = limit
+    messages = _messages(turns)
+    clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in messages]
+    texts = ["\n".join(f"> {on_one_line(line)}" for line in text.split("\n")) for text in clean]
+    far = [min(at, len(messages) - 1 - at) for at in range(len(messages))]  # from the beginning or the end
+    ranked = sorted(range(len(messages)), key=lambda at: (far[at] > 1, messages[at].role != "user", far[at]))
+    kept = sorted(ranked[: CONVERSATION_CHARS // _LEAST_CHARS])
+    limit = most = CONVERSATION_CHARS
     for left, length in zip(range(len(kept), 0, -1), sorted(len(texts[at]) for at in kept), strict=True):
         if length > (most := limit // left):
             break
@@ -197,51 +207,36 @@ def quoted_conversation(turns: Iterable[Turn], *, limit: int = CONVERSATION_CHAR
     for before, at in zip([-1, *kept], kept, strict=False):
         if at > before + 1:
             blocks.append(f"({at - before - 1} messages left out)")
-        blocks.append(f"{'user' if said[at].role == 'user' else 'agent'}:\n{_without_middle(texts[at], most)}")
+        text = texts[at]
+        if (left_out := len(text) - most) > 0:
+            text = f"{text[: most // 2]}\n(… {left_out:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
+        blocks.append(f"{'user' if messages[at].role == 'user' else 'agent'}:\n{text}")
     return "\n".join(blocks)
-
-
-def _in_lines(text: str) -> str:
-    return "\n".join(f"> {on_one_line(_TOKEN.sub(_escaped, line))}" for line in text.split("\n"))
-
-
-def _without_middle(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 2]}\n(… {len(text) - most:,} characters left out …)\n> {text[len(text) - most // 2 :]}"
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
-def _telling_words(text: str) -> str:
-    return " ".join(sorted(telling(text)))
 
 
 def _listed(lines: Sequence[str]) -> str:
     return "\n".join(f"{number}. {quoted(line, LINE_CHARS)}" for number, line in enumerate(lines, 1)) or "none yet"
 
 
-def _shown(one: NoteLine, said: Sequence[Turn]) -> bool:
-    """Whether a line has evidence: a telling quote of the user, or a quote and a later reply that they accepted."""
-    for at, turn in enumerate(said):
+def _shown(one: NoteLine, messages: Sequence[Turn]) -> bool:
+    """Whether a line has evidence: the user's words with key words in them, or a reply that the user accepted."""
+    for at, turn in enumerate(messages):
         if turn.role != "user" or not _holds(turn.text, one.quote):
             continue
-        if telling(one.quote) - SMALL:
+        if key_words(one.quote) - SMALL:
             return True
-        for reply in range(at + 1, len(said)):
-            if said[reply].role == "assistant" and _holds(said[reply].text, one.reply):
-                after = next((later.text for later in said[reply + 1 :] if later.role == "user"), "")
+        for reply in range(at + 1, len(messages)):
+            if messages[reply].role == "assistant" and _holds(messages[reply].text, one.reply):
+                after = next((later.text for later in messages[reply + 1 :] if later.role == "user"), "")
                 return not _OBJECTION.search(after)
     return False
 
 
 def _holds(message: str, quote: str) -> bool:
-    """Whether a message holds a quote, but for case and punctuation, or nearly all of its telling words."""
-    words, needed = _WORD.findall(quote.casefold()), telling(quote)
+    """Whether a message holds a quote, but for case and punctuation, or nearly all of its key words."""
+    words, needed = _WORD.findall(quote.casefold()), key_words(quote)
     if not words:
         return False
     if f" {' '.join(words)} " in f" {' '.join(_WORD.findall(message.casefold()))} ":
         return True
-    return len(needed) >= 3 and len(needed & telling(message)) >= _QUOTED * len(needed)
+    return len(needed) >= 3 and len(needed & key_words(message)) >= _QUOTED * len(needed)

@@ -1,10 +1,11 @@
-"""A run as lessons see it: what the agent called in each turn, and what it knew before."""
+"""A run as lessons see it: calls of each turn, knowledge before them; and texts of bounded length."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from hepm.ingest.transitions import SUMMARY_TOOL, AgentState
@@ -12,11 +13,12 @@ from hepm.text import CUT, on_one_line
 from hepm.types import StateSummary, ToolCall, ToolName, Trajectory
 
 Tools: TypeAlias = frozenset[ToolName]
-"""What was called in one turn."""
-
+"""The tools called in one turn."""
 
 TOOL_CHARS: Final = 64
-
+SITUATION_CHARS: Final = 600
+ENVIRONMENT_CHARS: Final = 48
+_MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
 _SPACE: Final = re.compile(r"\s+")
 
 
@@ -25,7 +27,7 @@ class Move:
     """One tool-bearing turn of the agent.
 
     Attributes:
-        turn: Which of the agent's turns it is, from 1.
+        turn: Number among the agent's turns, from 1.
         calls: In listed order, without the agent's own summary.
         before: Tools of the move before; empty at the first.
         known: What the agent knew when it made it.
@@ -38,7 +40,7 @@ class Move:
 
     @property
     def tools(self) -> Tools:
-        """What was called."""
+        """Names of the called tools."""
         return Tools(call.name for call in self.calls)
 
 
@@ -79,40 +81,25 @@ def listed(tools: Iterable[ToolName], *, limit: int = 4) -> str:
     return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)
 
 
-def sequence(way: Iterable[Tools], *, limit: int = 8) -> str:
-    """A way in words, repeats in a row told once: "a, then b and c, then a"; of a long one both ends."""
-    steps: list[str] = []
-    for tools in way:
-        step = listed(sorted(tools))
-        if steps[-1:] != [step]:
-            steps.append(step)
-    if len(steps) > limit:
-        half = limit // 2
-        steps = [*steps[:half], CUT, *steps[-half:]]
-    return ", then ".join(steps)
-
-
-SITUATION_CHARS: Final = 600
-ENVIRONMENT_CHARS: Final = 48
-_MESSAGE_CHARS: Final = 300  # of one message, so that the next ones, where users name themselves, have room
+def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
+    """Steps in words, without repeats in a row: "a, then b and c, then a"; of many both ends."""
+    texts = [text for text, _ in groupby(listed(sorted(tools)) for tools in steps)]
+    if len(texts) > limit:
+        texts = [*texts[: limit // 2], CUT, *texts[-(limit // 2) :]]
+    return ", then ".join(texts)
 
 
 def situation_text(environment: str, known: StateSummary) -> str:
-    """Where, what the user wants in the user's words, and what had been called by then; one line of bounded length.
+    """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line.
 
-    What tools returned is left out: measured, it finds nothing more, and it is where others may write.
-    An agent's own summary stands for what the user said.
+    Results of tools are left out: measured, they find nothing more, and others may write there.
     """
     place = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
     after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
     if known.tools and known.failed:
         after += " The last result was an error."
-    words = _words((known.own,) if known.own else known.said, SITUATION_CHARS - len(place) - len(after) - 8)
-    said = f'{"Known" if known.own else "User"} "{words}"' if words else "No user spoke."
-    return f"{place}{said}{after}"
-
-
-def _words(said: Iterable[str], limit: int) -> str:
-    """What was said, oldest first, cut."""
-    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in said)
-    return plain(" / ".join(message for message in messages if message), limit)
+    texts = (known.own,) if known.own else known.said
+    messages = dict.fromkeys(plain(text, _MESSAGE_CHARS).replace('"', "'") for text in texts)
+    words = plain(" / ".join(filter(None, messages)), SITUATION_CHARS - len(place) - len(after) - 8)
+    quotation = f'{"Known" if known.own else "User"} "{words}"' if words else "No user spoke."
+    return f"{place}{quotation}{after}"

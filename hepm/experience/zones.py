@@ -36,12 +36,11 @@ def ended_well(outcome: Outcome) -> bool | None:
 
 
 def stage_of(turn: int, horizon: int) -> Stage:
-    """The stage of the agent's turn `turn`, from 1, of a run of `horizon` turns (or of at most that many).
+    """The stage of the agent's turn `turn`, from 1, of a run of at most `horizon` turns.
 
-    The first 25 % of a run are exploration, the last 25 % completion, what is between verification. Turn t takes the
-    t-th part of the run, and the middle of that part decides: (t - 1/2) / H; on a border it is verification. So
-    turns 1 / 2 to 5 / 6 of 6 are as figure 1 has them, and turn 2 of 8 explores as in figure 11. With t / H, turn 5
-    of 6 would complete, against figure 1, and a run of three turns could not explore.
+    The first 25 % of a run are exploration, the last 25 % completion. The middle of a turn's interval decides,
+    (t - 1/2) / H; on a border it is verification. This reproduces figures 1 and 11. With t / H, turn 5 of 6 would
+    complete, against figure 1, and a run of three turns could not explore.
 
     Raises:
         ValueError: a turn or horizon below 1.

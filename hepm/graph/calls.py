@@ -1,11 +1,12 @@
-"""Every call of the labelled runs with what came before it, as arrays: what rankers learn from that look further back.
+"""Every call of the labelled runs with what came before it, as arrays: rankers that look further back learn from it.
 
-Grows with the store and is made again when something was taken away. Nothing here is stored: it is computed from the
-runs' steps and the states' vectors.
+Computed from the runs' steps and the states' vectors, and never stored. It grows with the store and is made again when
+something was removed.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import Step, steps_of
-from hepm.graph.store import FloatArray, RunRow, StateBatch, StateRow
+from hepm.graph.delta import FAILED
+from hepm.graph.rows import RunRow, StateBatch
+from hepm.graph.stored_vectors import FloatArray
 from hepm.types import START, ToolName
 
 _log = logging.getLogger("hepm")
@@ -37,14 +39,14 @@ class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
 
     Attributes:
-        before_NK: Tool numbers of the last K calls before each, latest first; -1 where the run is not that old.
+        before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
         next_N: The tool called.
         run_N: Row of its run.
         position_N: How many calls of the run came before.
         flags_N: What happened since the call before, in bits.
-        state_N: Row of its state in `states_SD`; -1 where the state has no vector (any more).
+        state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
         success_R: How each run ended.
-        said_RD: Vector of what the user said; zero where there is none.
+        said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
         names: Tools by number.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
@@ -68,14 +70,14 @@ class CallMatrix:
 
 
 class _GrowingArray:
-    """Rows that are added at the end, in a buffer with room to grow; readers keep the part that was there."""
+    """Rows that are added at the end, in a buffer with room to grow; arrays that were read never change."""
 
     def __init__(self, columns: int, dtype: type[np.generic]) -> None:
         self._room: NDArray[Any] = np.zeros((0, columns), dtype=dtype)
         self._rows = 0
 
     def extend(self, rows_NK: NDArray[Any]) -> None:
-        """Add rows; O(1) each, amortised. Columns that earlier rows lack are zero there."""
+        """Add rows; O(1) each, amortised. New columns are zero in earlier rows."""
         rows, columns = self._rows + len(rows_NK), max(rows_NK.shape[1], self._room.shape[1])
         if rows > len(self._room) or columns > self._room.shape[1]:
             # Nothing else holds the new buffer yet, so that no reader sees a row change.
@@ -86,14 +88,13 @@ class _GrowingArray:
         self._rows = rows
 
     def read(self) -> NDArray[Any]:
-        """All rows so far, which will not change."""
         return self._room[: self._rows]
 
 
 class CallReader:
-    """Reads runs and states as they come and makes snapshots of them; to read one run more costs what it holds.
+    """Reads runs and states as they come and makes snapshots of them; one more run costs O(its calls).
 
-    Tools are numbered as the runs call them: what is worked out of equal runs is equal to the last bit.
+    Tools are numbered as the runs call them: results from equal runs are equal to the last bit.
     """
 
     def __init__(self) -> None:
@@ -106,14 +107,14 @@ class CallReader:
         self._by_last: dict[int, _GrowingArray] = {}
         self._by_turn: dict[int, _GrowingArray] = {}
         self._run_ids: list[str] = []
-        self._state_rows: dict[object, int] = {}
+        self._state_rows: dict[tuple[object, ...], int] = {}
         self.newest_run = 0
         self.newest_state = 0
 
     def read(self, runs: Sequence[RunRow], states: StateBatch) -> None:
-        """Take in what is new."""
+        """Add what is new."""
         for row in states.rows:
-            self._state_rows[_key_of_row(row)] = len(self._state_rows)
+            self._state_rows[row.sources, row.targets, row.success, row.key] = len(self._state_rows)
         if states.rows:
             self._vectors.extend(states.vectors_ND)
             self.newest_state = states.rows[-1].id
@@ -148,32 +149,39 @@ class CallReader:
         self.newest_run = runs[-1].seq
 
     def _rows_of(self, run: RunRow, number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
+        try:
+            steps = [(tuple(targets), flags, key) for targets, flags, key in json.loads(run.sequence)]
+        except (TypeError, ValueError):
+            _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
+            return
         history: list[int] = [0]
         sources: tuple[ToolName, ...] = (START,)
-        for step in _steps(run):
-            state = self._state_rows.get(_key_of_step(sources, step, run.success), -1)
+        for targets, since, key in steps:
+            place = tuple(sorted(set(sources))), tuple(sorted(set(targets))), run.success, key
+            state = self._state_rows.get(place, -1)
             numbers = {self._numbers.setdefault(source, len(self._numbers)) for source in sources}
-            for index, target in enumerate(step.targets):
+            for index, target in enumerate(targets):
                 tool = self._numbers.setdefault(target, len(self._numbers))
-                flags = IN_TURN | step.flags & 4 if index else step.flags
+                flags = IN_TURN | since & FAILED if index else since
                 before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                 yield (*before, tool, number, len(history) - 1, flags, state), numbers
                 history.append(tool)
-            sources = step.targets
+            sources = targets
 
     def snapshot(self, dimensions: int) -> CallMatrix:
-        """Everything read so far, as arrays; vectors have so many dimensions, where none has come yet."""
+        """Everything read so far, as arrays; vectors have `dimensions` dimensions if none was read yet."""
         self._calls_per_run.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
         for table in (self._user_vectors, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
+        next_N, run_N, position_N, flags_N, state_N = rows.T[ORDER:]
         return CallMatrix(
             before_NK=rows[:, :ORDER],
-            next_N=rows[:, ORDER],
-            run_N=rows[:, ORDER + 1],
-            position_N=rows[:, ORDER + 2],
-            flags_N=rows[:, ORDER + 3],
-            state_N=rows[:, ORDER + 4],
+            next_N=next_N,
+            run_N=run_N,
+            position_N=position_N,
+            flags_N=flags_N,
+            state_N=state_N,
             success_R=self._success.read()[:, 0],
             said_RD=self._user_vectors.read(),
             calls_RT=self._calls_per_run.read(),
@@ -183,22 +191,6 @@ class CallReader:
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
         )
-
-
-def _steps(run: RunRow) -> list[Step]:
-    try:
-        return steps_of(run.sequence)
-    except (TypeError, ValueError):
-        _log.warning("the steps of the run %r cannot be read and are left out; `hepm doctor --repair` mends it", run.id)
-        return []
-
-
-def _key_of_step(sources: tuple[ToolName, ...], step: Step, success: bool) -> object:
-    return tuple(sorted(set(sources))), tuple(sorted(set(step.targets))), success, step.key
-
-
-def _key_of_row(row: StateRow) -> object:
-    return row.sources, row.targets, row.success, row.key
 
 
 def _add_groups(tables: dict[int, _GrowingArray], tools_P: NDArray[Any], rows_P: NDArray[np.intp]) -> None:

@@ -1,28 +1,27 @@
-"""Is a store what its records say, and do two stores hold the same? All that is derived or copied is compared."""
+"""Compare derived and copied data of a store with its records, and two stores with each other."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from hepm.graph.changes import aside_of, told_twice
-from hepm.graph.delta import Delta, Run
-from hepm.graph.lessons.changes import recount, wrong_showings
+from hepm.graph.changes import excluded_of, stored_twice
+from hepm.graph.delta import Delta, Run, ToolCounts
 from hepm.graph.lessons.rows import UNUSED, from_record
+from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.store import HeldRun, Replay, Store, TextEmbedder
-from hepm.graph.stored_vectors import of_size
-from hepm.graph.transaction import StoredRun
+from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, ToolRow
+from hepm.graph.store import Store
+from hepm.graph.stored_vectors import FloatArray, of_size
 from hepm.text import count_of
 from hepm.types import ToolName
 
-Values: TypeAlias = Mapping[str, object]
-Known: TypeAlias = dict[object, Values]
+Columns: TypeAlias = Mapping[str, object]
 
 _BATCH: Final = 500
 _SHOWN: Final = 3
@@ -33,10 +32,10 @@ _SAME: Final = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be.
+    """Something that is wrong in a store.
 
     Attributes:
-        repair: What mends it; "" where nothing can.
+        repair: What mends it; "" if nothing can.
     """
 
     what: str
@@ -49,35 +48,34 @@ def examine(
     """Compare a namespace with its own records; [] when all is well. Reads every record: O(stored calls).
 
     Args:
-        embedder: Makes the vectors again that stored ones are compared with; None looks at their sizes alone.
+        embedder: Makes the vectors again that stored ones are compared with; None checks only their sizes.
     """
     found = [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
     vectors = _Vectors(store.header.dimensions, embedder)
-    fresh = _recount(store, namespace, replay, vectors)
-    found.extend(fresh.findings)
-    found.extend(_RUNS.compare(fresh.expected, fresh.stored))
-    found.extend(_EDGES.compare(_edges_of(fresh.counts), _edges_in(store, namespace)))
-    found.extend(_TOOLS.compare(_tools_of(fresh.counts), _tools_in(store, namespace)))
-    states = _states_in(store, namespace, vectors)
-    found.extend(_STATES.compare(_states_of(fresh.counts, store.header.states_per_move), states))
-    found.extend(_lesson_findings(store, namespace, vectors))
-    found.extend(vectors.findings())
-    found.extend(_mirror_findings(store, mirror, namespace))
+    counts = _examine_runs(store, namespace, replay, vectors, found)
+    found += _compare("edge", _edges_of(counts), _edges_in(store, namespace), label=lambda key: f"{key[0]} -> {key[1]}")
+    stored_tools = ((row.name, row) for row in store.tools(namespace=namespace))
+    found += _compare("tool", _tools(counts.tools.items()), _tools(stored_tools))
+    expected_states = _states_of(counts, store.header.states_per_move)
+    found += _compare("state", expected_states, _states_in(store, namespace, vectors), label=_state_label)
+    found += _lesson_findings(store, namespace, vectors)
+    found += vectors.findings()
+    found += _mirror_findings(store, mirror, namespace)
     return found
 
 
 class _Vectors:
-    """Looks at stored vectors beside the texts that they are of, some at a time."""
+    """Compares stored vectors with those of their texts, a batch at a time."""
 
     def __init__(self, dimensions: int, embedder: TextEmbedder | None) -> None:
         self._dimensions = dimensions
         self._embedder = embedder
-        self._waiting: list[tuple[str, str, np.ndarray[Any, np.dtype[np.float32]]]] = []
+        self._waiting: list[tuple[str, str, FloatArray]] = []
         self._missing: defaultdict[str, int] = defaultdict(int)
-        self._bad = 0
         self._others: defaultdict[str, int] = defaultdict(int)
+        self._bad = 0
 
-    def look_at(self, what: str, text: str, stored: bytes | None) -> None:
+    def check(self, what: str, text: str, stored: bytes | None) -> None:
         if stored is None:
             self._missing[what] += 1
             return
@@ -110,114 +108,80 @@ class _Vectors:
             yield Finding(f"{count_of(number, what)} {have} no vector and {are} not {lost}", "reembed")
 
 
-@dataclass(slots=True)
-class _Recount:
-    """What the records say, and what stands beside them."""
-
-    counts: Delta = field(default_factory=Delta)
-    expected: Known = field(default_factory=dict[object, Values])
-    stored: Known = field(default_factory=dict[object, Values])
-    findings: list[Finding] = field(default_factory=list[Finding])
-
-
-def _recount(store: Store, namespace: str, replay: Replay, vectors: _Vectors) -> _Recount:
-    fresh = _Recount()
-    known: dict[str, StoredRun] = {}
-    stored_as: dict[str, str] = {}
-    counted: dict[str, bool] = {}
-    everyone = store.header.counting == "all"
-    held = store.iter_runs(namespace=namespace)
-    while batch := list(islice(held, _BATCH)):
-        pairs = [*_read(batch, replay, fresh.findings)]
-        for one, run in pairs:
-            if (other := stored_as.setdefault(run.id, one.id)) != one.id:
-                fresh.findings.append(Finding(told_twice(run.id, one.id, other), ""))
+def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vectors, found: list[Finding]) -> Delta:
+    """Compare stored runs with their records; what the records of the counted runs add up to."""
+    counts = Delta()
+    expected: dict[object, Columns] = {}
+    stored: dict[object, Columns] = {}
+    known: list[Run] = []
+    stored_as: dict[str, HeldRun] = {}
+    counting = store.header.counting
+    runs = store.iter_runs(namespace=namespace)
+    while batch := list(islice(runs, _BATCH)):
+        pairs = list(_read(batch, replay, found))
+        for held, run in pairs:
+            if (other := stored_as.setdefault(run.id, held)) is not held:
+                found.append(Finding(stored_twice(run.id, held.id, other.id), ""))
                 continue
-            right = store.told_of(run, namespace=namespace)
-            if any(one.told.get(name) != value for name, value in right.items()):
-                fresh.expected[one.id], fresh.stored[one.id] = right, one.told
-            known[run.id] = StoredRun(run.id, run.environment, run.task, run.success, run.steps, True, "")
-            counted[run.id] = one.counted
+            right = store.columns_of(run, namespace=namespace)
+            if any(held.columns.get(name) != value for name, value in right.items()):
+                expected[held.id], stored[held.id] = right, held.columns
+            stored_as[run.id] = held._replace(record="", columns={}, vector=None)
+            known.append(run._replace(record="", transitions=()))
             if run.said:
-                vectors.look_at("run", run.said, one.vector)
-        fresh.counts = fresh.counts.merge(Delta.of([run for one, run in pairs if everyone or one.counted]))
-    aside = aside_of(known.values(), store.header.counting)
-    for name in sorted(name for name, counts in counted.items() if counts == (name in aside)):
-        what = f"the run {name!r} {'does not count' if name not in aside else 'counts'} and should"
-        fresh.findings.append(Finding(what + (" not" if name in aside else "")))
-    return fresh
+                vectors.check("run", run.said, held.vector)
+        counts = counts.merge(Delta.of([run for held, run in pairs if counting == "all" or held.counted]))
+    excluded = excluded_of(known, counting)
+    for name in sorted(name for name, held in stored_as.items() if held.counted == (name in excluded)):
+        what = "counts and should not" if name in excluded else "does not count and should"
+        found.append(Finding(f"the run {name!r} {what}"))
+    found += _compare("run", expected, stored, right="what their records say", label=repr)
+    return counts
 
 
-def _read(batch: Sequence[HeldRun], replay: Replay, damaged: list[Finding]) -> Iterator[tuple[HeldRun, Run]]:
+def _read(batch: list[HeldRun], replay: Replay, damaged: list[Finding]) -> Iterator[tuple[HeldRun, Run]]:
     try:
-        runs, _ = replay([one.record for one in batch])
+        runs, _ = replay([held.record for held in batch])
+    except ValueError:  # one of them is damaged
+        for held in batch:
+            try:
+                yield held, replay([held.record])[0][0]
+            except ValueError as error:
+                what = f"the record of the run {held.id!r} cannot be read ({error})"
+                damaged.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
+    else:
         yield from zip(batch, runs, strict=True)
-        return
-    except ValueError:
-        pass  # one of them is damaged
-    for one in batch:
-        try:
-            yield one, replay([one.record])[0][0]
-        except ValueError as error:
-            what = f"the record of the run {one.id!r} cannot be read ({error}); `hepm forget --trajectory` removes it"
-            damaged.append(Finding(what, ""))
 
 
-def _edges_of(delta: Delta) -> Known:
-    return {edge: asdict(counts) | {"runs": sorted(delta.passages[edge])} for edge, counts in delta.edges.items()}
+def _edges_of(delta: Delta) -> dict[object, Columns]:
+    return {edge: asdict(counts) | {"runs": sorted(delta.run_edges[edge])} for edge, counts in delta.edges.items()}
 
 
-def _edges_in(store: Store, namespace: str) -> Known:
-    took = store.passages(namespace=namespace)
-    return {
-        (source, target): {
-            "support": support,
-            "inverse_steps": inverse_steps,
-            "failures": failures,
-            "unlabelled": unlabelled,
-            "runs": took.get((str(source), str(target)), []),
-        }
-        for source, target, support, inverse_steps, failures, unlabelled in store.edges(namespace=namespace)
-    }
+def _edges_in(store: Store, namespace: str) -> dict[object, Columns]:
+    took = store.run_edges(namespace=namespace)
+    rows = (EdgeRow(*row) for row in store.edges(namespace=namespace))
+    return {row[:2]: row._asdict() | {"runs": took.get(row[:2], [])} for row in rows}
 
 
-def _tools_of(delta: Delta) -> Known:
-    return {
-        name: {"calls": tool.calls, "errors": tool.errors}
-        for name, tool in delta.tools.items()
-        if tool.calls or tool.errors
-    }
+def _tools(tools: Iterable[tuple[ToolName, ToolCounts | ToolRow]]) -> dict[object, Columns]:
+    return {name: {"calls": one.calls, "errors": one.errors} for name, one in tools if one.calls or one.errors}
 
 
-def _tools_in(store: Store, namespace: str) -> Known:
-    rows = store.tools(namespace=namespace)
-    return {row.name: {"calls": row.calls, "errors": row.errors} for row in rows if row.calls or row.errors}
-
-
-def _states_of(delta: Delta, bound: int) -> Known:
-    found: Known = {}
+def _states_of(delta: Delta, bound: int) -> dict[object, Columns]:
+    found: dict[object, Columns] = {}
     for move, states in delta.states.items():
         ranked = sorted(states.items(), key=lambda pair: (pair[1].seen, pair[0]), reverse=True)
         for place, (key, state) in enumerate(ranked):
-            told = asdict(state)
-            if place >= bound:
-                told["summary"] = None
-            found[(*move, key)] = told
+            found[(*move, key)] = asdict(state) | ({"summary": None} if place >= bound else {})
     return found
 
 
-def _states_in(store: Store, namespace: str, vectors: _Vectors) -> Known:
-    found: Known = {}
+def _states_in(store: Store, namespace: str, vectors: _Vectors) -> dict[object, Columns]:
+    found: dict[object, Columns] = {}
     for row, kept, vector in store.iter_held_states(namespace=namespace):
-        found[row.sources, row.targets, row.success, row.key] = {
-            "summary": row.summary if kept else None,
-            "trajectory": row.trajectory,
-            "step": row.step,
-            "seen": row.seen,
-            "count": row.count,
-        }
+        found[row.sources, row.targets, row.success, row.key] = asdict(row) | ({} if kept else {"summary": None})
         if kept:
-            vectors.look_at("state", row.summary, vector)
+            vectors.check("state", row.summary, vector)
     return found
 
 
@@ -225,8 +189,8 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
     lessons = store.lessons
     showings = lessons.showings(namespace=namespace)
     counted = recount(showings)
-    expected: Known = {}
-    stored: Known = {}
+    expected: dict[object, Columns] = {}
+    stored: dict[object, Columns] = {}
     wrong: list[str] = []
     for held in lessons.held(namespace=namespace):
         try:
@@ -238,8 +202,8 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
         stored[held.id] = {"id": held.id, **held.told}
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)
-        vectors.look_at("lesson", row.text, held.vector)
-    yield from _LESSONS.compare(expected, stored)
+        vectors.check("lesson", row.text, held.vector)
+    yield from _compare("lesson", expected, stored, right="what their records say")
     if wrong:
         yield Finding(f"the uses of {len(wrong)} lessons differ from what was shown ({', '.join(wrong[:_SHOWN])})")
     runs = store.find_known(list({showing.run for showing in showings}), namespace=namespace)
@@ -249,35 +213,29 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
         yield Finding(f"the outcomes of {len(apart)} showings differ from those of their runs ({shown})")
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What is compared: how it is called, with what, and how one is told from another."""
-
-    what: str
-    right: str = "the stored records"
-    label: Callable[[Any], str] = str
-
-    def compare(self, expected: Mapping[object, Values], stored: Mapping[object, Values]) -> Iterator[Finding]:
-        """One finding for all that differ, with the first few."""
-        differing = {
-            key: difference
-            for key in expected.keys() | stored.keys()
-            if (difference := self._difference(key, expected.get(key), stored.get(key)))
-        }
-        if differing:
-            shown = "; ".join(differing[key] for key in sorted(differing, key=str)[:_SHOWN])
-            number = count_of(len(differing), self.what)
-            yield Finding(f"{number} {'differs' if len(differing) == 1 else 'differ'} from {self.right}: {shown}")
-
-    def _difference(self, key: object, expected: Values | None, stored: Values | None) -> str:
-        if expected is None or stored is None:
-            return f"{self.label(key)} {'is missing' if stored is None else 'is in no record'}"
-        differ = [
-            f"{name.replace('_', ' ')} {_short(stored.get(name))} for {_short(value)}"
-            for name, value in expected.items()
-            if stored.get(name) != value
-        ]
-        return f"{self.label(key)} has {', '.join(differ)}" if differ else ""
+def _compare(
+    what: str,
+    expected: Mapping[object, Columns],
+    stored: Mapping[object, Columns],
+    *,
+    right: str = "the stored records",
+    label: Callable[[Any], str] = str,
+) -> Iterator[Finding]:
+    """One finding for all that differ, with the first few. Columns without an expected value are not compared."""
+    differing: dict[str, str] = {}
+    for key in expected.keys() | stored.keys():
+        if key not in expected or key not in stored:
+            differing[str(key)] = f"{label(key)} is {'missing' if key in expected else 'in no record'}"
+        elif differ := [
+            f"{name.replace('_', ' ')} {_short(stored[key].get(name))} for {_short(value)}"
+            for name, value in expected[key].items()
+            if stored[key].get(name) != value
+        ]:
+            differing[str(key)] = f"{label(key)} has {', '.join(differ)}"
+    if differing:
+        shown = "; ".join(differing[key] for key in sorted(differing)[:_SHOWN])
+        number = count_of(len(differing), what)
+        yield Finding(f"{number} {'differs' if len(differing) == 1 else 'differ'} from {right}: {shown}")
 
 
 def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
@@ -288,13 +246,6 @@ def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, in
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-
-
-_RUNS: Final = _Compared("run", "what their records say", repr)
-_EDGES: Final = _Compared("edge", label=lambda edge: f"{edge[0]} -> {edge[1]}")
-_TOOLS: Final = _Compared("tool")
-_STATES: Final = _Compared("state", label=_state_label)
-_LESSONS: Final = _Compared("lesson", "what their records say")
 
 
 def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> Iterator[Finding]:
@@ -311,37 +262,35 @@ def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> I
 
 
 def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
-    """Sentences on what two stores hold differently in a namespace; [] where nothing. Row numbers are not compared."""
+    """Sentences on how two stores differ in a namespace; [] if they agree. Row numbers are not compared."""
+    totals, others = (asdict(store.totals(namespace=namespace)) for store in (one, other))
     found = [
-        f"{counted.replace('_', ' ')}: {mine:,} and {theirs:,}"
-        for (counted, mine), theirs in zip(
-            asdict(one.totals(namespace=namespace)).items(),
-            asdict(other.totals(namespace=namespace)).values(),
-            strict=True,
-        )
-        if mine != theirs
+        f"{name.replace('_', ' ')}: {mine:,} and {others[name]:,}"
+        for name, mine in totals.items()
+        if mine != others[name]
     ]
-    for what, mine, theirs in zip(_HELD, _held(one, namespace), _held(other, namespace), strict=True):
+    for (what, mine), theirs in zip(_content(one, namespace).items(), _content(other, namespace).values(), strict=True):
         if apart := sorted((key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)), key=str):
             shown = "; ".join(str(key)[:120] for key in apart[:_SHOWN])
             found.append(f"{len(apart):,} {what} differ, such as {shown}")
     return found
 
 
-_HELD: Final = ("runs", "edges", "tools", "states", "lessons", "showings")
-
-
-def _held(store: Store, namespace: str) -> Iterable[Mapping[object, object]]:
-    """What a namespace holds, in the order of `_HELD`; vectors by whether there is one."""
-    yield {name: (record, counted) for name, record, counted in store.iter_records(namespace=namespace)}
-    yield _edges_in(store, namespace)
-    yield {row.name: row for row in store.tools(namespace=namespace)}
-    yield {
-        (row.sources, row.targets, row.success, row.key): (
-            kept, row.count, row.summary, row.seen, row.trajectory, row.step, vector is None,
-        )
-        for row, kept, vector in store.iter_held_states(namespace=namespace)
-    }  # fmt: skip
-    yield {one.row.id: (one.row, one.uses, one.vector is None) for one in store.lessons.list(namespace=namespace)}
+def _content(store: Store, namespace: str) -> dict[str, Mapping[Any, object]]:
+    """The content of a namespace by kind; vectors by whether there is one."""
     shown = {(one.run, one.lesson): one.success for one in store.lessons.showings(namespace=namespace)}
-    yield {**shown, **store.lessons.outcomes(namespace=namespace)}
+    return {
+        "runs": {name: (record, counted) for name, record, counted in store.iter_records(namespace=namespace)},
+        "edges": _edges_in(store, namespace),
+        "tools": {row.name: row for row in store.tools(namespace=namespace)},
+        "states": {
+            (row.sources, row.targets, row.success, row.key): (
+                kept, row.count, row.summary, row.seen, row.trajectory, row.step, vector is None,
+            )
+            for row, kept, vector in store.iter_held_states(namespace=namespace)
+        },
+        "lessons": {
+            one.row.id: (one.row, one.uses, one.vector is None) for one in store.lessons.list(namespace=namespace)
+        },
+        "showings": {**shown, **store.lessons.outcomes(namespace=namespace)},
+    }  # fmt: skip

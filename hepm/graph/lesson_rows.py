@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
@@ -20,9 +21,9 @@ _PYTHON: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "f
 
 
 class LessonTables:
-    """The tables that lessons fill, over all namespaces. Take the nodes of all of them, meet the runs, then the rest.
+    """The tables that lessons fill, over all namespaces. Call `nodes` for each, `meet` for each run, then the rest.
 
-    One namespace's lessons are held at a time; of the others only names, and who leads to whom.
+    One namespace's lessons are in memory at a time, with the names and links of the others.
     """
 
     def __init__(self, store: Store) -> None:
@@ -37,20 +38,31 @@ class LessonTables:
         lessons = self._store.lessons.list(namespace=namespace)
         known = {one.row.id: self._node(_LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
         for kind, label in _LABELS.items():
-            yield Table(label), self._of_kind(namespace, lessons, kind)
+            yield Table(label), map(partial(self._lesson, namespace), [one for one in lessons if one.row.kind == kind])
         for one in lessons:
             self._tie(namespace, one.row, known)
-        yield Table("User"), self._users(namespace, [one.row for one in lessons if one.row.kind == "notes"], known)
-        yield Table("Concept"), self._concepts(namespace, lessons)
+        notes = [one.row for one in lessons if one.row.kind == "notes"]
+        revised = {row.parents[0].id for row in notes if row.parents}
+        for row in notes:
+            if row.id not in revised:
+                self._link("PREFERS", self._node("User", namespace, row.user), known[row.id])
+        users = sorted({row.user for row in notes})
+        triples = (triple for one in lessons if one.row.kind == "principle" for triple in one.row.triples)
+        concepts = dict.fromkeys(name for triple in triples for name in (triple.subject, triple.object))
+        yield Table("User"), self._named("User", namespace, users)
+        yield Table("Concept"), self._named("Concept", namespace, concepts)
         yield Table("Showing"), self._showings(namespace, known)
 
+    def _named(self, label: str, namespace: str, names: Iterable[str]) -> list[Row]:
+        return [(self._node(label, namespace, name)[1], namespace, name) for name in names]
+
     def meet(self, namespace: str, run: str, number: int) -> None:
-        """Tell the number of a stored run, which lessons may come from."""
+        """Link lessons to a stored run, by its number."""
         for lesson, reward, words in self._sources.pop((namespace, run), ()):
             self._link("FROM", lesson, ("Trajectory", number), reward, words)
 
     def relationships(self, tools: Mapping[tuple[str, ToolName], int]) -> Iterator[tuple[Table, Iterable[Row]]]:
-        """What leads to and from lessons.
+        """Relationships of lessons.
 
         Args:
             tools: Numbers of the tools that the graph has, by namespace and name.
@@ -80,38 +92,16 @@ class LessonTables:
         else:
             for parent in {parent.id: parent for parent in parents}.values():
                 self._link("EVOLVED_FROM", lesson, known[parent.id], parent.operator)
-        if row.kind == "principle":
-            self._tie_concepts(namespace, row, lesson)
-
-    def _tie_concepts(self, namespace: str, row: LessonRow, lesson: Node) -> None:
-        for subject, predicate, object in row.triples:
+        for subject, predicate, object in row.triples if row.kind == "principle" else ():
             one, other = (self._node("Concept", namespace, name) for name in (subject, object))
             self._link("MENTIONS", lesson, one)
             self._link("MENTIONS", lesson, other)
             self._link("RELATES", one, other, predicate, row.id)
 
-    def _users(self, namespace: str, notes: Sequence[LessonRow], known: Mapping[str, Node]) -> Iterator[Row]:
-        """Each user, who prefers the notes that no others revise."""
-        revised = {row.parents[0].id for row in notes if row.parents}
-        for row in notes:
-            if row.id not in revised:
-                self._link("PREFERS", self._node("User", namespace, row.user), known[row.id])
-        for user in sorted({row.user for row in notes}):
-            yield self._node("User", namespace, user)[1], namespace, user
-
-    def _concepts(self, namespace: str, lessons: Sequence[StoredLesson]) -> Iterator[Row]:
-        principles = (one.row for one in lessons if one.row.kind == "principle")
-        names = (name for row in principles for triple in row.triples for name in (triple.subject, triple.object))
-        for name in dict.fromkeys(names):
-            yield self._node("Concept", namespace, name)[1], namespace, name
-
-    def _of_kind(self, namespace: str, lessons: Sequence[StoredLesson], kind: Kind) -> Iterator[Row]:
-        return (self._lesson(namespace, one) for one in lessons if one.row.kind == kind)
-
     def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
         seq, row, uses, _ = stored
         label, number = self._node(_LABELS[row.kind], namespace, row.id)
-        told: dict[str, object] = {
+        values: dict[str, object] = {
             **row.properties,
             "namespace": namespace,
             "id": row.id,
@@ -127,16 +117,16 @@ class LessonTables:
             "score": uses.score,
             "record": to_record(row),
         }
-        return (number, *(_value(told.get(name), kind) for name, kind in NODES[label].items()))
+        return (number, *(_value(values.get(name), kind) for name, kind in NODES[label].items()))
 
     def _showings(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:
-        told = self._store.lessons.outcomes(namespace=namespace)
+        outcomes = self._store.lessons.outcomes(namespace=namespace)
         showings = self._store.lessons.showings(namespace=namespace)
         for run, lesson, success in showings:
             if lesson in known:
                 self._link("SHOWED", self._node("Showing", namespace, run), known[lesson], success)
-        for run in dict.fromkeys((*(showing.run for showing in showings), *told)):
-            yield self._node("Showing", namespace, run)[1], namespace, run, told.get(run)
+        for run in dict.fromkeys((*(showing.run for showing in showings), *outcomes)):
+            yield self._node("Showing", namespace, run)[1], namespace, run, outcomes.get(run)
 
 
 def _value(value: object, kind: PropertyType) -> object:

@@ -1,7 +1,4 @@
-"""The memories of a store in this process, kept fresh.
-
-The store is the truth and its mirror follows it by revision, re-reading only what the journal names.
-"""
+"""A store's content in this process. It follows the store by revision and reads again only what the journal names."""
 
 from __future__ import annotations
 
@@ -12,29 +9,31 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.store import Change, Header, Store
+from hepm.graph.rows import Change, Header
+from hepm.graph.store import Store
+
+T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
 _PAUSE_FACTOR = 10
-"""A follower pauses so many times as long as it took to read all calls of a large memory."""
+"""After reading all calls of a large memory the follower pauses ten times as long as that took."""
 
 _SWITCH_S = 0.0005
 _switching = threading.Lock()
 _switched: list[float] = []
 
-_CLOSED = "this memory is closed: ask it before close(), or inside the with block that opens it."
-
 
 @contextlib.contextmanager
 def switching_often() -> Generator[None]:
-    """Let Python's threads take turns after .5 ms, not 5, so that long work delays no event loop beside it.
+    """Let Python's threads take turns after .5 ms, not 5, so that long work delays no event loop.
 
-    The interval is the whole process's; it is set back when the last of these blocks ends.
+    The interval is the whole process's; it is reset when the last of these blocks ends.
     """
     with _switching:
         _switched.append(sys.getswitchinterval())
@@ -49,12 +48,14 @@ def switching_often() -> Generator[None]:
 
 
 class Mirror:
-    """All namespaces of a store that were asked for, kept fresh.
+    """The namespaces of a store that were used, kept fresh.
 
     Args:
-        poll_s: How often a suggestion may look for other processes' writes; they are read on a thread of their own, so
-            no suggestion waits for them.
+        poll_s: How often a suggestion may start the thread that reads other processes' writes; it never waits for it.
         on_contact: Called on that thread whenever the store has answered.
+    Attributes:
+        embedder: Name of the embedder of the store's vectors, as of the revision read last.
+        lost_since: Since when the store has not answered, Unix seconds; None while it does.
     """
 
     def __init__(self, store: Store, *, poll_s: float = 1.0, on_contact: Callable[[], object] | None = None) -> None:
@@ -65,9 +66,7 @@ class Mirror:
         header = store.header
         self._revision = header.revision
         self.embedder = header.embedder
-        """Whose vectors the store holds, as far as it was followed."""
         self.lost_since: float | None = None
-        """Since when the store has not answered, Unix seconds; None while it does."""
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
@@ -79,38 +78,31 @@ class Mirror:
         self._following: Future[None] | None = None
 
     def namespace(self, name: str) -> NamespaceMirror:
-        """The mirror of one namespace; read from the store when first asked for."""
-        if self._closed:
-            raise StoreError(_CLOSED)
-        if time.monotonic() > self._next_poll:
-            self._poll()
-        found = self._namespaces.get(name)
-        if found is None:
-            with self._lock:
-                found = self._namespaces.get(name)
-                if found is None:
-                    found = self._namespaces[name] = NamespaceMirror(self._store, name)
-        return found
+        """The graph of one namespace; read from the store on first use."""
+        return self._fresh(self._namespaces, name, NamespaceMirror)
 
     def lessons(self, name: str) -> LessonMirror:
-        """The lessons of one namespace; read from the store when first asked for."""
+        """The lessons of one namespace; read from the store on first use."""
+        return self._fresh(self._lessons, name, LessonMirror)
+
+    def _fresh(self, mirrors: dict[str, T], name: str, make: Callable[[Store, str], T]) -> T:
         if self._closed:
-            raise StoreError(_CLOSED)
+            raise StoreError("this memory is closed: use it before close(), or inside the with block that opens it.")
         if time.monotonic() > self._next_poll:
-            self._poll()
-        found = self._lessons.get(name)
-        if found is None:
+            self._next_poll = time.monotonic() + self._poll_s
+            self._wake()
+        if name not in mirrors:
             with self._lock:
-                found = self._lessons.setdefault(name, LessonMirror(self._store, name))
-        return found
+                if name not in mirrors:
+                    mirrors[name] = make(self._store, name)
+        return mirrors[name]
 
     def refresh(self, *, defer: bool = False) -> None:
         """Catch up with the store now.
 
         Args:
-            defer: Leave what is worked out of all calls of a larger memory to the thread that follows the store. It
-                begins at once unless it pauses, and until it has done suggestions go on from what there was.
-
+            defer: Leave what is fitted to all calls of a larger memory to the thread that follows the store. It
+                begins at once unless it pauses; until then suggestions use the former fit.
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
@@ -121,16 +113,15 @@ class Mirror:
                 self._follow_changes(header)
             namespaces = list(self._namespaces.values())
         for mirror in namespaces:
-            if mirror.few_calls or not defer:
-                mirror.follow_calls()
+            mirror.follow_calls(defer=defer)
         if any(mirror.behind for mirror in namespaces):
             if time.monotonic() >= self._paused_until:
                 self._wake()
             else:
-                self._next_poll = min(self._next_poll, self._paused_until)  # asked then, it wakes
+                self._next_poll = min(self._next_poll, self._paused_until)  # a suggestion then wakes it
 
     def follow_now(self) -> None:
-        """Take in what `refresh` left to the thread; where the store does not answer, it stays left to it."""
+        """Do now what `refresh` left to the thread; if the store does not answer, the thread does it later."""
         for mirror in list(self._namespaces.values()):
             with contextlib.suppress(StoreUnavailableError):
                 mirror.follow_calls(anew=False)
@@ -149,7 +140,7 @@ class Mirror:
         self._revision = header.revision
 
     def catch_up(self, *, defer: bool = False) -> None:
-        """The same, as far as the store answers: where it does not, suggestions go on from what was read before."""
+        """The same; if the store does not answer, suggestions go on from what was read before."""
         try:
             self.refresh(defer=defer)
             if self.lost_since is not None:
@@ -160,12 +151,8 @@ class Mirror:
                 self.lost_since = time.time()
                 _log.warning("suggestions go on from what was read before: %s", error)
 
-    def _poll(self) -> None:
-        self._next_poll = time.monotonic() + self._poll_s
-        self._wake()
-
     def _wake(self) -> None:
-        """Let the thread follow the store now, unless it is at it."""
+        """Let the thread follow the store now, unless it is running."""
         with self._polling:
             if self._closed or not (self._following is None or self._following.done()):
                 return
@@ -181,7 +168,7 @@ class Mirror:
             if not paused:
                 for mirror in list(self._namespaces.values()):
                     mirror.follow_calls(anew=False)
-        except Exception as error:  # nobody waits for this thread: what it does not log is lost
+        except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)
                 _log.warning(

@@ -1,32 +1,70 @@
-"""What a store holds, as the rows of the graph model (docs/graph-model.md).
+"""The content of a store as rows of the graph model (docs/graph-model.md), and its read-only copy for Cypher.
 
-Derived from the store's protocol and from its records, so that any store can be read so.
+The rows derive from the store's methods and records, so any store can be read so.
 """
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain, groupby
-from typing import Final, TypeAlias
+from itertools import chain, groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hepm.cypher.model import Table
 from hepm.graph.delta import Run
 from hepm.graph.lesson_rows import LessonTables
-from hepm.graph.store import StateRow, Store
+from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
 
+if TYPE_CHECKING:
+    from hepm.cypher.projection import Projection
+
 Row: TypeAlias = tuple[object, ...]
 Read: TypeAlias = Callable[[Sequence[str]], Sequence[Run]]
-"""Reads stored records again."""
+"""Parses stored records."""
 
-TOLD_SUMMARIES: Final = 3
+FOLDER: Final = ".cypher"
+"""Suffix of the folder beside a store that holds its copy."""
+
+EDGE_SUMMARIES: Final = 3
 """How many summaries stand on an edge, to be read in Browser."""
 
 _READ_AT_ONCE: Final = 500
+
+
+def open_copy(store: Store, file: Path, read: Read) -> Projection:
+    """The copy of an embedded store in an embedded Cypher engine, rebuilt where the store has changed.
+
+    Args:
+        file: The store's own file; the copy lies in a folder beside it, else in the user's cache.
+        read: Parses the store's records.
+    Raises:
+        MissingExtraError: the engine is not installed.
+    """
+    from hepm.cypher.projection import open_projection
+
+    return open_projection(folders_of(file), lambda: _state_of(store, file), lambda: ModelRows(store, read).tables())
+
+
+def folders_of(file: Path) -> tuple[Path, Path]:
+    """Where a store's copy may lie: beside it, or in the user's cache if that folder cannot be written."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
+    return file.with_name(file.name + FOLDER), cache / "hepm" / "cypher" / place
+
+
+def _state_of(store: Store, file: Path) -> str:
+    """Differs between two states of a store: by its revision, and for a restored file by inode, journal and counts."""
+    header = store.header
+    totals = [(name, store.totals(namespace=name)) for name in store.namespaces()]
+    return repr((file.stat().st_ino, header, store.changes_since(header.revision - 1), totals))
 
 
 class ModelRows:
@@ -43,7 +81,7 @@ class ModelRows:
         self._after: list[Row] = []
         self._before: list[Row] = []
         self._took: list[Row] = []
-        self._told: defaultdict[tuple[int, int], list[tuple[int, float, str]]] = defaultdict(list)
+        self._summaries: defaultdict[tuple[int, int], list[tuple[int, float, str]]] = defaultdict(list)
         self._namespaces = store.namespaces()
         self._lessons = LessonTables(store)
 
@@ -65,95 +103,73 @@ class ModelRows:
         return self._tools.setdefault((namespace, name), len(self._tools))
 
     def _states(self) -> Iterator[Row]:
-        number = 0
-        for namespace in self._namespaces:
-            for state in self._store.iter_states(namespace=namespace):
-                sources = [self._tool(namespace, name) for name in state.sources]
-                targets = [self._tool(namespace, name) for name in state.targets]
-                self._after.extend((number, tool) for tool in sources)
-                self._before.extend((number, tool) for tool in targets)
-                if state.success:
-                    self._tell(state, sources, targets)
-                yield (
-                    number, namespace, state.id, state.summary, state.sources, state.targets, state.success,
-                    state.count, state.seen, state.trajectory, state.step,
-                )  # fmt: skip
-                number += 1
-
-    def _tell(self, state: StateRow, sources: Iterable[int], targets: Sequence[int]) -> None:
-        for source in sources:
-            for target in targets:
-                self._told[source, target].append((-state.count, -state.seen, state.summary))
+        states = ((name, one) for name in self._namespaces for one in self._store.iter_states(namespace=name))
+        for number, (namespace, state) in enumerate(states):
+            sources = [self._tool(namespace, name) for name in state.sources]
+            targets = [self._tool(namespace, name) for name in state.targets]
+            self._after.extend((number, tool) for tool in sources)
+            self._before.extend((number, tool) for tool in targets)
+            if state.success:
+                for source in sources:
+                    for target in targets:
+                        self._summaries[source, target].append((-state.count, -state.seen, state.summary))
+            yield (
+                number, namespace, state.id, state.summary, state.sources, state.targets, state.success,
+                state.count, state.seen, state.trajectory, state.step,
+            )  # fmt: skip
 
     def _trajectories(self) -> Iterator[Row]:
-        number = 0
-        for namespace in self._namespaces:
-            for seq, run, counted in self._runs(namespace):
-                if counted:
-                    self._took.extend((number, self._tool(namespace, b), a) for a, b in sorted(run.edges))
-                yield (
-                    number, namespace, run.id, seq, run.environment, run.task, run.model, run.user, run.source,
-                    run.success, run.reward, run.steps, run.ended_at, day_of(run.ended_at), run.called, counted,
-                    run.said, run.record,
-                )  # fmt: skip
-                self._lessons.meet(namespace, run.id, number)
-                number += 1
+        runs = ((name, *one) for name in self._namespaces for one in self._runs(name))
+        for number, (namespace, seq, run, counted) in enumerate(runs):
+            if counted:
+                self._took.extend((number, self._tool(namespace, b), a) for a, b in sorted(run.edges))
+            yield (
+                number, namespace, run.id, seq, run.environment, run.task, run.model, run.user, run.source,
+                run.success, run.reward, run.steps, run.ended_at, day_of(run.ended_at), run.called, counted,
+                run.said, run.record,
+            )  # fmt: skip
+            self._lessons.meet(namespace, run.id, number)
 
     def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:
-        batch: list[tuple[str, bool]] = []
-        seq = 0
-        for _, record, counted in self._store.iter_records(namespace=namespace):
-            batch.append((record, counted))
-            if len(batch) == _READ_AT_ONCE:
-                yield from self._read_batch(batch, seq)
-                seq += len(batch)
-                batch = []
-        yield from self._read_batch(batch, seq)
-
-    def _read_batch(self, batch: Sequence[tuple[str, bool]], seq: int) -> Iterator[tuple[int, Run, bool]]:
-        try:
-            runs: Sequence[Run | None] = self._read([record for record, _ in batch])
-        except ValueError:  # one of them is damaged: `hepm doctor` tells which
-            runs = [self._read_one(record) for record, _ in batch]
-        for number, (run, (_, counted)) in enumerate(zip(runs, batch, strict=True), seq + 1):
-            if run is not None:
-                yield number, run, counted
-
-    def _read_one(self, record: str) -> Run | None:
-        try:
-            return self._read([record])[0]
-        except ValueError:
-            return None
+        """Readable runs with their places in the order of arrival."""
+        records = enumerate(self._store.iter_records(namespace=namespace), 1)
+        while batch := list(islice(records, _READ_AT_ONCE)):
+            try:
+                runs = self._read([record for _, (_, record, _) in batch])
+                yield from ((seq, run, counted) for (seq, (*_, counted)), run in zip(batch, runs, strict=True))
+            except ValueError:  # one of them is damaged: `hepm doctor` says which
+                for seq, (_, record, counted) in batch:
+                    try:
+                        yield seq, self._read([record])[0], counted
+                    except ValueError:
+                        continue
 
     def _edges(self) -> Iterator[Row]:
         for namespace in self._namespaces:
-            rows: list[tuple[str, str, int, int, int, int]] = self._store.edges(namespace=namespace)  # type: ignore[assignment]
-            # They come by source.
-            weights = chain.from_iterable(
-                edge_weights([row[2:4] for row in of_one]) for _, of_one in groupby(rows, key=lambda row: row[0])
-            )
-            for (source, target, support, inverse_steps, failures, unlabelled), weight in zip(
-                rows, weights, strict=True
-            ):
+            rows = self._store.edges(namespace=namespace)
+            of_sources = (list(of_one) for _, of_one in groupby(rows, key=itemgetter(0)))
+            weights = chain.from_iterable(edge_weights([row[2:4] for row in of_one]) for of_one in of_sources)
+            for row, weight in zip(rows, weights, strict=True):
+                source, target, support, inverse_steps, failures, unlabelled = row
                 a, b = self._tool(namespace, source), self._tool(namespace, target)
                 labelled = support + failures
-                told = self._told.get((a, b), ())
+                summaries = self._summaries.get((a, b), ())
                 yield (
                     a, b, support, failures, unlabelled, inverse_steps,
                     weight,
                     failures / labelled if labelled else 0.0,
-                    len(told),
-                    [summary for _, _, summary in heapq.nsmallest(TOLD_SUMMARIES, told)] if told else (),
+                    len(summaries),
+                    [text for _, _, text in heapq.nsmallest(EDGE_SUMMARIES, summaries)] if summaries else (),
                 )  # fmt: skip
 
     def _all_tools(self) -> Iterator[Row]:
-        told: set[tuple[str, ToolName]] = set()
+        listed: set[tuple[str, ToolName]] = set()
         for namespace in self._namespaces:
             for name, description, parameters, calls, errors in self._store.tools(namespace=namespace):
-                told.add((namespace, name))
+                listed.add((namespace, name))
                 yield self._tool(namespace, name), namespace, name, description, parameters, calls, errors
         for (namespace, name), number in self._tools.items():
-            if (namespace, name) not in told:  # the start, which nobody calls
+            if (namespace, name) not in listed:  # the start, which is never called
                 yield number, namespace, name, "", "{}", 0, 0
 
 

@@ -9,13 +9,16 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.delta import Edge
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import Change, EdgeRow, StateBatch, Store
+from hepm.graph.rows import Change, EdgeRow, StateBatch
+from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
 from hepm.types import START, Evidence, ToolName
 
@@ -33,7 +36,7 @@ EVIDENCE_SUMMARIES = 3
 _EDGES_AT_ONCE = 1_000
 
 _FEW_CALLS = 150
-"""So many are read anew while an ingest waits; in a larger memory that takes too long."""
+"""An ingest waits until a memory of at most these calls is fitted again; a larger one takes too long."""
 
 
 class NextTool(NamedTuple):
@@ -57,7 +60,8 @@ class NextTool(NamedTuple):
         return self.failures / seen if seen else 0.0
 
 
-Rows: TypeAlias = list[tuple[ToolName, ToolName, int, int, int, int]]
+Rows: TypeAlias = list[tuple[Any, ...]]
+"""Edges in the order of `EdgeRow`'s fields."""
 
 
 @dataclass(slots=True)
@@ -70,15 +74,15 @@ class _States:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """What readers take in one step, and a follower replaces in one.
+    """Read by suggestions and replaced as a whole by the follower.
 
-    Readers keep here what they read or work out themselves. One that began before a change writes into the snapshot
-    that it read from, and so nothing old gets into the next.
+    Readers also cache in it what they compute. One that began before a change writes into its own snapshot, so
+    nothing old gets into the next.
 
     Attributes:
         rows: Edges by source.
-        successors: What was weighed, by tool and c.
-        states: By source; they grow in place, which readers of a block may rely on (see `StateBlock`).
+        states: By source; blocks grow in place, which their readers may rely on (see `StateBlock`).
+        successors: Weighed edges, by tool and c.
     """
 
     rows: dict[ToolName, Rows]
@@ -89,26 +93,29 @@ class _Snapshot:
 
 
 class NamespaceMirror:
-    """One namespace's graph. Whatever is asked for the first time is read or worked out then, and kept."""
+    """One namespace's graph; each part is read or computed on first use and kept.
+
+    Attributes:
+        tool_names: By the numbers that state blocks use.
+    """
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self.name = namespace
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
-        """Tool names by the numbers that state blocks use."""
         self._ids_lock = threading.Lock()
         self._calls_lock = threading.Lock()
         self._reader: CallReader | None = None
         self._calls: CallMatrix | None = None
         self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
-        self._added = False  # whether calls were added to what was worked out before
+        self._added = False  # whether calls were added to a former fit
         self._behind_lock = threading.Lock()
         self._snapshot = self._read()
 
     def _read(self) -> _Snapshot:
-        """The graph as it is; of a remote store its states too, in bulk, so that nothing more is asked of it."""
+        """The whole graph; of a remote store its states too, in bulk, so that nothing is read from it later."""
         rows = _by_source(self._store.edges(namespace=self.name))
         if not self._store.remote:
             return _Snapshot(rows)
@@ -121,7 +128,7 @@ class NamespaceMirror:
                 for tool in state.sources:
                     rows_of.setdefault(tool, []).append(row)
         after = {
-            tool: self._extended(_States(), StateBatch([states.rows[row] for row in of], states.vectors_ND[of]))
+            tool: self._extended(_States(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
         with self._calls_lock:
@@ -164,9 +171,9 @@ class NamespaceMirror:
         return None
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
-        """Successful and failed runs that called a tool after others; START stands for none.
+        """Successful and failed runs that called a tool after one of `sources`, or after START if empty.
 
-        A run that made several calls in parallel counts on the edge of each: the edge with most runs tells.
+        Of parallel calls the edge with most runs counts.
         """
         edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
         found = max(edges, key=lambda edge: edge.support + edge.failures, default=None)
@@ -178,14 +185,14 @@ class NamespaceMirror:
         found = snapshot.states.get(tool)
         if found is None:
             if self._store.remote:
-                return StateBlock()  # all that there are were read in bulk
-            found = snapshot.states[tool] = self._extended(_States(), self._states_after(tool, 0))
+                return StateBlock()  # all states were read in bulk
+            found = snapshot.states[tool] = self._extended(_States(), tool)
         return found.block
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
-        """What `make` works out of all calls; kept, and made again by `follow_calls`, not when asked.
+        """The result of `make` for all calls; kept, and made again by `follow_calls`.
 
-        `make` is given what it made of fewer calls of the same memory, too; None where all is to be worked out anew.
+        `make` also receives its result for fewer calls of the same memory, or None to start from nothing.
         """
         found = self._cached.get(make)
         if found is None:
@@ -198,7 +205,6 @@ class NamespaceMirror:
         return found  # type: ignore[return-value]
 
     def _newest_calls(self) -> CallMatrix:
-        """Those read so far and what came since."""
         if self._reader is None:
             self._reader = CallReader()
         # Runs before states, as in `_read`.
@@ -213,7 +219,7 @@ class NamespaceMirror:
             self._cached[make] = make(calls, None if anew else former)
 
     def tool_id(self, tool: ToolName) -> int:
-        """The number that state blocks know a tool by; given out when first asked for."""
+        """The number of a tool in state blocks; assigned on first use."""
         found = self._tool_ids.get(tool)
         if found is None:
             with self._ids_lock:
@@ -242,11 +248,11 @@ class NamespaceMirror:
                     part, namespace=self.name, runs=EVIDENCE_RUNS, summaries=EVIDENCE_SUMMARIES
                 )
         except StoreUnavailableError as error:
-            _log.warning("nothing is known of the runs behind a suggestion for now: %s", error)
+            _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
 
     def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
-        """A NetworkX graph of its own that the caller may keep and change.
+        """A new NetworkX graph, which the caller may change.
 
         Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
         failure_share, and with `evidence` also runs and summaries, which are read from the store.
@@ -255,9 +261,8 @@ class NamespaceMirror:
 
         graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
         for tool in self._store.tools(namespace=self.name):
-            if not tool.calls:
-                continue  # described and never called
-            graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
+            if tool.calls:
+                graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
         snapshot = self._snapshot
         if START in snapshot.rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
@@ -282,13 +287,13 @@ class NamespaceMirror:
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Read again what later revisions touched; to follow a change twice does no harm.
+        """Read again what later revisions changed; idempotent.
 
-        What is worked out of all calls stays as it is until `follow_calls`.
+        What is fitted to all calls stays as it is until `follow_calls`.
         """
         everything = any(change.sources is None for change in changes)
         self._snapshot = self._read() if everything else self._followed(changes)
-        # Lessons touch no tool: what is worked out of all calls need not be made again for them.
+        # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
         if calls_changed and not (everything and self._store.remote):
             self._mark_behind(rewritten=any(change.rewritten for change in changes))
@@ -304,27 +309,25 @@ class NamespaceMirror:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
             states = _States() if tool in rewritten else after.get(tool, _States())
-            after[tool] = self._extended(states, self._states_after(tool, states.newest))
+            after[tool] = self._extended(states, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         return _Snapshot(rows | fresh, after, kept)
 
     @property
-    def few_calls(self) -> bool:
-        """Whether `follow_calls` takes some milliseconds at most."""
-        calls = self._calls
-        return calls is None or len(calls.next_N) <= _FEW_CALLS
-
-    @property
     def behind(self) -> bool:
-        """Whether there is anything for `follow_calls` to do."""
+        """Whether `follow_calls` has anything to do."""
         return self._behind is not None and self._calls is not None
 
-    def follow_calls(self, *, anew: bool = True) -> None:
-        """Make what is worked out of all calls again, where it was asked for and something changed.
+    def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
+        """Fit again what was fitted to all calls, if something changed.
 
         Args:
-            anew: As if it were asked for the first time; else what came since is added to what there was.
+            anew: Start from nothing; else only the new calls are added to the former fit.
+            defer: Do nothing if it would take more than some milliseconds.
         """
+        calls = self._calls
+        if defer and calls is not None and len(calls.next_N) > _FEW_CALLS:
+            return
         with self._calls_lock:
             with self._behind_lock:
                 behind, self._behind = self._behind, None
@@ -344,10 +347,8 @@ class NamespaceMirror:
         with self._behind_lock:
             self._behind = bool(self._behind) or rewritten
 
-    def _states_after(self, tool: ToolName, newest: int) -> StateBatch:
-        return self._store.states_after(tool, namespace=self.name, newer_than=newest)
-
-    def _extended(self, states: _States, batch: StateBatch) -> _States:
+    def _extended(self, states: _States, tool: ToolName, batch: StateBatch | None = None) -> _States:
+        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=states.newest)
         if batch.rows:
             targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
             ids = [row.id for row in batch.rows]
@@ -356,20 +357,12 @@ class NamespaceMirror:
         return states
 
 
-def _by_source(edges: Sequence[tuple[object, ...]]) -> dict[ToolName, Rows]:
-    # They come by source: one look-up a tool, not one an edge.
-    rows: dict[ToolName, Rows] = {}
-    current: object = None
-    of_source: Rows = []
-    for row in edges:
-        if row[0] != current:
-            current = row[0]
-            of_source = rows[current] = []  # type: ignore[index]
-        of_source.append(row)  # type: ignore[arg-type]
-    return rows
+def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:
+    # Edges are sorted by source: one look-up per tool, not one per edge.
+    return {source: list(rows) for source, rows in groupby(edges, key=itemgetter(0))}
 
 
-def _weigh(rows: Sequence[tuple[ToolName, ToolName, int, int, int, int]], c: float) -> tuple[NextTool, ...]:
+def _weigh(rows: Sequence[tuple[Any, ...]], c: float) -> tuple[NextTool, ...]:
     taken = [row for row in rows if row[2]]
     weights = edge_weights([(row[2], row[3]) for row in taken], c=c)
     found = [NextTool(row[1], weight, row[2], row[4]) for row, weight in zip(taken, weights, strict=True)]

@@ -2,15 +2,14 @@
 
 Vectors come in two kinds. *Lexical* ones have some 60 of 512 coordinates that are not zero: they are stored coordinate
 by coordinate, so that a query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by
-state. An index (usearch, HNSW) and a compiled search over compressed vectors (numba) were tried and left out; see
-benchmarks/LOG.md.
+state. An index and a compiled search were tried and left out (benchmarks/LOG.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
@@ -54,8 +53,7 @@ class StateBlock:
     """Vectors of the states after one tool, and which tools followed each.
 
     Any number of threads may read, without a lock and while one writes: a reader sees the block as it was when it
-    began. Writers wait for each other.
-    Memory is the vectors, an eighth of a chunk at most of room to grow, and about 20 bytes a state.
+    began. Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
     """
 
     def __init__(self) -> None:
@@ -68,16 +66,16 @@ class StateBlock:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, room to grow included."""
-        return sum(chunk.nbytes for chunk in self._chunks)
+        arrays = [getattr(chunk, field.name) for chunk in self._chunks for field in fields(chunk)]
+        return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
     def extend(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> None:
         """Add states; O(1) per state, amortised.
 
         Args:
             vectors_ND: Of unit length, shape (N, D).
-            targets: Numbers of the tools that followed each state, from 0; several where they were called together.
+            targets: Numbers of the tools that followed each state, from 0; several if they were called together.
             ids: Of the states; need not be ordered.
-
         Raises:
             ImplausibleVectorError: the vectors have not the dimensions of those already here.
             ValueError: not one target list and id per vector.
@@ -106,19 +104,18 @@ class StateBlock:
     def best(
         self, query_D: FloatArray, *, most: int | None = None, among: Collection[int] | None = None
     ) -> list[Nearest]:
-        """Per tool that followed any state the most similar such state, by tool number; [] where nothing is remembered.
+        """The most similar state of each tool that followed any state, by tool number; [] if there are no states.
 
         O(states · coordinates of the query that are not zero).
 
         Args:
             query_D: Of unit length, shape (D,).
-            most: So many of the most similar tools, and those that are as similar as the last of them; None for all.
+            most: Number of the most similar tools, with ties of the last; None for all.
             among: Numbers of the tools that may be named; None for all.
-
         Raises:
             ImplausibleVectorError: the query has not the dimensions of the states.
         """
-        chunks = self._chunks  # once: what is read must be of one moment
+        chunks = self._chunks  # read once: one consistent state
         tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)
         cosine_T, state_T = np.full(tools, -np.inf, dtype=np.float32), np.full(tools, _NO_STATE)
         by_pair: list[tuple[_Chunk, FloatArray]] = []
@@ -162,11 +159,6 @@ class _Chunk:
         none, number = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
         return cls(np.empty((0, dimensions), dtype=np.float32), sparse, 0, none, number, number, none, none)
 
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.vectors_CD, self.ids_N, self.rows_P, self.targets_G, self.starts_G, self.sizes_G)
-        return sum(array.nbytes for array in arrays)
-
     def with_rows(self, vectors_ND: FloatArray, targets: Sequence[Sequence[int]], ids: Sequence[int]) -> _Chunk:
         """The chunk with more states: in the same buffer while there is room, else in a larger one."""
         rows = self.rows + len(vectors_ND)
@@ -187,12 +179,12 @@ class _Chunk:
 
 
 def _least(cosine_T: FloatArray, most: int | None, among: Collection[int] | None) -> FloatArray:
-    """What a state must reach to be its tool's best and its tool to be wanted, shape (T,)."""
+    """Least cosine of a state that is its tool's best, and whose tool is returned, shape (T,)."""
     least_T = cosine_T
     if among is not None:
-        wanted = [tool for tool in among if tool < len(cosine_T)]
+        allowed = [tool for tool in among if tool < len(cosine_T)]
         least_T = np.full_like(cosine_T, np.inf)
-        least_T[wanted] = cosine_T = cosine_T[wanted]
+        least_T[allowed] = cosine_T = cosine_T[allowed]
     if most is not None and most < len(cosine_T):
         least_T = np.maximum(least_T, np.partition(cosine_T, -most)[-most] - _ROUNDING)
     return least_T
@@ -201,11 +193,6 @@ def _least(cosine_T: FloatArray, most: int | None, among: Collection[int] | None
 def _all_cosines(chunks: Sequence[_Chunk], query_D: FloatArray) -> list[FloatArray]:
     """The query's cosines with the states of each chunk, shape (N,) each."""
     _check_size(query_D, chunks)
-    cosines = _cosines_with(query_D)
-    return list((_threads().map if len(chunks) >= _SHARED_CHUNKS else map)(cosines, chunks))
-
-
-def _cosines_with(query_D: FloatArray) -> Callable[[_Chunk], FloatArray]:
     sparse = _is_sparse(query_D)
     coordinates = np.flatnonzero(query_D)
     query_S = query_D[coordinates]
@@ -216,7 +203,7 @@ def _cosines_with(query_D: FloatArray) -> Callable[[_Chunk], FloatArray]:
             return np.einsum("s,sn->n", query_S, chunk.vectors_CD.T[:, : chunk.rows][coordinates])
         return chunk.vectors_CD[: chunk.rows] @ query_D
 
-    return cosines
+    return list((_threads().map if len(chunks) >= _SHARED_CHUNKS else map)(cosines, chunks))
 
 
 @cache

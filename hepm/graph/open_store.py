@@ -3,28 +3,90 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
-from hepm.graph.login import Login, is_address
-from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.store import Counting, Store
+from hepm.errors import InputError
+
+if TYPE_CHECKING:
+    from hepm.graph.rows import Counting
+    from hepm.graph.store import Store
+
+SCHEMES: Final = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 
 
 def open_store(
     location: str | os.PathLike[str], *, counting: Counting | None = None, auth: tuple[str, str] | None = None
 ) -> Store:
-    """Open a store, making it when it is not there.
+    """Open a store; make it if it is missing.
 
     Args:
         location: A file, a folder that then holds `memory.hepm`, or an address such as neo4j://localhost:7687 or
             neo4j://host/database.
         counting: Which runs count; None takes what the store was made with.
         auth: User and password for a server; None takes NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
-            database where the address does not.
+            database if the address does not.
     """
     address = os.fspath(location)
-    if not is_address(address):
-        return SQLiteStore(Path(address), counting=counting)
-    from hepm.graph.neo4j.store import Neo4jStore
+    if is_address(address):
+        from hepm.graph.neo4j.store import Neo4jStore
 
-    return Neo4jStore(Login.from_environment(address, auth=auth), counting=counting)
+        return Neo4jStore(Login.from_environment(address, auth=auth), counting=counting)
+    from hepm.graph.sqlite import SQLiteStore
+
+    return SQLiteStore(Path(address), counting=counting)
+
+
+def is_address(location: object) -> bool:
+    """Whether a store is named by the address of a server, and not by a path."""
+    return isinstance(location, str) and location.partition("://")[0] in SCHEMES and "://" in location
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to reach one database.
+
+    Attributes:
+        password: Shown in no representation and no error.
+    """
+
+    uri: str
+    username: str = "neo4j"
+    password: str = field(default="", repr=False)
+    database: str = "neo4j"
+
+    @classmethod
+    def parse(
+        cls, address: str, *, username: str | None = None, password: str | None = None, database: str | None = None
+    ) -> Login:
+        """From an address such as neo4j://host:7687 or neo4j://host/database.
+
+        Raises:
+            InputError: the address is broken, names no host, or holds a password, which would be seen in process
+                lists and logs.
+        """
+        try:
+            parts = urlsplit(address)
+            _ = parts.port  # parsed here, like the host: a port that is no number is noticed when it is read
+        except ValueError as error:  # the address is left out of the text: it may hold a password
+            raise InputError(
+                f"the address of the server is broken ({error}): write it like neo4j://localhost:7687 or "
+                "neo4j://[::1]:7687."
+            ) from None
+        if parts.username is not None or parts.password is not None:
+            raise InputError(
+                f"the address of {parts.hostname} holds a user or a password, and addresses end up in logs: "
+                "set NEO4J_USERNAME and NEO4J_PASSWORD instead."
+            )
+        if not parts.hostname:
+            raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
+        uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
+        return cls(uri, username or "neo4j", password or "", database or parts.path.strip("/") or "neo4j")
+
+    @classmethod
+    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
+        """The same, with what is not given from NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE."""
+        username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
+        return cls.parse(address, username=username, password=password, database=os.environ.get("NEO4J_DATABASE"))

@@ -1,272 +1,141 @@
-"""What a store of the tool graph promises. Every store passes tests/graph/test_store_contract.py.
+"""What a store of the tool graph promises, and what every store does the same way.
 
-All methods take a namespace and see nothing outside it. Methods are safe to call from several threads; a read never
-waits for a write. Lists come sorted as the docstring says, and are empty where nothing is known.
+All methods take a namespace and see nothing outside it. They are safe to call from several threads; a read never waits
+for a write. Lists come sorted as the docstring says, and are empty where nothing is known. Every store passes
+tests/graph/test_store_contract.py.
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from hepm.errors import InputError
+from hepm.graph.changes import Transaction, add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.rows import (
+    Added,
+    Change,
+    Counting,
+    Header,
+    HeldRun,
+    Known,
+    Replay,
+    RunRow,
+    Selection,
+    StateBatch,
+    StateRow,
+    TextEmbedder,
+    ToolRow,
+    Totals,
+    Vectors,
+)
+from hepm.graph.stored_vectors import FloatArray, of_size
 from hepm.types import Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.writes import LessonStore
 
-Counting: TypeAlias = Literal["all", "shortest"]
-"""Which runs count: all, or of a task's successful runs the shortest alone (H-EPM, appendix D)."""
+T = TypeVar("T")
+
+_REEMBED_BATCH: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a store says of itself.
-
-    Attributes:
-        embedder: Name of the embedder its vectors come from; "" while it holds none.
-        dimensions: Their size; 0 while it holds none.
-        revision: Grows by one with every write.
-        states_per_move: How many distinct states are kept with text and vector on one move.
-        lessons_removed: Grows whenever lessons are deleted: a mirror then reads them all again.
-    """
-
-    schema_version: int
-    embedder: str
-    dimensions: int
-    revision: int
-    counting: Counting
-    states_per_move: int
-    lessons_removed: int
-
-
-class Known(NamedTuple):
-    """A stored run: the digest of its content, and how it ended."""
-
-    digest: str
-    success: bool | None
-
-
-class EdgeRow(NamedTuple):
-    """One edge as stored; `inverse_steps` in units of 2^-32 (see `hepm.graph.weights`)."""
-
-    source: ToolName
-    target: ToolName
-    support: int
-    inverse_steps: int
-    failures: int
-    unlabelled: int
-
-
-class ToolRow(NamedTuple):
-    """One tool as stored; `parameters` is JSON text."""
-
-    name: ToolName
-    description: str
-    parameters: str
-    calls: int
-    errors: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """One remembered state: where it stands, and how many near-identical ones were merged into it."""
-
-    id: int
-    sources: tuple[ToolName, ...]
-    targets: tuple[ToolName, ...]
-    success: bool
-    key: int
-    count: int
-    seen: float
-    trajectory: str
-    step: int
-    summary: str
-
-
-class RunRow(NamedTuple):
-    """What rankers look up of a labelled run, without its record.
-
-    Attributes:
-        sequence: As `hepm.graph.delta.sequence_of` writes it.
-        vector: Of what the user said; None where there is none.
-    """
-
-    seq: int
-    id: str
-    success: bool
-    sequence: str
-    vector: FloatArray | None
-
-
-class HeldRun(NamedTuple):
-    """A stored run as it lies there.
-
-    Attributes:
-        told: Everything that stands beside its record, by the names of `Store.told_of`.
-        vector: Of what the user said, in bytes as stored.
-    """
-
-    id: str
-    record: str
-    counted: bool
-    told: Mapping[str, object]
-    vector: bytes | None
-
-
-class HeldState(NamedTuple):
-    """A state as it lies there; one that is not `kept` went over the bound and has no summary."""
-
-    row: StateRow
-    kept: bool
-    vector: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class StateBatch:
-    """States with their vectors, by id.
-
-    Attributes:
-        vectors_ND: Shape (N, dimensions), unit length; a state that has no vector yet is left out of the batch.
-    """
-
-    rows: Sequence[StateRow]
-    vectors_ND: FloatArray
-
-
-def batch_of(rows: Sequence[Sequence[Any]], dimensions: int, read: Callable[[Sequence[Any]], StateRow]) -> StateBatch:
-    """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
-    right = [row for row in rows if len(row[-1]) == 2 * dimensions]
-    vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)
-    return StateBatch([read(row) for row in right], vectors.reshape(len(right), dimensions))
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one revision touched.
-
-    Attributes:
-        sources: Tools whose outgoing edges or states changed; None where anything may have.
-        rewritten: Whether something was taken away or replaced; else it only added.
-    """
-
-    revision: int
-    namespace: str
-    sources: tuple[ToolName, ...] | None
-    rewritten: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """What became of a batch, by trajectory id."""
-
-    stored: tuple[str, ...] = ()
-    duplicates: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which trajectories to forget: those that match every part that is given; None matches all.
-
-    Raises:
-        InputError: a part is empty. A variable that was never set is likelier than all runs that name no user.
-    """
-
-    trajectory: str | None = None
-    environment: str | None = None
-    task: str | None = None
-    user: str | None = None
-
-    def __post_init__(self) -> None:
-        for part in fields(self):
-            if getattr(self, part.name) == "":
-                raise InputError(
-                    f"the {part.name} whose runs are to be forgotten is empty: nothing was forgotten. "
-                    "Name it, or leave it out."
-                )
-
-
-def no_text(error: UnicodeEncodeError) -> InputError:
-    """What to say where a store is given text that cannot be written as UTF-8."""
-    at = error.object[max(error.start - 20, 0) : error.start + 20]
-    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """How much a namespace holds; of lessons those that are found."""
-
-    trajectories: int
-    successes: int
-    failures: int
-    unlabelled: int
-    tools: int
-    edges: int
-    states: int
-    experiences: int
-    principles: int
-    notes: int
-
-
-class TextEmbedder(Protocol):
-    """What stores need of an embedder (see `hepm.embed.Embedder`)."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102  # said there
-    def embed(self, texts: Sequence[str], /) -> FloatArray: ...  # noqa: D102  # said there
-
-
-Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Reads stored records again: their runs, and a vector for each of their texts (see `Store.add`).
-
-It raises FormatError where a record is damaged, and any other error where its texts cannot be embedded.
-"""
-
-
-class Store(Protocol):
+class Store(ABC):
     """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server.
+
+    Reads are statements by name, in `sqlite/queries.sql` and `cypher/store/`; both return the same columns.
 
     Attributes:
         remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
-        runs_a_batch: Runs a transaction: many enough that its own cost is small, few enough to be bearable.
+        runs_a_batch: Runs per transaction: enough that its own cost is small.
+        lessons: Lessons from the runs.
     """
 
-    @property
-    def remote(self) -> bool: ...  # noqa: D102  # said above
-    @property
-    def runs_a_batch(self) -> int: ...  # noqa: D102  # said above
+    remote: ClassVar[bool]
+    runs_a_batch: ClassVar[int]
+    lessons: LessonStore
+
+    # The operations of one backend
 
     @property
+    @abstractmethod
     def header(self) -> Header:
-        """Read afresh."""
-        ...
+        """Read from the store on each access."""
 
-    @property
-    def lessons(self) -> LessonStore:
-        """What runs taught."""
-        ...
+    @abstractmethod
+    def write(
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
+    ) -> T:
+        """Run work in one write transaction: all of it is stored, or nothing. A server may run it again.
 
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
+        """
+
+    @abstractmethod
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named statement."""
+
+    @abstractmethod
+    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+        """The rows of a named statement; lazy."""
+
+    @abstractmethod
     def set_embedder(self, name: str, dimensions: int) -> None:
         """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
-        ...
 
-    def namespaces(self) -> list[str]:
-        """Those that hold anything, by name."""
-        ...
+    @abstractmethod
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
+        """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
 
-    def totals(self, *, namespace: str) -> Totals:
-        """Counts of everything."""
-        ...
+        Plain tuples: an opening mirror reads all edges, and naming their fields would double the time.
+        """
 
-    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
-        """What is stored under those of the ids that are."""
-        ...
+    @abstractmethod
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
+
+    @abstractmethod
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
+
+        Runs: successful ones that took it, the latest stored first. Summaries: what agents knew then, each
+        wording once, most often seen first, then latest, ties by text.
+        """
+
+    @abstractmethod
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        """Every stored run in order of arrival, whole; lazy."""
+
+    @abstractmethod
+    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+        """The columns that are stored beside a run's record and derive from it."""
+
+    @abstractmethod
+    def orphans(self, *, namespace: str) -> list[str]:
+        """Sentences on rows that point to nothing, or lack what they must point to; empty when all is well."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+
+    @abstractmethod
+    def _names(self, stored: Any) -> tuple[ToolName, ...]: ...
+
+    @abstractmethod
+    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        """Rows of embedded states by id, with the nearest `limit` among them."""
+
+    # Writing
 
     def add(
         self,
@@ -281,154 +150,224 @@ class Store(Protocol):
 
         A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
         stored run is replaced when it comes again with another label, so that a correction or a late label counts.
-        `vectors` maps state summaries and `Run.said` to their vectors; a text without one waits for `reembed`.
-        `embedder` names what they come from.
 
+        Args:
+            vectors: Of state summaries and of `Run.said`; a text without one waits for `reembed`.
+            embedder: Name of the embedder of the vectors.
         Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
         """
-        ...
+        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay)
+        return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
-        """Set descriptions and parameters, replacing what runs told of these tools."""
-        ...
+        """Set descriptions and parameters, replacing those from the runs."""
+
+        def work(write: Transaction) -> None:
+            write.describe(tools)
+            write.note_change()
+
+        self.write(namespace, work)
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
-        """Remove runs and all they added and taught; every count goes back exactly. Ids of the removed, sorted.
+        """Remove runs with all counts and lessons from them; every count goes back exactly. Ids of the removed, sorted.
 
-        A user who is selected alone loses their notes too.
+        A selection by user only removes the user's notes too. A run whose record cannot be read is removed; its counts
+        go with the next `rebuild`.
 
-        A run whose record cannot be read any more is removed too; its counts go with the next `rebuild`.
-        `embedder` names what the vectors of `replay` come from.
-
+        Args:
+            embedder: Name of the embedder of the vectors that `replay` makes.
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.
         """
-        ...
+        return self.write(namespace, partial(forget_runs, selection=selection, replay=replay), embedder=embedder)
 
     def selected(self, selection: Selection, *, namespace: str) -> list[str]:
         """Ids of the runs that `forget` would remove, sorted."""
-        ...
+        return self.write(namespace, lambda write: [run.id for run in write.select(selection)])
 
     def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
-        """Make everything but the records again from the records, in one transaction,
-        and vectors where there is `embedder`.
+        """Recompute everything but the records from the records, in one transaction; vectors too with an `embedder`.
 
-        `replay` embeds by it. Lessons whose record cannot be read are removed: nothing is left of them.
+        `replay` embeds by it. Lessons whose record cannot be read are removed.
 
         Raises:
             EmbedderMismatchError: the store holds another embedder's vectors by now.
             StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
-        ...
+        name = None if embedder is None else embedder.name
+        self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
+
+    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
+        """Attach vectors of `embedder` to states by id, replacing earlier ones; missing ids are ignored.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
+        """
+
+        def work(write: Transaction) -> None:
+            write.put_state_vectors(vectors)
+            write.note_change(everything=True)
+
+        self.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def put_run_vectors(
+        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> None:
+        """Attach vectors of `embedder` to runs by row number; missing numbers are ignored.
+
+        Raises:
+            EmbedderMismatchError: as `put_vectors`.
+        """
+
+        def work(write: Transaction) -> None:
+            write.put_run_vectors(vectors)
+            write.note_change(everything=True)
+
+        self.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def reembed(self, embedder: TextEmbedder, *, on_progress: Callable[[int, int], None] | None = None) -> int:
+        """Give a vector to every state, run and lesson without one, in all namespaces; how many were written.
+
+        Every batch is a transaction of its own: an interrupted call continues where it stopped.
+
+        Raises:
+            EmbedderMismatchError: another process has named another embedder since; its vectors stay.
+        """
+        waiting: list[tuple[str, Callable[..., None], int | str, str]] = []
+        for name in self.namespaces():
+            lessons = self.lessons.list(namespace=name)
+            waiting += [(name, self.lessons.put_vectors, o.row.id, o.row.text) for o in lessons if o.vector is None]
+            states = self.iter_states(namespace=name, without_vector=True)
+            waiting += [(name, self.put_vectors, row.id, row.summary) for row in states]
+            waiting += [(name, self.put_run_vectors, *run) for run in self.runs_without_vector(namespace=name)]
+        done = 0
+        for (name, put), group in groupby(waiting, key=itemgetter(0, 1)):
+            while batch := list(islice(group, _REEMBED_BATCH)):
+                vectors = embedder.embed([text for *_, text in batch])
+                found = {key: vector for (*_, key, _), vector in zip(batch, vectors, strict=True)}
+                put(found, namespace=name, embedder=embedder.name)
+                done += len(batch)
+                if on_progress is not None:
+                    on_progress(done, len(waiting))
+        return done
+
+    # Reading
+
+    def namespaces(self) -> list[str]:
+        """Those that hold anything, by name."""
+        return sorted(row[0] for row in self.read("namespaces", namespace=""))
+
+    def totals(self, *, namespace: str) -> Totals:
+        """Counts of everything."""
+        return Totals(*self.read("totals", namespace=namespace)[0])
+
+    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
+        """Those of the ids that are stored."""
+        rows = self.read("find_runs", namespace=namespace, ids=ids)
+        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
-        ...
+        for name, record, counted in self.iterate("records", namespace=namespace):
+            yield name, record, bool(counted)
 
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        """Every stored run in order of arrival, whole; lazy."""
-        ...
-
-    def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
-        """What is to stand beside a run's record: all of it is read off the record."""
-        ...
-
-    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
+    def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task and id of every stored run with an outcome, in that order; "" where it names no task."""
-        ...
+        return self.read("runs_by_task", namespace=namespace)
 
-    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
+    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[Any, ...]]:
         """The same of the stored ones of `runs` and of the runs of their tasks, in that order.
 
         Of a task with very many runs, those that were stored last: `latest` of each outcome.
         """
-        ...
+        return self.read("runs_beside", namespace=namespace, ids=runs, latest=latest)
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
         """Records of those of the runs that are stored, by id."""
-        ...
+        return dict(self.read("records_of", namespace=namespace, ids=ids))
 
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
-        """Edges in the order of `EdgeRow`'s fields, by source and target; of `sources` alone where given.
-
-        Plain tuples: an opening mirror reads them all, and naming their fields would double the time.
-        """
-        ...
-
-    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
-        """Ids of the runs that are known to have taken each edge, sorted."""
-        ...
+    def run_edges(self, *, namespace: str) -> dict[Edge, list[str]]:
+        """Ids of the stored runs that took each edge, sorted."""
+        found: defaultdict[Edge, list[str]] = defaultdict(list)
+        for source, target, run in self.read("run_edges", namespace=namespace):
+            found[source, target].append(run)
+        return found
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
-        ...
-
-    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
-        ...
+        return [ToolRow(*row) for row in self.read("tools", namespace=namespace)]
 
     def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
-        ...
+        return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))
 
     def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
 
         A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
         """
-        ...
+        batch = self._batch(self._near(vector, namespace, limit))
+        if not batch.rows:
+            return []
+        cosines = batch.vectors_ND @ vector
+        best = np.argsort(-cosines, kind="stable")[:limit]
+        return [(batch.rows[at], float(cosines[at])) for at in best]
 
     def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
         """All states that kept their text, by id; lazy."""
-        ...
+        for row in self.iterate("states", namespace=namespace):
+            if not (without_vector and row[-1]):
+                yield self._state(row)
 
-    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
-        """All states by id, whole; lazy."""
-        ...
+    def iter_held_states(self, *, namespace: str) -> Iterator[tuple[StateRow, bool, bytes | None]]:
+        """All states by id, whether each kept its text, and its vector as stored; lazy."""
+        for row in self.iterate("held_states", namespace=namespace):
+            yield self._state(row), row[-2] not in (None, False), row[-1]
 
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        """Attach vectors of `embedder` to states by id, replacing earlier ones; ids that are gone are passed over.
-
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
-        """
-        ...
-
-    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
+    def runs_without_vector(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Row number and user's words of runs that have words and no vector, in order of arrival."""
-        ...
-
-    def put_run_vectors(
-        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
-    ) -> None:
-        """Attach vectors of `embedder` to runs by row number; numbers that are gone are passed over.
-
-        Raises:
-            EmbedderMismatchError: as `put_vectors`.
-        """
-        ...
-
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        """At most so many runs and summaries behind each edge, in order of the edges.
-
-        Runs: successful ones that took it, the latest stored first. Summaries: what agents knew then, each
-        wording once, most often seen first, then latest, ties by text.
-        """
-        ...
+        return self.read("runs_without_vector", namespace=namespace)
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Labelled, counted runs stored after row `seq`, in order of arrival."""
-        ...
+        dimensions = self.header.dimensions
+        return [
+            RunRow(number, name, bool(success), sequence, of_size(vector, dimensions))
+            for number, name, success, sequence, vector in self.read("runs_after", namespace=namespace, seq=seq)
+        ]
 
     def changes_since(self, revision: int) -> list[Change] | None:
-        """What later revisions touched, oldest first; None where the journal no longer reaches back that far."""
-        ...
+        """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
+        rows = self.read("changes_since", namespace="", revision=revision)
+        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+            return None
+        return [
+            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))
+            for number, namespace, sources, rewritten in rows
+        ]
 
-    def orphans(self, *, namespace: str) -> list[str]:
-        """Sentences on rows that point to nothing, or lack what they are to point to; empty when all is well."""
-        ...
+    def _check_counting(self, counting: Counting | None, where: str) -> None:
+        stored = self.header.counting
+        if counting not in (None, stored):
+            self.close()
+            raise InputError(
+                f"{where} counts {stored!r} runs of a task, not {counting!r}. "
+                "Open it without that option, or ingest into a new store."
+            )
 
-    def close(self) -> None:
-        """Release the store; safe to call twice."""
-        ...
+    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
+        """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
+        size = self.header.dimensions
+        right = [row for row in rows if len(row[-1]) == 2 * size]
+        vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)
+        return StateBatch([self._state(row) for row in right], vectors.reshape(len(right), size))
+
+    def _state(self, row: Sequence[Any]) -> StateRow:
+        number, sources, targets, success, *rest = row[:10]
+        return StateRow(number, self._names(sources), self._names(targets), bool(success), *rest)
+
+
+def as_bool(stored: int | None) -> bool | None:
+    """A stored outcome."""
+    return None if stored is None else bool(stored)

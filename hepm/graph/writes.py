@@ -1,111 +1,18 @@
-"""What is the same in every store: writes, over its transactions (see `changes`), and what is read of lessons."""
+"""Lessons of a store: reads, and writes over its transactions (see `hepm.graph.lessons.transaction`)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from hepm.graph.changes import add_runs, forget_runs, rebuild
-from hepm.graph.delta import Run
-from hepm.graph.lessons.changes import change_lessons, forget_user, show, tell
+from hepm.graph.changes import Transaction
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
-from hepm.graph.lessons.store import Changed, LessonChange
-from hepm.graph.store import Added, FloatArray, Replay, Selection, TextEmbedder
-from hepm.graph.transaction import Transaction
-from hepm.types import Tool
+from hepm.graph.lessons.transaction import Changed, LessonChange
+from hepm.graph.store import Store
+from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
-
-
-class Write(Protocol):
-    """Runs work in a write transaction on a namespace: all of it is stored, or nothing.
-
-    Raises:
-        EmbedderMismatchError: the vectors are not of the store's own embedder, which is looked at inside.
-    """
-
-    def __call__(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
-    ) -> T:
-        """What the work gives."""
-        ...
-
-
-class RunWrites:
-    """See `hepm.graph.store.Store` for what each method promises."""
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def add(
-        self,
-        runs: Sequence[Run],
-        vectors: Mapping[str, FloatArray],
-        *,
-        namespace: str,
-        replay: Replay,
-        embedder: str | None = None,
-    ) -> Added:
-        return self._write(
-            namespace,
-            lambda write: add_runs(write, runs, vectors, counting=write.counting, replay=replay),
-            embedder=embedder,
-            vectors=vectors.values(),
-        )
-
-    def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
-        def work(write: Transaction) -> None:
-            write.describe(tools)
-            write.note_change()
-
-        self._write(namespace, work)
-
-    def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
-        return self._write(
-            namespace,
-            lambda write: forget_runs(write, selection, counting=write.counting, replay=replay),
-            embedder=embedder,
-        )
-
-    def selected(self, selection: Selection, *, namespace: str) -> list[str]:
-        return self._write(namespace, lambda write: [run.id for run in write.select(selection)])
-
-    def rebuild(self, *, namespace: str, replay: Replay, embedder: TextEmbedder | None = None) -> None:
-        self._write(
-            namespace,
-            lambda write: rebuild(write, counting=write.counting, replay=replay, embedder=embedder),
-            embedder=None if embedder is None else embedder.name,
-        )
-
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        def work(write: Transaction) -> None:
-            write.put_state_vectors(vectors)
-            write.note_change(everything=True)
-
-        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-    def put_run_vectors(
-        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
-    ) -> None:
-        def work(write: Transaction) -> None:
-            write.put_run_vectors(vectors)
-            write.note_change(everything=True)
-
-        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-
-class Read(Protocol):
-    """The rows of a named statement on a namespace."""
-
-    def __call__(self, name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
-        """As tuples, in the order of the statement."""
-        ...
 
 
 class LessonStore(ABC):
@@ -114,9 +21,11 @@ class LessonStore(ABC):
     Every store passes tests/graph/test_lesson_contract.py.
     """
 
-    def __init__(self, write: Write, read: Read) -> None:
-        self._write = write
-        self._read = read
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _read(self, name: str, namespace: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        return self._store.read(name, namespace=namespace, **values)
 
     def change(
         self,
@@ -135,11 +44,11 @@ class LessonStore(ABC):
         """
 
         def work(write: Transaction) -> Changed:
-            changed = change_lessons(write.lessons, change, vectors)
+            changed = write.lessons.change(change, vectors)
             write.note_change()
             return changed
 
-        return self._write(namespace, work, embedder=embedder, vectors=vectors.values())
+        return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
         """Attach vectors of `embedder` to lessons by id; ids that are gone are passed over.
@@ -152,35 +61,35 @@ class LessonStore(ABC):
             write.lessons.put_vectors(vectors)
             write.note_change()
 
-        self._write(namespace, work, embedder=embedder, vectors=vectors.values())
+        self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
         """Remember that lessons were shown in a run; how many were new to it. Ids that are gone are passed over.
 
         Where the run's outcome is known already, they are credited with it at once.
         """
-        return self._noted(namespace, lambda write: show(write.lessons, run, lessons))
+        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
 
     def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
         """Credit what was shown in runs with how these ended; how many lessons were. Twice is as good as once.
 
         An outcome that comes before what was shown waits for it; another outcome for the same run replaces the former.
         """
-        return self._noted(namespace, lambda write: tell(write.lessons, outcomes))
+        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
         """Remove every lesson of a user's own, older versions included, and answers about them; the lessons' ids.
 
         Their runs are `Store.forget`'s.
         """
-        return self._noted(namespace, lambda write: forget_user(write.lessons, user))
+        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
 
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
         """Keep answers; one that was there under its key is replaced.
 
         One about a run that is not stored, or a user who has no notes, is not kept: it may have been forgotten.
         """
-        self._write(namespace, lambda write: write.lessons.put_answers(answers))
+        self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
 
     def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
         def noted(write: Transaction) -> T:
@@ -188,7 +97,7 @@ class LessonStore(ABC):
                 write.note_change()
             return changed
 
-        return self._write(namespace, noted)
+        return self._store.write(namespace, noted)
 
     def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
         """Those of the ids that are stored, in order of arrival."""
@@ -225,13 +134,6 @@ class LessonStore(ABC):
     @abstractmethod
     def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         """What is to stand beside a lesson's record."""
-
-    @abstractmethod
-    def search(self, vector: FloatArray, *, namespace: str, limit: int) -> Sequence[tuple[str, float]]:
-        """Ids of the live lessons most similar to a vector of unit length, with their cosines; ties by arrival.
-
-        What the store itself finds, for those who ask it. Suggestions and prompts are answered from the mirror.
-        """
 
     def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
         """Lessons that a revision above `newer_than` touched, in order of arrival.

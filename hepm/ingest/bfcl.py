@@ -7,32 +7,17 @@ https://github.com/ShishirPatil/gorilla (berkeley-function-call-leaderboard), al
 from __future__ import annotations
 
 import ast
-import io
 import json
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Document, without_surrogates
-from hepm.ingest.json_stream import DECODER
-from hepm.ingest.records import (
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_object,
-    is_list,
-    is_object,
-    list_at,
-    plain_text,
-    text_at,
-)
+from hepm.ingest.document import Document, Reader
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, is_list, is_object, without_surrogates
 from hepm.ingest.turns import ROLES
 from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
-
-NAME = "bfcl"
 
 _ANSWERS: Final = "possible_answer"
 _DOCUMENTS: Final = "multi_turn_func_doc"
@@ -47,52 +32,23 @@ _DOCUMENT_OF: Final = {
     "VehicleControlAPI": "vehicle_control",
     "WebSearchAPI": "web_search",
 }
-"""The file that describes the tools of each simulated class, as BFCL's constants say."""
+"""The file that describes the tools of each simulated class, from BFCL's constants."""
 
 _SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
-"""BFCL writes Python's names of types; JSON Schema has its own."""
+"""BFCL uses Python's names of types instead of JSON Schema's."""
 
 
-def recognises(document: Document) -> bool:
-    """Whether it is a BFCL file: questions, their answers, or descriptions of tools."""
+def _recognises(document: Document) -> bool:
     keys = document.keys
     if "question" in keys and "id" in keys:
-        # ACEBench's definitions have the same keys, but one text for a question.
+        # ACEBench's definitions have the same keys, but a text as the question.
         turns = document.first.get("question") if is_object(document.first) else None
         return is_list(turns) or document.file_name.startswith("BFCL_")
     return _is_companion(document)
 
 
-def read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """One run for each question, every gold call a turn of its own, since each was written knowing the one before."""
-    del options
-    if _is_companion(document):
-        return
-    if "involved_classes" not in document.keys or not _is_multi_turn(document.first):
-        yield document.rejected(
-            None, "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
-        )
-        return
-    answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
-    if answers is None:
-        yield document.rejected(
-            None, f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
-        )
-        return
-    gold = dict(_gold(answers))
-    manual = _Manual(document)
-
-    def build(value: Any) -> Trajectory:
-        return _trajectory(as_object(value, "the question"), gold, manual, document)
-
-    yield from document.each(build)
-
-
-def _is_multi_turn(first: Any) -> bool:
-    return is_object(first) and str(first.get("id")).startswith("multi_turn")
-
-
 def _is_companion(document: Document) -> bool:
+    """Answers or descriptions of tools."""
     keys = document.keys
     folder = document.source.path.parent.name
     if folder == _ANSWERS:
@@ -100,51 +56,72 @@ def _is_companion(document: Document) -> bool:
     return folder == _DOCUMENTS and "name" in keys and "parameters" in keys
 
 
-def _gold(answers: bytes) -> Iterator[tuple[str, list[Any]]]:
-    for value in _lines(answers):
-        if is_object(value):
-            identity, turns = value.get("id"), value.get("ground_truth")
-            if type(identity) is str and is_list(turns):
-                yield identity, turns
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """One run for each question. Every call is a turn of its own, since its author knew the one before."""
+    del options
+    if _is_companion(document):
+        return
+    multi_turn = is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
+    if "involved_classes" not in document.keys or not multi_turn:
+        reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
+        yield document.rejected(None, reason)
+        return
+    answers = document.source.sibling(f"{_ANSWERS}/{document.file_name}")
+    if answers is None:
+        reason = f"its right calls are missing or too large: they should lie beside it in {_ANSWERS}/"
+        yield document.rejected(None, reason)
+        return
+    gold = {line["id"]: line.get("ground_truth") for line in _objects(answers) if type(line.get("id")) is str}
+
+    @cache
+    def tools_of(name: str) -> tuple[Tool, ...]:
+        file = _DOCUMENT_OF.get(name)
+        content = document.source.sibling(f"{_DOCUMENTS}/{file}.json") if file else None
+        return tuple(_described(content)) if content else ()
+
+    def build(value: Any) -> Trajectory:
+        record = fields.as_object(value, "the question")
+        identity = fields.text(record, "id")
+        variant, _, task = identity.rpartition("_")
+        answer = gold.get(identity)
+        if not is_list(answer):
+            raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
+        classes = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
+        excluded = fields.list_at(record, "excluded_function")
+        tools = tuple(tool for name in classes for tool in tools_of(name) if tool.name not in excluded)
+        return identified(
+            "",
+            tuple(_turns(fields.list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
+            Outcome(None, True),
+            environment=f"bfcl-{variant}",
+            task=task,
+            model="gold",
+            source=document.name,
+            tools=tools,
+        )
+
+    yield from document.each(build)
 
 
-def _lines(content: bytes) -> Iterator[Any]:
-    """The lines of a companion file that can be read; what a broken one leaves missing is told with its question."""
-    for line in io.BytesIO(content):
+def _objects(content: bytes) -> Iterator[Object]:
+    """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
+    for line in content.split(b"\n"):
         try:
-            yield DECODER.decode(line.decode("utf-8", "replace"))
+            value = DECODER.decode(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             continue
-
-
-class _Manual:
-    """The tools of the simulated classes, read when first needed."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._files: dict[str, tuple[Tool, ...]] = {}
-
-    def tools(self, classes: tuple[str, ...], excluded: frozenset[str]) -> tuple[Tool, ...]:
-        """The tools of these classes but the excluded ones; () where their files are not there."""
-        return tuple(tool for name in classes for tool in self._class(name) if tool.name not in excluded)
-
-    def _class(self, name: str) -> tuple[Tool, ...]:
-        if name not in self._files:
-            file = _DOCUMENT_OF.get(name)
-            content = self._document.source.sibling(f"{_DOCUMENTS}/{file}.json") if file else None
-            self._files[name] = tuple(_described(content)) if content else ()
-        return self._files[name]
+        if is_object(value):
+            yield value
 
 
 def _described(content: bytes) -> Iterator[Tool]:
-    for value in _lines(content):
-        if is_object(value):
-            record = as_object(without_surrogates(value), "a tool")
-            try:
-                parameters = _json_schema(record.get("parameters"))
-                yield Tool(text_at(record, "name"), text_at(record, "description"), as_object(parameters, "parameters"))
-            except (RecordError, ValueError):
-                continue
+    for value in _objects(content):
+        record = fields.as_object(without_surrogates(value), "a tool")
+        try:
+            parameters = fields.as_object(_json_schema(record.get("parameters")), "parameters")
+            yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
+        except (RecordError, ValueError):
+            continue
 
 
 def _json_schema(value: Any) -> Any:
@@ -161,51 +138,27 @@ def _json_schema(value: Any) -> Any:
     return schema
 
 
-def _trajectory(record: Object, gold: dict[str, list[Any]], manual: _Manual, document: Document) -> Trajectory:
-    identity = text_at(record, "id")
-    variant, _, task = identity.rpartition("_")
-    answer = gold.get(identity)
-    if answer is None:
-        raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
-    classes = tuple(text for text in list_at(record, "involved_classes") if type(text) is str)
-    excluded = frozenset(text for text in list_at(record, "excluded_function") if type(text) is str)
-    tools = manual.tools(classes, excluded)
-    return identified(
-        "",
-        tuple(_turns(list_at(record, "question"), answer, {tool.name: tool for tool in tools})),
-        Outcome(None, True),
-        environment=f"bfcl-{variant}",
-        task=task,
-        model="gold",
-        source=document.name,
-        tools=tools,
-    )
-
-
 def _turns(question: list[Any], answer: list[Any], tools: dict[str, Tool]) -> Iterator[Turn]:
     for messages, calls in zip(question, answer, strict=False):
-        for message in as_list(messages, "a turn of the question"):
-            record = as_object(message, "a message")
-            yield Turn(ROLES.get(text_at(record, "role"), "user"), plain_text(record.get("content")))
-        for call in as_list(calls, "the calls of a turn"):
+        for message in fields.as_list(messages, "a turn of the question"):
+            record = fields.as_object(message, "a message")
+            yield Turn(ROLES.get(fields.text(record, "role"), "user"), fields.plain_text(record.get("content")))
+        for call in fields.as_list(calls, "the calls of a turn"):
             yield Turn("assistant", "", (parse_call(call, tools),))
 
 
 def parse_call(text: Any, tools: dict[str, Tool]) -> ToolCall:
-    """A call from its Python text, such as ``sort('report.pdf')``; it is parsed and never run.
+    """A call from its Python text, such as ``sort('report.pdf')``, which is parsed and never run.
 
     Arguments without a name get it from the tool's description, else their position ("0", "1", ...).
     """
     if type(text) is not str:
         raise RecordError("a right call is not Python text")
     name, values, named = _parsed(text)
-    arguments: dict[str, JSON] = {}
-    if values:
-        names = _parameter_names(tools.get(name))
-        for position, value in enumerate(values):
-            arguments[names[position] if position < len(names) else str(position)] = value
-    arguments.update(named)
-    return ToolCall(name, arguments)
+    properties = tools[name].parameters.get("properties") if name in tools else None
+    names = list(properties) if isinstance(properties, dict) else []
+    names += map(str, range(len(names), len(values)))
+    return ToolCall(name, dict(zip(names, values, strict=False)) | named)
 
 
 @lru_cache(maxsize=4096)  # the variants of a task share nearly all their calls
@@ -221,14 +174,12 @@ def _parsed(text: str) -> tuple[str, list[JSON], dict[str, JSON]]:
     return name, [_literal(node) for node in call.args], named
 
 
-def _parameter_names(tool: Tool | None) -> list[str]:
-    properties = tool.parameters.get("properties") if tool else None
-    return list(properties) if isinstance(properties, dict) else []
-
-
 def _literal(node: ast.expr) -> JSON:
     """The value of a literal as JSON has it; any other expression stays text."""
     try:
         return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
     except (ValueError, TypeError, RecursionError, MemoryError):
         return ast.unparse(node)
+
+
+READER: Final = Reader("bfcl", _recognises, _read)

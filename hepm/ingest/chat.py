@@ -1,86 +1,35 @@
-"""OpenAI chat messages: JSON lines of {"messages": [...]}, the form in which most logs and fine-tuning sets come.
+"""OpenAI chat messages: JSON lines of {"messages": [...]}, the form of most logs and fine-tuning sets.
 
-Beside the messages a record may tell "tools", a reward, success or label, "id" or "session_id", "task" or "task_id",
-"environment" or "domain", "model", "user", "trial" and "tags". A bare list of messages is a run, too, and a list of
-such lists holds several.
+docs/formats.md lists the other keys of a record. A bare list of messages is a run, too, and a list of such lists holds
+several.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from hepm.ingest import fields
 from hepm.ingest.digest import identified
-from hepm.ingest.document import Build, Document
-from hepm.ingest.records import (
-    SOLVED,
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_number,
-    as_object,
-    is_list,
-    is_object,
-    kind_of,
-    list_at,
-    object_at,
-    text_at,
-    unix_time,
-)
+from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, is_list, is_object
 from hepm.ingest.tools import ToolLists
 from hepm.ingest.turns import chat_turns
 from hepm.types import Outcome, Trajectory
 
-NAME = "chat"
-
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
-_GOOD: Final = frozenset(
-    [
-        "success",
-        "successful",
-        "succeeded",
-        "solved",
-        "resolved",
-        "pass",
-        "passed",
-        "correct",
-        "true",
-        "yes",
-        "good",
-        "positive",
-        "1",
-    ]
-)
-_BAD: Final = frozenset(
-    [
-        "failure",
-        "failed",
-        "fail",
-        "unsolved",
-        "unresolved",
-        "incorrect",
-        "wrong",
-        "false",
-        "no",
-        "bad",
-        "negative",
-        "error",
-        "0",
-    ]
-)
+_GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
+_BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
 
 
-def recognises(document: Document) -> bool:
-    """Whether the records hold messages, or are lists of them, or are ShareGPT's, which are turned away by name."""
-    keys = document.keys
-    return "messages" in keys or "role" in keys or _is_sharegpt(document)
+def _recognises(document: Document) -> bool:
+    """Records with messages, lists of messages, and ShareGPT's records, which are rejected by name."""
+    return bool(document.keys & {"messages", "role", "conversations"})
 
 
-def read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """One run for each record."""
-    if _is_sharegpt(document):
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    if "conversations" in document.keys and "messages" not in document.keys:
         yield document.rejected(
             None,
             "it is in ShareGPT's form (conversations, from, value), which does not tell calls from text: "
@@ -90,27 +39,19 @@ def read(document: Document, options: ReadOptions) -> Iterator[Item]:
     tool_lists = ToolLists()
 
     def build(value: Any) -> Trajectory:
-        record: Object = {"messages": value} if type(value) is list else as_object(value, "the record")
+        record: Object = {"messages": value} if type(value) is list else fields.as_object(value, "the record")
         return _trajectory(record, tool_lists, document, options)
 
-    if document.is_list and "role" in document.keys and not is_list(document.first):
-        yield from _one_bare_run(document, build)
+    if not document.is_list or "role" not in document.keys or is_list(document.first):
+        yield from document.each(build)
         return
-    yield from document.each(build)
-
-
-def _is_sharegpt(document: Document) -> bool:
-    return "conversations" in document.keys and "messages" not in document.keys
-
-
-def _one_bare_run(document: Document, build: Build) -> Iterator[Item]:
     messages: list[Any] = []
     for number, value in document.records():
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
             return
         messages.append(value)
-    yield document.built(1, messages, build)
+    yield built(document.name, 1, messages, build)
 
 
 def _trajectory(record: Object, tool_lists: ToolLists, document: Document, options: ReadOptions) -> Trajectory:
@@ -118,34 +59,27 @@ def _trajectory(record: Object, tool_lists: ToolLists, document: Document, optio
         alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
         raise RecordError(f"it has no 'messages'{alone}")
     outcome, tags = _outcome(record, options)
+    recorded = fields.object_at(record, "tags") if is_object(record.get("tags")) else {}
+    properties = {key: fields.text(record, key) for key in ("trial", "split", "attack")}
     return identified(
-        text_at(record, "id", "session_id") if options.ids == "own" else "",
-        chat_turns(as_list(record["messages"], "'messages'")),
+        fields.text(record, "id", "session_id") if options.ids == "own" else "",
+        chat_turns(fields.as_list(record["messages"], "'messages'")),
         outcome,
-        environment=text_at(record, "environment", "domain"),
-        task=text_at(record, "task_id", "task"),
-        model=text_at(record, "model"),
-        user=text_at(record, "user"),
-        ended_at=next((time for key in _TIMES if (time := unix_time(record.get(key))) is not None), None),
-        tags={**_tags(record), **tags},
+        environment=fields.text(record, "environment", "domain"),
+        task=fields.text(record, "task_id", "task"),
+        model=fields.text(record, "model"),
+        user=fields.text(record, "user"),
+        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+        tags={key: fields.text(recorded, key) for key in recorded} | {k: v for k, v in properties.items() if v} | tags,
         source=document.name,
-        tools=tool_lists.read(list_at(record, "tools") or list_at(record, "functions")),
+        tools=tool_lists.read(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
     )
 
 
-def _tags(record: Object) -> dict[str, str]:
-    tags = object_at(record, "tags") if is_object(record.get("tags")) else {}
-    told = {key: text_at(tags, key) for key in tags}
-    for key in ("trial", "split", "attack"):
-        if value := text_at(record, key):
-            told[key] = value
-    return told
-
-
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
-    """Success as the record says it; else by its label; else by its reward, where 1 means solved."""
+    """Success as the record has it; else its label; else its reward, where 1 means solved. And tags."""
     reward = _value_at(record, options.reward_key)
-    reward = None if reward is None else as_number(reward, repr(options.reward_key))
+    reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
     if success is not None:
         verdict = _verdict(success, options.success_key)
@@ -155,30 +89,27 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
             )
         return Outcome(reward, verdict), {}
     label = _value_at(record, options.label_key)
-    if label is not None:
-        verdict = _verdict(label, options.label_key)
-        if verdict is not None:
-            return Outcome(reward, verdict), {}
-    # A label of another kind ("refund") is no verdict, but it tells runs apart.
-    tags = {"label": str(label)} if isinstance(label, str) else {}
+    if label is not None and (verdict := _verdict(label, options.label_key)) is not None:
+        return Outcome(reward, verdict), {}
+    # A label of another kind ("refund") is no verdict, but it distinguishes runs.
+    tags = {"label": label} if isinstance(label, str) else {}
     return Outcome(reward, None if reward is None else reward >= SOLVED), tags
 
 
 def _value_at(record: Object, dotted: str) -> Any:
     value: Any = record
     for key in dotted.split("."):
-        if not is_object(value):
-            return None
-        value = value.get(key)
+        value = value.get(key) if is_object(value) else None
     return value
 
 
 def _verdict(value: Any, key: str) -> bool | None:
-    if isinstance(value, bool):
-        return value
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):
         word = value.strip().lower()
-        return True if word in _GOOD else False if word in _BAD else None
-    raise RecordError(f"{key!r} is {kind_of(value)}, not a verdict")
+        return True if _GOOD.fullmatch(word) else False if _BAD.fullmatch(word) else None
+    raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a verdict")
+
+
+READER: Final = Reader("chat", _recognises, _read)

@@ -1,9 +1,9 @@
-"""From one store to another: what is there already is passed over, so that a copy goes on where it stopped."""
+"""Copying namespaces between stores. What the target has already is skipped, so a copy resumes where it stopped."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from hepm.errors import InputError
 from hepm.graph.changes import replaces
 from hepm.graph.doctor import differences
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.pipeline import replay_with
 from hepm.types import Tool
@@ -24,8 +24,8 @@ class Copied:
     """What became of one namespace.
 
     Attributes:
-        runs: How many the source holds.
-        stored: How many of them were new to the target.
+        runs: Runs in the source.
+        stored: Those that were new to the target.
         differences: What the two hold differently afterwards, in sentences; empty after a copy that went well.
     """
 
@@ -46,20 +46,31 @@ def copy_store(
         InputError: the two count differently, or hold different embedders' vectors.
     """
     _agree(source, target)
+    replay = replay_with(None)
     seen = 0
     for namespace in namespaces:
         vectors = _vectors(source, namespace)
-        runs = stored = 0
-        records = ((name, record) for name, record, _ in source.iter_records(namespace=namespace))
+        total = stored = 0
+        records = source.iter_records(namespace=namespace)
         while batch := list(islice(records, target.runs_a_batch)):
-            stored += _add(target, batch, vectors, namespace)
-            runs += len(batch)
+            known = target.find_known([name for name, _, _ in batch], namespace=namespace)
+            runs, _ = replay([record for _, record, _ in batch])
+            new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
+            if new:
+                embedder = target.header.embedder if vectors else None
+                added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)
+                stored += len(added.stored)
+            total += len(batch)
             seen += len(batch)
             if on_progress is not None:
                 on_progress(seen)
-        _describe(source, target, namespace)
-        _teach(source, target, namespace)
-        yield Copied(namespace, runs, stored, tuple(differences(source, target, namespace=namespace)))
+        described = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
+        rows = [row for row in source.tools(namespace=namespace) if described.get(row.name) != row[1:3]]
+        if rows:
+            tools = [Tool(row.name, row.description, json.loads(row.parameters)) for row in rows]
+            target.describe(tools, namespace=namespace)
+        _copy_lessons(source, target, namespace)
+        yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
 
 
 def _agree(source: Store, target: Store) -> None:
@@ -81,7 +92,7 @@ def _agree(source: Store, target: Store) -> None:
 
 
 def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
-    """The vectors of the wordings that stand, and of what users said: nothing is embedded again."""
+    """The vectors of kept states and of what users said, by text: nothing is embedded again."""
     batch = source.states_newer_than(0, namespace=namespace)
     by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
     found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
@@ -93,19 +104,8 @@ def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
     return found
 
 
-def _add(target: Store, records: Sequence[tuple[str, str]], vectors: Mapping[str, FloatArray], namespace: str) -> int:
-    known = target.find_known([name for name, _ in records], namespace=namespace)
-    replay = replay_with(None)
-    runs, _ = replay([record for _, record in records])
-    new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
-    if not new:
-        return 0
-    embedder = target.header.embedder if vectors else None
-    return len(target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder).stored)
-
-
-def _teach(source: Store, target: Store, namespace: str) -> None:
-    """Copy what runs taught, what was shown and how that ended, and what was asked and paid for."""
+def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
+    """Copy lessons, the runs that they were shown in, the outcomes of these, and paid answers."""
     lessons = source.lessons.list(namespace=namespace)
     known = {one.row.id for one in target.lessons.list(namespace=namespace)}
     new = [one for one in lessons if one.row.id not in known]
@@ -122,14 +122,3 @@ def _teach(source: Store, target: Store, namespace: str) -> None:
     if outcomes := source.lessons.outcomes(namespace=namespace):
         target.lessons.settle(outcomes, namespace=namespace)
     target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)
-
-
-def _describe(source: Store, target: Store, namespace: str) -> None:
-    told = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
-    missing: Iterable[Tool] = [
-        Tool(row.name, row.description, json.loads(row.parameters))
-        for row in source.tools(namespace=namespace)
-        if told.get(row.name) != row[1:3]
-    ]
-    if found := list(missing):
-        target.describe(found, namespace=namespace)

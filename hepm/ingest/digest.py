@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from json import JSONEncoder
@@ -12,10 +12,10 @@ from hepm.ingest.records import RecordError, finite
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, Trajectory, Turn
 
 MAX_DEPTH: Final = 100
-"""Arguments nested deeper than this are refused: whoever writes them later recurses, too."""
+"""Deepest nesting of arguments: whoever writes them later recurses, too."""
 
 MAX_PARALLEL: Final = 256
-"""A turn that calls more different tools is refused: no agent does, and every pair with the next turn is an edge."""
+"""Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""
 
 _HASHED: Final = "sha-"
 _encode = JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -36,96 +36,80 @@ def identified(
     source: str = "",
     tools: tuple[Tool, ...] = (),
 ) -> Trajectory:
-    """A trajectory with its id: `own_id`, or the hash where that is empty.
+    """A trajectory with its id: `own_id`, or the hash if that is empty.
 
     Args:
-        file_model: The model where only the file's name tells it. It stays out of the hash, since a renamed
-            file holds the same runs.
+        file_model: The model if only the file's name has it. It stays out of the hash, since a renamed file holds the
+            same runs.
     Raises:
-        RecordError: the run holds no messages, arguments nested beyond `MAX_DEPTH`, or a turn of more than
-            `MAX_PARALLEL` tools.
+        RecordError: no messages, arguments nested beyond `MAX_DEPTH`, or a turn of more than `MAX_PARALLEL` tools.
         UnicodeEncodeError: some text holds half a surrogate pair; clean the record and try again.
     """
     if not turns:
         raise RecordError("the run holds no messages")
     tags = {} if tags is None else tags
-    try:
-        content = _content(turns, environment, task, model=model, tags=tags)
-    except UnicodeEncodeError:
-        raise
-    except ValueError:
-        turns = _finite_turns(turns)
-        content = _content(turns, environment, task, model=model, tags=tags)
+    turns, digest = _digest(turns, environment, task, model, tags)
     "".join((own_id, file_model, user)).encode()
     return Trajectory(
-        own_id or _HASHED + _hex(content),
+        own_id or _HASHED + digest,
         turns, outcome, environment, task, model or file_model, user, ended_at, tags, source, tools,
     )  # fmt: skip
 
 
 def content_digest(trajectory: Trajectory) -> str:
-    """What tells a run from another one that was stored under the same id.
+    """Distinguishes a run from another one that was stored under the same id.
 
     An id that is a hash of the content stands for the turns, which may have been cut and redacted since.
     """
     t = trajectory
     if t.id.startswith(_HASHED):
-        return _hex(_encode([t.id, t.environment, t.task]).encode())
-    # These tags are ours, not the run's.
+        return _hex(_encode([t.id, t.environment, t.task]))
+    # These tags are hepm's, not the run's.
     tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OWN_STATES)}
-    try:
-        content = _content(t.turns, t.environment, t.task, model=t.model, tags=tags)
-    except ValueError:
-        content = _content(_finite_turns(t.turns), t.environment, t.task, model=t.model, tags=tags)
-    return _hex(content)
+    return _digest(t.turns, t.environment, t.task, t.model, tags)[1]
 
 
 def check_calls(turns: Sequence[Turn], written: str) -> None:
-    """Refuse what `identified` refuses, in a run that has its id and is `written` as JSON already.
-
-    Raises:
-        RecordError: arguments nested beyond `MAX_DEPTH`, or a turn of more than `MAX_PARALLEL` tools.
-    """
-    counts = [len(turn.calls) for turn in turns]
-    _check_parallel(turns, counts)
-    if written.count("{") + written.count("[") > MAX_DEPTH + 2 * (len(counts) + sum(counts)):
+    """Refuse what `identified` refuses of a run's calls. The run has its id and is `written` as JSON already."""
+    _check_parallel(turns)
+    calls = sum(len(turn.calls) for turn in turns)
+    if written.count("{") + written.count("[") > MAX_DEPTH + 2 * (len(turns) + calls):
         for turn in turns:
             for call in turn.calls:
                 _check_depth(call.arguments, 2)
 
 
-def _finite_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns whose arguments hold no infinite number: "1e999" is JSON, and infinite as a float."""
-    return tuple(
-        replace(turn, calls=tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls))
-        for turn in turns
-    )
-
-
-def _check_parallel(turns: Sequence[Turn], counts: Sequence[int]) -> None:
-    if max(counts, default=0) > MAX_PARALLEL:
-        for turn in turns:
-            tools = len({call.name for call in turn.calls})
-            if tools > MAX_PARALLEL:
-                raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
-
-
-def _hex(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
-
-
-def _content(turns: tuple[Turn, ...], environment: str, task: str, *, model: str, tags: Mapping[str, str]) -> bytes:
-    """Everything that tells one run from another, as bytes that no two different runs share.
+def _digest(
+    turns: tuple[Turn, ...], environment: str, task: str, model: str, tags: Mapping[str, str]
+) -> tuple[tuple[Turn, ...], str]:
+    """The turns, without infinite numbers ("1e999" is JSON), and the digest of all that makes them this run.
 
     The outcome is no part of it: a run whose label becomes known later is still the same run.
-
-    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths
-    stand in the header and keep them apart.
     """
+    try:
+        return turns, _hex(_content(turns, environment, task, model, tags))
+    except UnicodeEncodeError:
+        raise
+    except ValueError:
+        finite_calls = [[replace(call, arguments=finite(call.arguments)) for call in turn.calls] for turn in turns]
+        turns = tuple(replace(turn, calls=tuple(calls)) for turn, calls in zip(turns, finite_calls, strict=True))
+        return turns, _hex(_content(turns, environment, task, model, tags))
+
+
+def _hex(content: str) -> str:
+    return blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _content(turns: tuple[Turn, ...], environment: str, task: str, model: str, tags: Mapping[str, str]) -> str:
+    """One text for each run that no other run has.
+
+    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths in
+    the header keep them apart.
+    """
+    _check_parallel(turns)
     texts = [turn.text for turn in turns]
     roles = "".join([turn.role[0] for turn in turns])
     counts = [len(turn.calls) for turn in turns]
-    _check_parallel(turns, counts)
     calls: list[Any] = []
     for turn in turns:
         for call in turn.calls:
@@ -138,7 +122,13 @@ def _content(turns: tuple[Turn, ...], environment: str, task: str, *, model: str
     if header.count("{") + header.count("[") > MAX_DEPTH + 2 * len(calls):
         _check_depth(calls)
     texts.append(header)
-    return "\n".join(texts).encode()
+    return "\n".join(texts)
+
+
+def _check_parallel(turns: Sequence[Turn]) -> None:
+    for turn in turns:
+        if len(turn.calls) > MAX_PARALLEL and (tools := len({call.name for call in turn.calls})) > MAX_PARALLEL:
+            raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
 
 
 def _check_depth(value: Any, depth: int = 0) -> None:

@@ -1,35 +1,21 @@
 """hepm's own JSON lines: what `hepm export` writes and an import reads back the same.
 
-One run a line: {"hepm": 1, "id": ..., "turns": [{"role", "text", "calls": [{"name", "arguments", ...}]}], ...}. Values
-that equal their default are left out, and the order of keys never changes, so that two exports can be compared.
+One run a line; docs/formats.md lists the keys. Values that equal their default are left out, and the order of keys
+never changes, so that two exports can be compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import JSONDecodeError, JSONEncoder
+from json import JSONEncoder
 from typing import Any, Final
 
 from hepm.errors import FormatError
+from hepm.ingest import fields
 from hepm.ingest.digest import check_calls
-from hepm.ingest.document import Document
-from hepm.ingest.json_stream import DECODER
-from hepm.ingest.records import (
-    Item,
-    Object,
-    ReadOptions,
-    RecordError,
-    as_list,
-    as_object,
-    finite,
-    kind_of,
-    list_at,
-    number_at,
-    object_at,
-)
+from hepm.ingest.document import Document, Reader
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, finite
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
-
-NAME = "hepm"
 
 VERSION: Final = 1
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that."""
@@ -38,22 +24,16 @@ _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def recognises(document: Document) -> bool:
-    """Whether the records say that they are hepm's."""
-    return "hepm" in document.keys
-
-
-def read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """The runs of one export. Their ids and sources are the ones they were stored with."""
-    del options
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    del options  # runs keep the ids that they were stored with
 
     def build(value: Any) -> Trajectory:
-        record = as_object(value, "the record")
+        record = fields.as_object(value, "the record")
         trajectory = _trajectory(record)
         try:
             line = _encode(_record(trajectory))
         except ValueError:  # an infinite number, such as 1e999
-            trajectory = _trajectory(as_object(finite(record), "the record"))
+            trajectory = _trajectory(fields.as_object(finite(record), "the record"))
             line = write_run(trajectory)
         line.encode()  # half a surrogate pair shows here, and is replaced by the caller
         check_calls(trajectory.turns, line)
@@ -72,48 +52,32 @@ def write_run(trajectory: Trajectory) -> str:
 
 
 def parse_run(line: str) -> Trajectory:
-    """The trajectory of one line.
-
-    Raises:
-        FormatError: it is no line that `write_run` wrote.
-    """
+    """The trajectory of one line; FormatError if `write_run` did not write it."""
     try:
-        return _trajectory(as_object(DECODER.decode(line), "the record"))
-    except (RecordError, JSONDecodeError, ValueError, RecursionError) as error:
+        return _trajectory(fields.as_object(DECODER.decode(line), "the record"))
+    except (RecordError, ValueError, RecursionError) as error:
         raise FormatError(f"this is no run in hepm's own format: {error}") from error
 
 
-def _record(trajectory: Trajectory) -> Object:
-    outcome = trajectory.outcome
-    record: Object = {"hepm": VERSION, "id": trajectory.id}
-    for key, value in (
-        ("environment", trajectory.environment),
-        ("task", trajectory.task),
-        ("model", trajectory.model),
-        ("user", trajectory.user),
-    ):
-        if value:
-            record[key] = value
-    for key, value in (("reward", outcome.reward), ("success", outcome.success), ("ended_at", trajectory.ended_at)):
-        if value is not None:
-            record[key] = value
-    if trajectory.tags:
-        record["tags"] = dict(trajectory.tags)
-    if trajectory.source:
-        record["source"] = trajectory.source
-    if trajectory.tools:
-        record["tools"] = [_tool_record(tool) for tool in trajectory.tools]
-    record["turns"] = [_turn_record(turn) for turn in trajectory.turns]
+def _record(t: Trajectory) -> Object:
+    texts = {"environment": t.environment, "task": t.task, "model": t.model, "user": t.user}
+    numbers = {"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at}
+    record: Object = {"hepm": VERSION, "id": t.id}
+    record |= {key: text for key, text in texts.items() if text}
+    record |= {key: number for key, number in numbers.items() if number is not None}
+    if t.tags:
+        record["tags"] = dict(t.tags)
+    if t.source:
+        record["source"] = t.source
+    if t.tools:
+        record["tools"] = [_tool_record(tool) for tool in t.tools]
+    record["turns"] = [_turn_record(turn) for turn in t.turns]
     return record
 
 
 def _tool_record(tool: Tool) -> Object:
-    record: Object = {"name": tool.name}
-    if tool.description:
-        record["description"] = tool.description
-    if tool.parameters:
-        record["parameters"] = tool.parameters
-    return record
+    more = {"description": tool.description, "parameters": tool.parameters}
+    return {"name": tool.name} | {key: value for key, value in more.items() if value}
 
 
 def _turn_record(turn: Turn) -> Object:
@@ -131,35 +95,33 @@ def _call_record(call: ToolCall) -> Object:
     record: Object = {"name": call.name}
     if call.arguments:
         record["arguments"] = call.arguments
-    if call.result is not None:
-        record["result"] = call.result
-    if call.error is not None:
-        record["error"] = call.error
-    if call.latency_s is not None:
-        record["latency_s"] = call.latency_s
+    for key in ("result", "error", "latency_s"):
+        if (value := getattr(call, key)) is not None:
+            record[key] = value
     return record
 
 
 def _trajectory(record: Object) -> Trajectory:
     version = record.get("hepm")
     if type(version) is not int:
-        raise RecordError(f"'hepm' should be the version of the format, not {kind_of(version)}")
+        raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
     if version > VERSION:
         raise RecordError(
             f"it was written by a newer hepm (format {version}, this one reads up to {VERSION}): upgrade hepm"
         )
+    tags = fields.object_at(record, "tags")
     return Trajectory(
-        _plain(record, "id"),
-        tuple([_turn(as_object(turn, "a turn")) for turn in as_list(record.get("turns"), "'turns'")]),
-        Outcome(number_at(record, "reward"), _flag(record, "success")),
-        _plain(record, "environment"),
-        _plain(record, "task"),
-        _plain(record, "model"),
-        _plain(record, "user"),
-        number_at(record, "ended_at"),
-        _tags(object_at(record, "tags")),
-        _plain(record, "source"),
-        tuple([_tool(as_object(tool, "a tool")) for tool in list_at(record, "tools")]),
+        _text(record, "id"),
+        tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
+        Outcome(fields.number(record, "reward"), _flag(record, "success")),
+        _text(record, "environment"),
+        _text(record, "task"),
+        _text(record, "model"),
+        _text(record, "user"),
+        fields.number(record, "ended_at"),
+        {key: _text(tags, key) for key in tags},
+        _text(record, "source"),
+        tuple([_tool(fields.as_object(tool, "a tool")) for tool in fields.list_at(record, "tools")]),
     )
 
 
@@ -168,45 +130,38 @@ def _turn(record: Object) -> Turn:
     known = _ROLES.get(role) if type(role) is str else None
     if known is None:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls = record.get("calls")
-    return Turn(
-        known,
-        _plain(record, "text"),
-        tuple([_call(as_object(c, "a call")) for c in list_at(record, "calls")]) if calls else (),
-        number_at(record, "reward"),
+    calls = (
+        [_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")]
+        if record.get("calls")
+        else ()
     )
+    return Turn(known, _text(record, "text"), tuple(calls), fields.number(record, "reward"))
 
 
 def _call(record: Object) -> ToolCall:
     result = record.get("result")
     if result is not None and type(result) is not str:
-        raise RecordError(f"a result is {kind_of(result)}, not a string")
-    return ToolCall(
-        _plain(record, "name"),
-        object_at(record, "arguments"),
-        result,
-        _flag(record, "error"),
-        number_at(record, "latency_s"),
-    )
+        raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
+    arguments, error = fields.object_at(record, "arguments"), _flag(record, "error")
+    return ToolCall(_text(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
 
 
 def _tool(record: Object) -> Tool:
-    return Tool(_plain(record, "name"), _plain(record, "description"), object_at(record, "parameters"))
+    return Tool(_text(record, "name"), _text(record, "description"), fields.object_at(record, "parameters"))
 
 
-def _tags(record: Object) -> dict[str, str]:
-    return {key: _plain(record, key) for key in record}
-
-
-def _plain(record: Object, key: str) -> str:
+def _text(record: Object, key: str) -> str:
     value = record.get(key, "")
     if type(value) is not str:
-        raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a string")
     return value
 
 
 def _flag(record: Object, key: str) -> bool | None:
     value = record.get(key)
     if value is not None and type(value) is not bool:
-        raise RecordError(f"{key!r} is {kind_of(value)}, not a boolean")
+        raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a boolean")
     return value
+
+
+READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read)

@@ -1,39 +1,31 @@
-"""JSON decoded piece by piece from a file that need not fit in memory.
-
-A walk goes through the outer shell of a document and hands out what lies at the wanted places, one element at a
-time. Only the piece at hand is in memory, and a piece may be `limit` characters long at most.
-"""
+"""JSON decoded piece by piece from a file that need not fit in memory: one element of the wanted lists at a time."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias
 
-from hepm.ingest.records import Broken, is_list, is_object
+from hepm.ingest.records import DECODER, NO_MEMORY, Broken, is_list, is_object
 
 Path: TypeAlias = tuple[str, ...]
 Piece: TypeAlias = tuple[Path, int | None, Any]
-"""Where it lies, its number from 1 where it is an element of a list, and the decoded value."""
+"""Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
 
-DECODER = json.JSONDecoder(parse_constant=str)
-"""NaN and Infinity are no JSON and become text, so that no such number reaches a reward or a vector."""
-
-NO_MEMORY = "it takes more memory than there is"
-
-_LARGE = 8 << 20
 MANY = 4 << 20
-"""Lists and objects in one record. Each takes 60 to 230 bytes where "[]," takes 3, so a limit on text is none."""
-
+"""Lists and objects in one record. Each takes 60 to 230 bytes, its text "[]," 3."""
 TOO_MANY = f"it holds more than {MANY:,} lists and objects, the limit for one record"
 
+_CUT_OFF = "it ends in the middle: it was cut off"
+_LARGE = 8 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NEAR_THE_END = 64  # a number or a word may be cut off here; an error before that is a real one
 
 
 def too_many(text: str | bytes) -> bool:
-    """Whether a record would take many times its length when decoded; brackets inside texts count, too."""
+    """Whether a record takes many times its length when decoded; brackets inside texts count, too."""
     if len(text) <= _LARGE:
         return False
     if isinstance(text, str):
@@ -42,10 +34,10 @@ def too_many(text: str | bytes) -> bool:
 
 
 class TextWindow:
-    """The unread rest of a document, as far as it has been read from the file."""
+    """The unread rest of a document. `more` reads its next characters; a value may have `limit` characters."""
 
-    def __init__(self, text: str, more: Callable[[], str], limit: int) -> None:
-        self._text = text
+    def __init__(self, more: Callable[[], str], limit: int) -> None:
+        self._text = ""
         self._more = more
         self._limit = limit
         self._at = 0
@@ -62,18 +54,35 @@ class TextWindow:
                 return ""
 
     def take(self, wanted: str) -> None:
-        """Go past one punctuation mark; Broken where another character stands."""
+        """Skip one punctuation mark; Broken if another character comes."""
         found = self.peek()
         if found != wanted:
-            raise Broken(
-                f"{wanted!r} was expected, not {found!r}" if found else "it ends in the middle: it was cut off"
-            )
+            raise Broken(f"{wanted!r} was expected, not {found!r}" if found else _CUT_OFF)
         self._at += 1
+
+    def members(self, opening: str, closing: str) -> Iterator[int]:
+        """Skip the marks around and between the members of a list or object; the caller reads each. Numbers from 1."""
+        self.take(opening)
+        number = 0
+        while self.peek() != closing:
+            if number:
+                self.take(",")
+            number += 1
+            yield number
+        self.take(closing)
+
+    def key(self) -> str:
+        """The next key of an object, and skip its colon."""
+        key = self.value()
+        if type(key) is not str:
+            raise Broken("an object has a key that is not a string")
+        self.take(":")
+        return key
 
     def value(self) -> Any:
         """The next whole JSON value; Broken where there is none, or where it exceeds the limit."""
         if not self.peek():
-            raise Broken("it ends in the middle: it was cut off")
+            raise Broken(_CUT_OFF)
         while True:
             try:
                 value, end = DECODER.raw_decode(self._text, self._at)
@@ -82,24 +91,17 @@ class TextWindow:
                     self._at = end
                     return value
             except json.JSONDecodeError as error:
-                if not self._may_go_on(error) or not self._grow():
-                    raise Broken(_reason(error, self._ended)) from None
+                unterminated = error.msg.startswith("Unterminated string")
+                may_go_on = unterminated or error.pos >= len(self._text) - _NEAR_THE_END
+                if not may_go_on or not self._grow():
+                    cut = self._ended and (unterminated or error.pos >= len(error.doc) - 1)
+                    raise Broken(_CUT_OFF if cut else f"the JSON is broken: {error.msg}") from None
             except ValueError as error:  # an integer of thousands of digits
                 raise Broken(f"the JSON cannot be used: {error}") from None
             except RecursionError:
                 raise Broken("it is nested too deeply to be read") from None
             except MemoryError:
                 raise Broken(NO_MEMORY) from None
-
-    def key(self) -> str:
-        """The next string, which is the key of an object."""
-        key = self.value()
-        if type(key) is not str:
-            raise Broken("an object has a key that is not a string")
-        return key
-
-    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _NEAR_THE_END
 
     def _grow(self) -> bool:
         """Read on, at least doubling the window so that long values are decoded few times; False at the end."""
@@ -123,68 +125,34 @@ class TextWindow:
         return size > wanted
 
 
-def _reason(error: json.JSONDecodeError, ended: bool) -> str:
-    if ended and (error.pos >= len(error.doc) - 1 or error.msg.startswith("Unterminated string")):
-        return "it ends in the middle: it was cut off"
-    return f"the JSON is broken: {error.msg}"
-
-
-def walk(window: TextWindow, targets: tuple[Path, ...]) -> Iterator[Piece]:
+def walk(window: TextWindow, targets: tuple[Path, ...], path: Path = ()) -> Iterator[Piece]:
     """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
 
     A target is the path of keys to a list; "*" stands for any key, () is the document itself.
 
     Raises:
-        Broken: where the document breaks; what came before has been handed out.
+        Broken: where the document breaks, after the pieces before.
     """
-    yield from _walk(window, targets, ())
-
-
-def _walk(window: TextWindow, targets: tuple[Path, ...], path: Path) -> Iterator[Piece]:
     first = window.peek()
-    if first == "[" and any(_fits(target, path) for target in targets):
-        yield from _elements(window, path)
+    if first == "[" and _is_target(targets, path):
+        for number in window.members("[", "]"):
+            yield path, number, window.value()
     elif first == "{" and _leads_to(targets, path):
-        yield from _members(window, targets, path)
+        for _ in window.members("{", "}"):
+            yield from walk(window, targets, (*path, window.key()))
     else:
         yield path, None, window.value()
 
 
-def _elements(window: TextWindow, path: Path) -> Iterator[Piece]:
-    window.take("[")
-    number = 0
-    while window.peek() != "]":
-        if number:
-            window.take(",")
-        number += 1
-        yield path, number, window.value()
-    window.take("]")
-
-
-def _members(window: TextWindow, targets: tuple[Path, ...], path: Path) -> Iterator[Piece]:
-    window.take("{")
-    begun = False
-    while window.peek() != "}":
-        if begun:
-            window.take(",")
-        begun = True
-        key = window.key()
-        window.take(":")
-        yield from _walk(window, targets, (*path, key))
-    window.take("}")
-
-
 def walk_decoded(value: Any, targets: tuple[Path, ...], path: Path = ()) -> Iterator[Piece]:
-    """The same pieces from a value that is decoded already; the elements of lists come last, when all else is known."""
-    if is_list(value) and any(_fits(target, path) for target in targets):
+    """The same pieces of a decoded value; the elements of lists come after everything else."""
+    if is_list(value) and _is_target(targets, path):
         for number, element in enumerate(value, 1):
             yield path, number, element
     elif is_object(value) and _leads_to(targets, path):
-        members: list[tuple[Path, Any]] = [((*path, key), member) for key, member in value.items()]
-        for inner, member in sorted(
-            members, key=lambda member: any(_fits(target[: len(member[0])], member[0]) for target in targets)
-        ):
-            yield from walk_decoded(member, targets, inner)
+        paths = {(*path, key): member for key, member in value.items()}
+        for inner in sorted(paths, key=lambda inner: _is_target(targets, inner) or _leads_to(targets, inner)):
+            yield from walk_decoded(paths[inner], targets, inner)
     else:
         yield path, None, value
 
@@ -193,34 +161,27 @@ def _leads_to(targets: tuple[Path, ...], path: Path) -> bool:
     return any(len(target) > len(path) and _fits(target[: len(path)], path) for target in targets)
 
 
+def _is_target(targets: tuple[Path, ...], path: Path) -> bool:
+    return any(len(target) == len(path) and _fits(target, path) for target in targets)
+
+
 def _fits(target: Path, path: Path) -> bool:
-    return len(target) == len(path) and all(want in ("*", have) for want, have in zip(target, path, strict=True))
+    return all(want in ("*", have) for want, have in zip(target, path, strict=True))
 
 
-def outline(text: str) -> tuple[str, frozenset[str]]:
+def outline(text: str) -> tuple[str, set[str]]:
     """The first character of a document and the keys of its outermost object, or of the first one in its list.
 
-    `text` is the beginning of the document and may end anywhere; keys behind its end stay unknown.
+    `text` is the beginning of the document and may end anywhere; later keys stay unknown.
     """
-    start = _skip(text, 0)
-    opening = text[start : start + 1]
-    at = _skip(text, start + 1) if opening == "[" else start
-    return opening, frozenset(_keys(text, at)) if text[at : at + 1] == "{" else frozenset()
-
-
-def _keys(text: str, at: int) -> Iterator[str]:
-    at += 1
-    try:
-        while text[(at := _skip(text, at))] == '"':
-            key, at = DECODER.raw_decode(text, at)
-            yield str(key)
-            at = _skip(text, _skip(text, at) + 1)
-            _, at = DECODER.raw_decode(text, at)
-            at = _skip(text, at) + 1
-    except (ValueError, IndexError, RecursionError):
-        return
-
-
-def _skip(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+    pieces = iter([text])
+    window = TextWindow(lambda: next(pieces, ""), len(text))
+    opening = window.peek()
+    keys: set[str] = set()
+    with suppress(Broken):
+        if opening == "[":
+            window.take("[")
+        for _ in window.members("{", "}"):
+            keys.add(window.key())
+            window.value()
+    return opening, keys

@@ -1,31 +1,44 @@
-"""Prepared runs into the store: one batch at a time, each atomic, so that a crash costs at most the running batch."""
+"""Prepared runs into the store: one batch at a time, each atomic, so that a crash costs at most the running batch.
+
+While the store does not answer, batches wait in an outbox on disk and are delivered once, in order.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import logging
+import os
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import FormatError, StoreUnavailableError
+from hepm.errors import FormatError, StoreError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.store import Added, FloatArray, Known, Store
-from hepm.ingest.digest import content_digest
+from hepm.graph.store import Added, FloatArray, Store
 from hepm.ingest.hepm import parse_run
-from hepm.ingest.outbox import Outbox, Waiting
-from hepm.ingest.prepare import Prepared
+from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
-from hepm.ingest.transitions import transitions
 from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
 
 Progress: TypeAlias = Callable[["IngestReport"], None]
+
+_CONFLICT: Final = (
+    "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
+    "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
+)
+_SUFFIX: Final = ".runs"
+_number = count()
 
 
 @dataclass(slots=True)
@@ -33,38 +46,95 @@ class IngestReport:
     """What became of the records read.
 
     Attributes:
-        queued: Runs that wait in the outbox, since the store did not answer.
         duplicates: Runs that were stored before with equal content.
-        rejected: Records that could not be used; they stopped nothing.
+        unlabelled: Stored runs of unknown outcome, which do not count until they are labelled.
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
-        unlabelled: Stored runs of unknown outcome, which count for nothing until they are labelled.
-        distrusted: Stored runs that count for nothing whatever their outcome, since they are not trusted.
         by_format: Runs read, by reader.
+        distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
+        queued: Runs in the outbox, since the store did not answer.
     """
 
     read: int = 0
     stored: int = 0
-    queued: int = 0
     duplicates: int = 0
     unlabelled: int = 0
     without_calls: int = 0
-    distrusted: int = 0
     rejected: list[Rejection] = field(default_factory=list[Rejection])
     by_format: Counter[str] = field(default_factory=Counter[str])
+    distrusted: int = 0
+    queued: int = 0
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
-        return {
-            "read": self.read,
-            "stored": self.stored,
-            "duplicates": self.duplicates,
-            "unlabelled": self.unlabelled,
-            "without_calls": self.without_calls,
-            "rejected": [{"file": r.file, "record": r.record, "reason": r.reason} for r in self.rejected],
-            "by_format": dict(sorted(self.by_format.items())),
-            **({"distrusted": self.distrusted} if self.distrusted else {}),
-            **({"queued": self.queued} if self.queued else {}),
-        }
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["rejected"] = [asdict(rejection) for rejection in self.rejected]
+        values["by_format"] = dict(sorted(self.by_format.items()))
+        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued")}
+
+
+class Outbox:
+    """A folder with one file for each batch that waits. Several processes may share it.
+
+    A batch is on disk before `put` returns, and its file is removed only after the store has it: a crash in between
+    delivers it a second time, and the store knows its runs by their ids.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._delivering = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the outbox {folder} cannot be made: {error.strerror}. Name another folder.") from error
+
+    def __len__(self) -> int:
+        return len(list(self.folder.glob(f"*{_SUFFIX}")))
+
+    def put(self, namespace: str, runs: Sequence[Run], described: Sequence[Tool]) -> None:
+        """Keep runs, and descriptions of tools to set before them; StoreError if the folder cannot be written."""
+        # By time, so that the batches of several processes keep their order; by number within one tick of the clock.
+        name = f"{time.time_ns():020d}-{next(_number):06d}-{os.getpid()}{_SUFFIX}"
+        partial = self.folder / f".{name}"
+        tools = {tool.name: asdict(tool) for run in runs for tool in run.tools}
+        head = {"namespace": namespace, "tools": [*tools.values()], "described": [asdict(tool) for tool in described]}
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(head) + "\n")
+                file.writelines(json.dumps({"digest": run.digest, "record": run.record}) + "\n" for run in runs)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.rename(self.folder / name)
+        except OSError as error:
+            raise StoreError(
+                f"the store does not answer, and the outbox {self.folder} cannot be written ({error.strerror}): "
+                "these runs are not stored. Free some space, or name another folder."
+            ) from error
+
+    def batches(self) -> Generator[tuple[str, list[Run], list[Tool]]]:
+        """The arguments of each `put`, in order; a file is removed when the next one is asked for.
+
+        None while another thread delivers.
+        """
+        if not self._delivering.acquire(blocking=False):
+            return
+        try:
+            for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
+                try:
+                    head, *kept = map(json.loads, file.read_text("utf-8").splitlines())
+                    tools = tuple(Tool(**tool) for tool in head["tools"])
+                    described = [Tool(**tool) for tool in head.get("described", ())]  # earlier files have none
+                    parsed = [(replace(parse_run(one["record"]), tools=tools), one) for one in kept]
+                    runs = [run_of(trajectory, one["record"], one["digest"]) for trajectory, one in parsed]
+                except FileNotFoundError:  # another process has delivered it
+                    continue
+                except (ValueError, KeyError) as error:
+                    _log.warning("%s cannot be read and is renamed to .unreadable: %s", file, error)
+                    file.rename(file.with_suffix(".unreadable"))
+                    continue
+                yield head["namespace"], runs, described
+                file.unlink(missing_ok=True)
+        finally:
+            self._delivering.release()
 
 
 class Pipeline:
@@ -87,18 +157,24 @@ class Pipeline:
     def describe(self, tools: Sequence[Tool]) -> None:
         """Set descriptions of tools, before the runs that follow."""
         if tools:
-            self._store_or_keep(Waiting(self._namespace, (), tools))
+            self._store_or_keep((), tools)
 
     def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
         """Store everything that can be stored; bad records end up in the report."""
-        with _collector_resting():
-            for batch in _batches(self._sorted_out(items), self._store.runs_a_batch):
-                self._store_or_keep(Waiting(self._namespace, batch))
+        runs = self._accepted(items)
+        was_on = gc.isenabled()
+        gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
+        try:
+            while batch := list(islice(runs, self._store.runs_a_batch)):
+                self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
+        finally:
+            if was_on:
+                gc.enable()
         return self.report
 
-    def _sorted_out(self, items: Iterable[Prepared]) -> Iterator[Run]:
+    def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run]:
         for name, item in items:
             if name is not None:
                 self.report.read += 1
@@ -108,57 +184,51 @@ class Pipeline:
             else:
                 yield item
 
-    def _store_or_keep(self, what: Waiting) -> None:
+    def _store_or_keep(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
         if self._outbox is None:
-            self.store(what)
+            self.store(runs, tools)
             return
         with contextlib.suppress(StoreUnavailableError):
             deliver(self._outbox, self._store, self._embedder)
             if not len(self._outbox):  # else another thread is still delivering what came first
-                self.store(what)
+                self.store(runs, tools)
                 return
-        self._outbox.put(*what)
-        self.report.queued += len(what.runs)
+        self._outbox.put(self._namespace, runs, tools)
+        self.report.queued += len(runs)
 
-    def store(self, what: Waiting) -> None:
-        """Set descriptions, and store runs in one transaction."""
-        if what.described:
-            self._store.describe(what.described, namespace=self._namespace)
-        if what.runs:
-            self.store_batch(what.runs)
-
-    def store_batch(self, runs: Sequence[Run]) -> None:
-        """Store some runs in one transaction, and report on them."""
+    def store(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
+        """Set descriptions of tools, then store runs in one transaction and report on them."""
+        if tools:
+            self._store.describe(tools, namespace=self._namespace)
+        if not runs:
+            return
         known = self._store.find_known([run.id for run in runs], namespace=self._namespace)
-        new = [run for run in runs if _may_be_stored(run, known.get(run.id))]
         added = self._store.add(
             runs,
-            embed_texts(new, self._embedder),
+            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id].success)], self._embedder),
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
         )
-        self.report.stored += len(added.stored)
-        self.report.duplicates += len(added.duplicates)
-        stored = _stored(runs, added)
-        self.report.distrusted += sum(not run.trusted for run in stored)
-        self.report.unlabelled += sum(run.success is None and run.trusted for run in stored)
-        self.report.without_calls += sum(not run.transitions for run in stored)
+        report, stored = self.report, _stored(runs, added)
+        report.stored += len(added.stored)
+        report.duplicates += len(added.duplicates)
+        report.distrusted += sum(not run.trusted for run in stored)
+        report.unlabelled += sum(run.success is None and run.trusted for run in stored)
+        report.without_calls += sum(not run.transitions for run in stored)
         sources = {run.id: run.source for run in runs}
-        self.report.rejected.extend(_conflict(name, sources[name]) for name in added.conflicts)
+        for name in added.conflicts:
+            reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
+            report.rejected.append(Rejection(sources[name] or "(a run that names no file)", name, reason))
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
-    """Store what waits in an outbox, in order; how many runs were new to the store.
-
-    Raises:
-        StoreUnavailableError: the store does not answer; what was not delivered waits on.
-    """
+    """Store the batches of an outbox, in order, until the store does not answer; how many runs were new to it."""
     delivered = 0
-    with outbox.delivering() as batches:
-        for batch in batches:
-            pipeline = Pipeline(store, embedder, namespace=batch.namespace)
-            pipeline.store(batch)
+    with contextlib.closing(outbox.batches()) as batches:
+        for namespace, runs, tools in batches:
+            pipeline = Pipeline(store, embedder, namespace=namespace)
+            pipeline.store(runs, tools)
             delivered += pipeline.report.stored
             for rejection in pipeline.report.rejected:
                 _log.warning("a run from the outbox is not stored: %s: %s", rejection.record, rejection.reason)
@@ -181,56 +251,24 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
 def replay_with(
     embedder: Embedder | None,
 ) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
-    """How a store reads its own records again (see `hepm.graph.store.Replay`)."""
+    """How a store reads its own records again (see `hepm.graph.rows.Replay`)."""
 
     def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        trajectories = [(parse_run(record), record) for record in records]
-        runs = [Run.of(t, transitions(t), digest=content_digest(t), record=record) for t, record in trajectories]
+        runs = [run_of(parse_run(record), record) for record in records]
         return runs, embed_texts(runs, embedder)
 
     return replay
 
 
 def parse_stored(name: str, record: str) -> Trajectory:
-    """A stored run.
-
-    Raises:
-        StoreDamagedError: its record cannot be read; the text names it and says what to do.
-    """
+    """A stored run; StoreDamagedError if its record cannot be read."""
     try:
         return parse_run(record)
     except FormatError as error:
         raise damaged_run(name, error) from error
 
 
-@contextlib.contextmanager
-def _collector_resting() -> Generator[None]:
-    """Runs hold no cycles, and walking millions of them again and again costs a seventh of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _batches(runs: Iterable[Run], size: int) -> Iterator[list[Run]]:
-    batch: list[Run] = []
-    for run in runs:
-        batch.append(run)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _may_be_stored(run: Run, known: Known | None) -> bool:
-    return known is None or replaces(run, known.success)
-
-
-def _stored(runs: Sequence[Run], added: Added) -> Iterable[Run]:
+def _stored(runs: Sequence[Run], added: Added) -> list[Run]:
     """Of a batch in which runs may come twice, those that the store took: each once, with its last label."""
     found: dict[str, Run] = {}
     names = set(added.stored)
@@ -238,14 +276,4 @@ def _stored(runs: Sequence[Run], added: Added) -> Iterable[Run]:
         before = found.get(run.id)
         if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
             found[run.id] = run
-    return found.values()
-
-
-def _conflict(name: str, source: str) -> Rejection:
-    return Rejection(
-        source or "(a run that names no file)",
-        name,
-        f"a run with other content is stored under the id {name!r}, and stays as it is. If this is a longer version of "
-        "it, forget that id and ingest again; if it is another run, give it an id of its own, or pass --ids content "
-        "(ReadOptions(ids='content')) to tell all runs apart by what they hold",
-    )
+    return list(found.values())

@@ -1,7 +1,6 @@
-"""From what a user names to runs ready to be stored: read, cut, redacted, with their transitions.
+"""From what a program or a file holds to runs ready to be stored: read, cut, redacted, with their transitions.
 
-All of it is a function of the sources alone, so `hepm.ingest.workers` prepares files in processes of their own where
-that pays, while this one stores.
+All of it is a function of the sources alone, so that `hepm.ingest.workers` can do it in processes of their own.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import is_
 from os import PathLike
 from typing import Any, Final, Self, TypeAlias
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.graph.store import no_text
+from hepm.graph.rows import no_text
 from hepm.ingest.digest import content_digest
 from hepm.ingest.hepm import write_run
 from hepm.ingest.reading import read_runs, read_value
@@ -22,26 +23,23 @@ from hepm.ingest.records import ReadOptions, Rejection, is_list, is_object
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
 
 Source: TypeAlias = str | PathLike[str] | Trajectory | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """A file, folder, glob, archive or "-"; a run itself; or a record or all that a file may hold, in Python's values."""
 
 Prepared: TypeAlias = tuple[str | None, Run | Rejection]
-"""The format that a run was read in, and the run; None where nothing could be read."""
-
-FROM_PYTHON: Final = "python"
+"""The format that a run was read in, and the run; None if nothing could be read."""
 
 MAX_EDGES: Final = 1 << 16
-"""Distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
-
+"""Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
 
 _REMEMBERED_LISTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TrustByTags:
-    """Trusts every run but those with one of some tags. Unlike a function, it crosses to the processes that read files.
+    """Trusts every run but those with one of some tags. Unlike a function, worker processes can use it.
 
     Attributes:
         distrusted: Keys of tags, each with a value; None for any.
@@ -51,18 +49,14 @@ class TrustByTags:
 
     @classmethod
     def but(cls, tags: Iterable[str]) -> Self:
-        """From texts such as "attack", for any value of the tag, or "split=test".
-
-        Raises:
-            InputError: a text names no tag.
-        """
+        """From texts such as "attack", for any value of the tag, or "split=test"; else InputError."""
         found = [text.partition("=") for text in tags]
         if nameless := ["".join(parts) for parts in found if not parts[0].strip()]:
             raise InputError(f"{nameless[0]!r} names no tag of runs to distrust: give KEY, or KEY=VALUE.")
         return cls(tuple((key.strip(), value if equals else None) for key, equals, value in found))
 
     def __call__(self, run: Trajectory) -> bool:
-        """Whether the run has none of the tags."""
+        """Whether the run may count."""
         return not any(key in run.tags and value in (None, run.tags[key]) for key, value in self.distrusted)
 
 
@@ -71,15 +65,14 @@ class IngestOptions:
     """How runs are prepared before they are stored.
 
     Attributes:
-        redactor: Takes secrets out of every text; None stores texts as they are.
+        redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
-        processes: How many read files side by side; None takes as many as pay, 1 reads everything in this one.
-        trusted: Tells whether a run, as it was read, may count; None trusts all. One that may not is kept without its
-            label, which goes into a tag: nothing is suggested or distilled from it. Where it was stored with a label
-            before, what it taught is taken back; stored again as trusted, it counts. `TrustByTags`
-            tells by tags, and files are then still read by several processes.
+        processes: Number of processes that read files; None for as many as pay, 1 for this one alone.
+        trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
+            label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
+            before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
-            stands in where an agent wrote none. A run keeps to how it was first stored; a tag says so.
+            replaces a missing one. A run keeps to how it was first stored; a tag records it.
     """
 
     redactor: Redactor | None = field(default_factory=Redactor)
@@ -95,19 +88,16 @@ def source_of(
     about: Mapping[str, object],
     reading: ReadOptions,
 ) -> Source | Iterable[Source]:
-    """What is to be ingested: `source`, or the run that `messages` are.
+    """What to ingest: `source`, or the run that `messages` are; InputError for both or none.
 
-    Args:
-        about: What else is told of that run, under the keys of a chat record; None and "" tell nothing.
-    Raises:
-        InputError: there are both or none of the two, or the messages make no run.
+    `about` describes that run, under the keys of a chat record; None and "" are ignored.
     """
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
         if source is None:
             raise InputError("there is nothing to ingest: give files, runs or records, or messages=[...]")
         if about:
-            raise InputError(f"{', '.join(about)} describe the run of messages=: each record of a source tells its own")
+            raise InputError(f"{', '.join(about)} describe the run of messages=: each record of a source has its own")
         return source
     if source is not None:
         raise InputError("a source and messages= are two things to ingest: call ingest for each")
@@ -119,21 +109,27 @@ def source_of(
 
 
 def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
-    """The same in this process: one run at a time, so that what waits to be stored is cut already."""
+    """Every run of the sources, in this process and one at a time."""
     preparer = _Preparer(options)
     for number, source in enumerate(sources, 1):
         if isinstance(source, Trajectory):
-            yield preparer.prepare(FROM_PYTHON, source)
+            yield preparer.prepare("python", source)
             continue
-        named = isinstance(source, (str, PathLike))
+        named = isinstance(source, str | PathLike)
         for name, item in read_runs([source], reading) if named else read_value(source, number, reading):
             yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
+
+
+def run_of(trajectory: Trajectory, record: str, digest: str | None = None) -> Run:
+    """A trajectory as stores take it, with its `record` and the digest of its content."""
+    digest = content_digest(trajectory) if digest is None else digest
+    return Run.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
 
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._clean: dict[ToolName, tuple[Tool, Tool]] = {}
+        self._clean: dict[str, tuple[Tool, Tool]] = {}
         self._lists: dict[tuple[int, ...], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
 
     def prepare(self, name: str, trajectory: Trajectory) -> Prepared:
@@ -148,28 +144,29 @@ class _Preparer:
             return name, Rejection(trajectory.source, known, f"it cannot be stored: {error}")
 
     def _run(self, trajectory: Trajectory) -> Run:
-        trusted = trajectory.trusted and (self._options.trusted is None or self._options.trusted(trajectory))
-        if self._options.assume_success and trajectory.outcome.success is None and trusted:
+        options = self._options
+        trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
+        if options.assume_success and trajectory.outcome.success is None and trusted:
             trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
         trajectory = shorten(trajectory)
-        if self._options.redactor is not None:
-            trajectory = self._options.redactor(trajectory)
+        if options.redactor is not None:
+            trajectory = options.redactor(trajectory)
         if trajectory.tools:
             trajectory = replace(trajectory, tools=self._tools(trajectory.tools))
         if not trusted:
             trajectory = exclude(trajectory)
-        if self._options.own_states:
+        if options.own_states:
             trajectory = replace(trajectory, tags={**trajectory.tags, OWN_STATES: ""})
         # Descriptions of tools are kept once a namespace, not with each run.
         record = write_run(replace(trajectory, tools=()) if trajectory.tools else trajectory)
         record.encode()  # half of a surrogate pair shows here, and among the tools
-        run = Run.of(trajectory, transitions(trajectory), digest=content_digest(trajectory), record=record)
+        run = run_of(trajectory, record)
         if sum(len(t.sources) * len(t.targets) for t in run.transitions) > MAX_EDGES < len(run.edges):
             raise ValueError(f"its parallel calls make {len(run.edges):,} pairs of tools; {MAX_EDGES:,} are the limit")
         return run
 
     def _tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """The tools without secrets. Runs list the same ones again and again, so each list is looked at once."""
+        """The tools without secrets. Runs list the same ones again and again, so each list is cleaned once."""
         key = tuple(map(id, tools))
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
@@ -182,16 +179,14 @@ class _Preparer:
 
     def _tool(self, tool: Tool) -> Tool:
         redactor = self._options.redactor
-        if redactor is None:
-            return tool
         known = self._clean.get(tool.name)
         if known is None or known[0] != tool:
-            known = self._clean[tool.name] = tool, redactor.tool(tool)
+            known = self._clean[tool.name] = tool, tool if redactor is None else redactor.tool(tool)
         return known[1]
 
 
 def exclude(run: Trajectory) -> Trajectory:
-    """The run without its outcome and its tools, so that it counts for nothing; a tag keeps the outcome, as JSON."""
+    """The run without its outcome and its tools, so that it does not count; a tag keeps the outcome, as JSON."""
     known = {"reward": run.outcome.reward, "success": run.outcome.success}
     label = json.dumps({name: value for name, value in known.items() if value is not None})
     if run.outcome == Outcome() and DISTRUSTED in run.tags:
@@ -207,65 +202,47 @@ def shorten(
     argument_chars: int = 500,
     system_chars: int = 300,
 ) -> Trajectory:
-    """The trajectory with every text cut to a length; itself where nothing was too long.
+    """The trajectory with every text cut to a length, the mark included; itself if nothing was too long."""
 
-    Args:
-        text_chars: Longest text of the user or the agent, mark included.
-        result_chars: Longest result.
-        argument_chars: Longest text among the arguments, however deep inside them.
-        system_chars: Longest system prompt, which is the same in every run of an environment.
-    """
-    turns: list[Turn] | None = None
-    for position, turn in enumerate(trajectory.turns):
-        text = turn.text
-        limit = system_chars if turn.role == "system" else text_chars
-        calls = _shorter_calls(turn.calls, result_chars, argument_chars) if turn.calls else turn.calls
-        if len(text) > limit or calls is not turn.calls:
-            if turns is None:
-                turns = list(trajectory.turns)
-            turns[position] = Turn(turn.role, _cut(text, limit), calls, turn.reward)
-    if turns is None:
-        return trajectory
-    t = trajectory
-    return Trajectory(
-        t.id, tuple(turns), t.outcome, t.environment, t.task, t.model, t.user, t.ended_at, t.tags, t.source, t.tools
-    )
+    def turn_of(turn: Turn) -> Turn:
+        text = _cut(turn.text, system_chars if turn.role == "system" else text_chars)
+        calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
+        same = text is turn.text and calls is turn.calls
+        return turn if same else Turn(turn.role, text, calls, turn.reward)
+
+    def shorter_call(call: ToolCall) -> ToolCall:
+        result = call.result if call.result is None else _cut(call.result, result_chars)
+        arguments = _shorter(call.arguments, argument_chars) if call.arguments else call.arguments
+        same = result is call.result and arguments is call.arguments
+        return call if same else ToolCall(call.name, arguments, result, call.error, call.latency_s)
+
+    turns = _changed(trajectory.turns, turn_of)
+    return trajectory if turns is trajectory.turns else replace(trajectory, turns=turns)
 
 
-def _shorter_calls(calls: tuple[ToolCall, ...], result_chars: int, argument_chars: int) -> tuple[ToolCall, ...]:
-    shorter: list[ToolCall] | None = None
-    for position, call in enumerate(calls):
-        result = call.result
-        if result is not None and len(result) > result_chars:
-            result = _cut(result, result_chars)
-        arguments = call.arguments
-        for value in arguments.values():
-            if len(value) > argument_chars if isinstance(value, str) else is_list(value) or is_object(value):
-                arguments = _shorter_value(arguments, argument_chars)
-                break
-        if result is not call.result or arguments is not call.arguments:
-            if shorter is None:
-                shorter = list(calls)
-            shorter[position] = ToolCall(call.name, arguments, result, call.error, call.latency_s)
-    return calls if shorter is None else tuple(shorter)
+def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any, ...]:
+    changed = tuple(map(change, values))
+    return values if all(map(is_, changed, values)) else changed
 
 
-def _shorter_value(value: Any, limit: int) -> Any:
-    """`value` with long texts inside cut; itself where there are none."""
+def _shorter(value: Any, limit: int) -> Any:
+    """`value` with long texts inside cut; itself if there are none."""
     if isinstance(value, str):
         return _cut(value, limit)
     if is_object(value):
-        cut = {key: _shorter_value(member, limit) for key, member in value.items()}
-        return cut if any(cut[key] is not member for key, member in value.items()) else value
+        members = tuple(value.values())
+        cut = _changed(members, partial(_shorter, limit=limit))
+        return value if cut is members else dict(zip(value, cut, strict=True))
     if is_list(value):
-        shorter = [_shorter_value(element, limit) for element in value]
-        return shorter if any(a is not b for a, b in zip(shorter, value, strict=True)) else value
+        elements = tuple(value)
+        cut = _changed(elements, partial(_shorter, limit=limit))
+        return value if cut is elements else list(cut)
     return value
 
 
 def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    # What memory told goes first, or a long block would leave no room for what was said beside it.
+    # hepm's own hints go first, or a long block would leave no room for the rest.
     own = without_hints(text)
     return own if len(own) <= limit else own[: max(limit - 1, 0)] + CUT

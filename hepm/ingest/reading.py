@@ -4,164 +4,121 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from pathlib import PurePosixPath
+from typing import Final
 
 from hepm.errors import FormatError
-from hepm.ingest import agentdojo, atif, bfcl, chat, hepm, tau, tau2, tau2_sft
-from hepm.ingest.document import RECORD_LIMIT, Document, UnreadableError
-from hepm.ingest.objects import json_of
-from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection
+from hepm.ingest import atif, benchmark_runs, bfcl, chat, hepm
+from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
+from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.sources import Source, open_source
 
+READERS: Final = (
+    benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
+    atif.READER, bfcl.READER, chat.READER,
+)  # fmt: skip
+"""The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
-class Reader(Protocol):
-    """A module that reads one format."""
-
-    @property
-    def NAME(self) -> str:
-        """What the format is called."""
-        ...
-
-    def recognises(self, document: Document) -> bool:
-        """Whether the file is of this format, by its keys and its name."""
-        ...
-
-    def read(self, document: Document, options: ReadOptions) -> Iterator[Item]:
-        """Its runs, and why others could not be read; raises nothing because of what the file holds."""
-        ...
-
-
-READERS: Final[tuple[Reader, ...]] = (agentdojo, hepm, tau, tau2, tau2_sft, atif, bfcl, chat)
-"""In the order in which they are asked: the narrower a format is, the earlier."""
-
-AS_IT_COMES: Final = ReadOptions()
-
-FROM_PROGRAM: Final = "<python>"
-"""The source of runs that a program holds."""
-
-UNKNOWN: Final = "unknown"
-"""Stands for the format of a file that no reader knows."""
+_PYTHON: Final = "<python>"
+_UNKNOWN: Final = "unknown"
 
 
 def read_runs(
-    sources: Iterable[str | os.PathLike[str]], options: ReadOptions = AS_IT_COMES, *, limit: int = RECORD_LIMIT
+    sources: Iterable[str | os.PathLike[str]], options: ReadOptions | None = None, *, limit: int = RECORD_LIMIT
 ) -> Iterator[tuple[str, Item]]:
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
         sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.atif`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
-    Yields:
-        A trajectory, or a Rejection that says which file or record could not be read, and why.
     Raises:
         FormatError: `options.format` is no reader's name.
         MissingExtraError: an "agentpile:..." source without that package.
     """
-    readers = _chosen(options.format)
-    return _read_all(sources, readers, options, limit)
+    options = options or ReadOptions()
+    return _read_all(sources, _chosen(options.format), options, limit)
 
 
-def read_value(value: object, number: int, options: ReadOptions = AS_IT_COMES) -> Iterator[tuple[str, Item]]:
-    """Every run in what a program holds: a record as a file may have it, or all that a file may hold.
-
-    Args:
-        value: Dictionaries and lists, or objects that tell what they hold (see `hepm.ingest.objects`).
-        number: Its place among the sources, by which a rejection calls it.
-    Yields:
-        As `read_runs` does.
-    Raises:
-        FormatError: `options.format` is no reader's name.
-    """
+def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
+    """Every run in what a program holds: a record, or all of a file. Rejections name its `number` among the sources."""
     readers = _chosen(options.format)
     try:
         content = json_of(value).encode()
     except RecordError as error:
-        yield UNKNOWN, Rejection(FROM_PROGRAM, number, str(error))
+        yield _UNKNOWN, Rejection(_PYTHON, number, str(error))
         return
-    for name, item in _read_one(
-        Source(FROM_PROGRAM, "", io.BytesIO(content), lambda _: None), readers, options, RECORD_LIMIT
-    ):
+    source = Source(_PYTHON, PurePosixPath(), io.BytesIO(content))
+    for name, item in _read_one(source, readers, options, RECORD_LIMIT):
         if isinstance(item, Rejection):
-            inside = "" if item.record in (None, 1) else f", record {item.record}"
-            yield name, replace(item, record=f"{number}{inside}" if inside else number)
+            place = number if item.record in (None, 1) else f"{number}, record {item.record}"
+            yield name, replace(item, record=place)
         else:
             yield name, item
 
 
+def _chosen(name: str) -> Sequence[Reader]:
+    chosen = [reader for reader in READERS if name == "auto" or reader.name in (name, f"{name}-sft")]
+    if not chosen:
+        known = ", ".join(sorted(reader.name for reader in READERS))
+        raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
+    return chosen
+
+
 def _read_all(
-    sources: Iterable[str | os.PathLike[str]], readers: tuple[Reader, ...], options: ReadOptions, limit: int
+    sources: Iterable[str | os.PathLike[str]], readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
     for source in [os.fspath(source) for source in sources]:
-        if atif.is_dataset(source):
+        if source.startswith(f"{atif.AGENTPILE}:"):
             for item in atif.read_dataset(source, options):
                 yield atif.AGENTPILE, item
             continue
         for opened in open_source(source):
             if isinstance(opened, Rejection):
-                yield UNKNOWN, opened
+                yield _UNKNOWN, opened
             else:
                 yield from _read_one(opened, readers, options, limit)
 
 
-def _chosen(name: str) -> tuple[Reader, ...]:
-    if name == "auto":
-        return READERS
-    chosen = tuple(reader for reader in READERS if reader.NAME in {name, f"{name}-sft"})
-    if not chosen:
-        known = ", ".join(sorted(reader.NAME for reader in READERS))
-        raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
-    return chosen
-
-
 def _read_one(
-    source: Source, readers: tuple[Reader, ...], options: ReadOptions, limit: int
+    source: Source, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
     try:
         document = Document(source, limit=limit)
     except UnreadableError as error:
-        yield UNKNOWN, Rejection(source.name, None, str(error))
+        yield _UNKNOWN, Rejection(source.name, None, str(error))
         return
     reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
     if reader is not None:
         for item in reader.read(document, options):
-            yield reader.NAME, item
-    elif options.format == "auto" or document.is_empty:
-        yield UNKNOWN, Rejection(source.name, None, _nobody_knows(document))
+            yield reader.name, item
+    elif document.is_empty:
+        yield _UNKNOWN, document.rejected(None, _appearance(document))
+    elif options.format == "auto":
+        advice = (
+            "If it holds runs, name their format, or bring them into OpenAI chat messages: one "
+            '{"messages": [...]} a line'
+        )
+        yield _UNKNOWN, document.rejected(None, f"no reader knows it: {_appearance(document)}. {advice}")
     else:
-        yield from _read_as_named(document, readers[0], options)
+        foreign = f"it is not of the format {options.format!r}"
+        none = True
+        for item in readers[0].read(document, options):
+            none = False
+            if isinstance(item, Rejection):
+                reason = _appearance(document) if item.record is None else item.reason
+                item = replace(item, reason=f"{foreign}: {reason}")  # noqa: PLW2901
+            yield readers[0].name, item
+        if none:
+            yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
 
 
-def _read_as_named(document: Document, reader: Reader, options: ReadOptions) -> Iterator[tuple[str, Item]]:
-    """What a reader makes of a file that does not look like its own: the user named the format."""
-    foreign = f"it is not of the format {options.format!r}"
-    found = False
-    for item in reader.read(document, options):
-        found = True
-        if isinstance(item, Rejection):
-            reason = _looks(document) if item.record is None else item.reason
-            yield reader.NAME, replace(item, reason=f"{foreign}: {reason}")
-        else:
-            yield reader.NAME, item
-    if not found:
-        yield UNKNOWN, Rejection(document.name, None, f"{foreign}: {_looks(document)}")
-
-
-def _looks(document: Document) -> str:
+def _appearance(document: Document) -> str:
     if document.is_empty:
         return f"it is an empty {'list' if document.is_list else 'object'}"
     shape = "a JSON list" if document.is_list else "JSON"
     keys = sorted(map(str, document.keys))
     if not keys:
-        return f"it is {shape} without keys to tell it by"
+        return f"it is {shape} without keys to recognise it by"
     return f"it is {shape} with the keys {', '.join(keys[:8])}{', …' if len(keys) > 8 else ''}"
-
-
-def _nobody_knows(document: Document) -> str:
-    if document.is_empty:
-        return _looks(document)
-    return (
-        f"no reader knows it: {_looks(document)}. If it holds runs, name their format, "
-        'or bring them into OpenAI chat messages: one {"messages": [...]} a line'
-    )

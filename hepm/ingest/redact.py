@@ -1,9 +1,8 @@
-"""Secrets leave a run before it is stored.
+"""Removes secrets from a run before it is stored.
 
 Runs on real systems hold keys, tokens and passwords, in what people type, in arguments and in results. The default
-rules find the ones that can be told by their shape or by the word before them. Each is replaced by "[redacted:kind]".
-
-Nearly all texts hold none, so the rules look for a telling literal first and search with their pattern only then.
+rules find those that have a known shape or a word before them, and replace each by "[redacted:kind]". Nearly all texts
+hold none, so a rule's pattern is searched only in texts that hold one of its literals.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import islice
 from typing import Any, Final, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.ingest.secret_rules import API_KEYS, DEFAULT_RULES, Rule
-from hepm.types import JSON, Tool, ToolCall, Trajectory, Turn
+from hepm.types import Tool, ToolCall, Trajectory, Turn
 
 Hook: TypeAlias = Callable[[str], str]
 
@@ -33,7 +31,7 @@ _HIDING: Final = re.compile(
     "([\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\U000e0000-\U000e0fff]+)|[\uff01-\uff5e\U0001d400-\U0001d7ff]+"
 )
-"""Characters that nobody sees, and full-width letters and those of mathematics."""
+"""Invisible characters; full-width letters and those of mathematics."""
 _ASCII: Final = bytes(range(128))
 
 _TABLE_LINE: Final = re.compile(r"(\r?\n|\\{1,4}n)")
@@ -52,35 +50,27 @@ _COMMON: Final = " etainosrhldcumfpgy.w:0b\"v-*2k1'_435697xj8\\qz$/=~"
 
 _REMEMBERED: Final = 16_000_000
 """Characters of text that a Redactor remembers before it starts afresh."""
-_REMEMBERED_KEYS: Final = 10_000
-_FEW: Final = 100
+_REMEMBERED_CHOICES: Final = 10_000
 
 
 class _Seen:
-    """What was found in texts, and what names of arguments say of their values.
+    """What texts are without secrets, and then after the hook.
 
-    It only grows, so a thread that has put a text in finds it there; to forget is to take a new one.
+    It only grows, so that a thread finds the texts that it put in; to forget is to take a new one.
     """
-
-    __slots__ = ("characters", "clean", "cleaned", "hooked", "keys")
 
     def __init__(self) -> None:
         self.clean: set[str] = set()
         self.cleaned: dict[str, str] = {}
         self.hooked: dict[str, str] = {}
-        self.keys: dict[str, str | None] = {}
         self.characters = 0
-
-    @property
-    def is_full(self) -> bool:
-        return self.characters > _REMEMBERED or len(self.keys) > _REMEMBERED_KEYS
 
 
 class Redactor:
-    """Takes secrets out of a trajectory; names of tools and of arguments stay. Threads may share it.
+    """Removes secrets from a trajectory; names of tools and of arguments stay. Threads may share it.
 
-    The texts of runs repeat: what one environment says, it says to every agent. So what was found in a text is
-    remembered for as long as the Redactor is kept, and most texts are only looked up.
+    The texts of runs repeat: an environment returns the same ones to every agent. So the result for a text is
+    remembered for as long as the Redactor is kept.
 
     Args:
         rules: `Rule`s, or pairs of a kind and a regular expression. They replace the default ones: give
@@ -92,40 +82,48 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
-        self._rules = tuple(rule if isinstance(rule, Rule) else compiled(*rule) for rule in rules)
+        self._rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
         literals = frozenset(literal for rule in self._rules for literal in rule.literals)
         self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
-        self._longest = max((len(as_bytes) for _, as_bytes in self._literals), default=0)
-        self._touching: dict[bytes, list[tuple[str, bytes]]] = {}
         self._any_literal = _any_of(literals)
-        self._chosen: dict[frozenset[str], list[Rule]] = {}
-        self._bare = [(rule.pattern, rule.kind) for rule in self._rules if not rule.literals]
+        self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self._hook = hook
         self._seen = _Seen()
 
     @property
     def has_hook(self) -> bool:
-        """Whether a function of the caller's has the last word."""
+        """Whether it calls a function of the user's."""
         return self._hook is not None
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
-        """The trajectory without secrets; itself where there were none.
+        """The trajectory without secrets; itself if there were none.
 
         Raises:
-            InputError: its id or its user holds one. Either tells it from others, which no replacement would.
+            InputError: its id or its user holds one. A replacement would no longer identify it.
         """
         seen = self._seen
-        if seen.is_full:
+        if seen.characters > _REMEMBERED:
             # Not emptied: another thread may be between looking at a run's texts and writing them again.
             seen = self._seen = _Seen()
         t = trajectory
         texts = [t.id, t.user, t.task, t.environment, t.model, t.source, *t.tags.values()]
-        found = self._collect_texts(t, texts, seen)
+        found = False
+        for turn in t.turns:
+            texts.append(turn.text)
+            for call in turn.calls:
+                if call.result is not None:
+                    texts.append(call.result)
+                found = self._collect(call.arguments, texts) or found
         clean, cleaned = seen.clean, seen.cleaned
         for text in {text for text in texts if text not in clean}:
             if text not in cleaned:
-                self._look_at(text, seen)
-            found = found or text in cleaned
+                seen.characters += len(text)
+                without = self.without_secrets(text)
+                if without == text:
+                    clean.add(text)
+                    continue
+                cleaned[text] = without
+            found = True
         for what, name in (("id", t.id), ("user", t.user)):
             if name in cleaned:
                 raise InputError(f"its {what} holds a secret, {cleaned[name]!r} without it: name the {what} otherwise")
@@ -137,9 +135,9 @@ class Redactor:
         return text if self._hook is None else self._hook(text)
 
     def without_secrets(self, text: str) -> str:
-        """One text as the rules leave it, whatever the hook would say.
+        """One text as the rules leave it, without the hook.
 
-        Where a secret is hidden by invisible or full-width characters, all of these go from the text.
+        If a secret is hidden by invisible or full-width characters, all of these are removed from the text.
         """
         text = self._replaced(text)
         shown = _shown(text)
@@ -149,139 +147,82 @@ class Redactor:
 
     def tool(self, tool: Tool) -> Tool:
         """A tool whose description and parameters hold no secret."""
-        # Not as one text: a schema names arguments such as "password", which are no secrets.
-        parameters = cast("Mapping[str, JSON]", self._without_secret_leaves(tool.parameters))
-        return Tool(tool.name, self.text(tool.description), parameters)
-
-    def _without_secret_leaves(self, value: JSON) -> JSON:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {key: self._without_secret_leaves(member) for key, member in value.items()}
-        if isinstance(value, Sequence):
-            return [self._without_secret_leaves(member) for member in value]
-        return value
-
-    def _look_at(self, text: str, seen: _Seen) -> None:
-        """Remember whether a text holds secrets, and what it is without."""
-        seen.characters += len(text)
-        without = self.without_secrets(text)
-        if without == text:
-            seen.clean.add(text)
-        else:
-            seen.cleaned[text] = without
+        # Not by names: a schema names arguments such as "password", which are no secrets.
+        return Tool(tool.name, self.text(tool.description), _rewritten(tool.parameters, self.text, lambda _: None))
 
     def _replaced(self, text: str) -> str:
         searched = text.encode("utf-8", "replace").lower()
-        if not self._any_literal.search(searched):
-            for pattern, kind in self._bare:
-                if pattern.search(text):
-                    text = pattern.sub(partial(_replacement, kind=kind), text)
-            return text
-        there = self._literals_in(searched)
-        if not there.isdisjoint(_COLUMN_LITERALS):
-            text = _without_secret_columns(text)
-        rules = self._chosen.get(there)
-        if rules is None:
+        there: frozenset[str] = frozenset()
+        if self._any_literal.search(searched):
+            there = frozenset([literal for literal, as_bytes in self._literals if as_bytes in searched])
+            if not there.isdisjoint(_COLUMN_LITERALS):
+                text = _without_secret_columns(text)
+        patterns = self._chosen.get(there)
+        if patterns is None:
             rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
-            if len(self._chosen) < _REMEMBERED_KEYS:
-                self._chosen[there] = rules
-        for rule in rules:
-            text = rule.pattern.sub(partial(_replacement, kind=rule.kind), text)
+            patterns = [(rule.pattern, partial(_replacement, kind=rule.kind)) for rule in rules]
+            if len(self._chosen) < _REMEMBERED_CHOICES:
+                self._chosen[there] = patterns
+        for pattern, replacement in patterns:
+            text = pattern.sub(replacement, text)
         return text
 
-    def _literals_in(self, searched: bytes) -> frozenset[str]:
-        matches = list(islice(self._any_literal.finditer(searched), _FEW))
-        literals = self._literals
-        if len(matches) < _FEW:
-            # What is found may be part of another literal or overlap it, so those are looked for around it.
-            beside = self._longest - 1
-            searched = b"\n".join({searched[max(0, one.start() - beside) : one.end() + beside] for one in matches})
-            literals = {one for found in {match[0] for match in matches} for one in self._literals_touching(found)}
-        return frozenset([literal for literal, as_bytes in literals if as_bytes in searched])
-
-    def _literals_touching(self, end: bytes) -> list[tuple[str, bytes]]:
-        """The literals that may share a letter with one that ends so, which was found in a text."""
-        if end not in self._touching:
-            found = [one for _, one in self._literals if one.endswith(end)]
-            self._touching[end] = [each for each in self._literals if any(_may_touch(each[1], one) for one in found)]
-        return self._touching[end]
-
-    def _collect_texts(self, trajectory: Trajectory, texts: list[str], seen: _Seen) -> bool:
-        """Put every text of the turns into `texts`; True where some argument is secret by its name."""
-        secret = False
-        for turn in trajectory.turns:
-            texts.append(turn.text)
-            for call in turn.calls:
-                if call.result is not None:
-                    texts.append(call.result)
-                secret = self._collect(call.arguments, texts, seen.keys) or secret
-        return secret
-
-    def _collect(self, value: Any, texts: list[str], kinds: dict[str, str | None]) -> bool:
+    def _collect(self, value: Any, texts: list[str]) -> bool:
+        """Append every text inside; True if some argument is secret by its name."""
         secret = False
         for name, member in _named_members(value):
             if type(member) is str:
                 texts.append(member)
             elif isinstance(member, (dict, list, tuple, Mapping)):
-                secret = self._collect(member, texts, kinds) or secret
-            if kinds[name] if name in kinds else self._kind_of_key(name, kinds):
+                secret = self._collect(member, texts) or secret
+            if self._kind(name):
                 secret = True
         return secret
 
-    def _kind_of_key(self, key: str, kinds: dict[str, str | None]) -> str | None:
-        """What a value is by its key's name; None where it is no secret. Remembered, since keys are few."""
-        if key not in kinds:
-            kinds[key] = _kind_of_key(key) if self._rules else None
-        return kinds[key]
+    def _kind(self, name: str) -> str | None:
+        return _kind_of_key(name) if self._rules else None
 
     def _rebuilt(self, t: Trajectory, seen: _Seen) -> Trajectory:
-        cleaned = seen.cleaned
-        turns = tuple(
-            Turn(
-                turn.role,
-                self._remembered(turn.text, seen),
-                tuple(self._call(call, seen) for call in turn.calls),
-                turn.reward,
-            )
-            for turn in t.turns
-        )
-        names = {
-            key: cleaned.get(getattr(t, key), getattr(t, key)) for key in ("task", "environment", "model", "source")
-        }
-        tags = {key: self._remembered(value, seen) for key, value in t.tags.items()}
-        return replace(t, turns=turns, tags=tags, **names)
+        def remembered(text: str) -> str:
+            text = seen.cleaned.get(text, text)
+            if self._hook is None:
+                return text
+            if text not in seen.hooked:
+                seen.hooked[text] = self._hook(text)
+            return seen.hooked[text]
 
-    def _call(self, call: ToolCall, seen: _Seen) -> ToolCall:
-        result = None if call.result is None else self._remembered(call.result, seen)
-        return ToolCall(call.name, self._value(call.arguments, seen), result, call.error, call.latency_s)
+        def clean_call(call: ToolCall) -> ToolCall:
+            result = None if call.result is None else remembered(call.result)
+            arguments = _rewritten(call.arguments, remembered, self._kind)
+            return ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
-    def _remembered(self, text: str, seen: _Seen) -> str:
-        """A text that was looked at, as rules and hook leave it."""
-        text = seen.cleaned.get(text, text)
-        if self._hook is None:
-            return text
-        if text not in seen.hooked:
-            seen.hooked[text] = self._hook(text)
-        return seen.hooked[text]
+        turns = [
+            Turn(turn.role, remembered(turn.text), tuple(map(clean_call, turn.calls)), turn.reward) for turn in t.turns
+        ]
+        texts = {key: getattr(t, key) for key in ("task", "environment", "model", "source")}
+        names = {key: seen.cleaned.get(text, text) for key, text in texts.items()}
+        tags = {key: remembered(value) for key, value in t.tags.items()}
+        return replace(t, turns=tuple(turns), tags=tags, **names)
 
-    def _value(self, value: Any, seen: _Seen) -> Any:
-        if isinstance(value, str):
-            return self._remembered(value, seen)
-        if not isinstance(value, Mapping | list | tuple):
-            return value
-        members: list[Any] = []
-        for name, member in _named_members(value):
-            kind = self._kind_of_key(name, seen.keys)
-            secret = kind is not None and member is not None and member != "" and not isinstance(member, bool)
-            members.append(f"[redacted:{kind}]" if secret else self._value(member, seen))
-        if isinstance(value, Mapping):
-            return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
-        return members
+
+def _rewritten(value: Any, text: Callable[[str], str], kind: Callable[[str], str | None]) -> Any:
+    """`value` with every text inside changed, and what is secret by its name replaced."""
+    if isinstance(value, str):
+        return text(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    members: list[Any] = []
+    for name, member in _named_members(value):
+        found = kind(name)
+        secret = found is not None and member is not None and member != "" and not isinstance(member, bool)
+        members.append(f"[redacted:{found}]" if secret else _rewritten(member, text, kind))
+    if isinstance(value, Mapping):
+        return dict(zip(cast("Mapping[str, Any]", value), members, strict=True))
+    return members
 
 
 def _named_members(value: Any) -> Iterable[tuple[str, Any]]:
-    """The members of an object or list, and what each is called.
+    """The members of an object or list, each with its name.
 
     That is its key, the name beside a value ("name": "TOKEN", "value": …), or the option before it in a command.
     """
@@ -333,7 +274,7 @@ def _without_secret_columns(text: str) -> str:
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
 def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
-    """Finds whether any literal is in a text: several times as fast as asking for one after the other.
+    """Finds whether any literal is in a text, several times as fast as looking for one after the other.
 
     `re` runs quickly over letters that no alternative begins with, so each literal begins with one of a few letters
     that are rare in texts, and what comes before that is looked back at last. A literal that holds another one is found
@@ -361,16 +302,7 @@ def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
     return re.compile("|".join(alternatives).encode())
 
 
-def _may_touch(one: bytes, other: bytes) -> bool:
-    return (
-        other in one
-        or any(one.startswith(other[at:]) for at in range(1, len(other)))
-        or any(other.startswith(one[at:]) for at in range(1, len(one)))
-    )
-
-
-def compiled(kind: str, expression: str) -> Rule:
-    """A rule from its text; InputError where it is no regular expression."""
+def _compiled(kind: str, expression: str) -> Rule:
     rule = Rule(kind, expression)
     try:
         _ = rule.pattern
@@ -386,8 +318,9 @@ def _replacement(match: re.Match[str], kind: str) -> str:
     return f"{match[0][: first - start]}[redacted:{kind}]{match[0][last - start :]}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=10_000)
 def _kind_of_key(key: str) -> str | None:
+    """What a value is by its key; None if it is no secret."""
     plain = re.sub(r"[^a-z0-9]", "", key.lower())
     if not _SECRET_KEY.fullmatch(plain):
         return None

@@ -78,16 +78,7 @@ _FOREIGN_PASSWORD: Final = (
 )
 _FOREIGN_PASSWORDS: Final = "kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
 _KEY_WORDS: Final = (
-    "api",
-    "access",
-    "private",
-    "secret",
-    "account",
-    "subscription",
-    "signing",
-    "encryption",
-    "auth",
-    "master",
+    *("api", "access", "private", "secret", "account", "subscription", "signing", "encryption", "auth", "master"),
 )
 _API_KEY: Final = rf"(?:{'|'.join(_KEY_WORDS)})[ _-]?key(?:_base)?"
 API_KEYS: Final = tuple(f"{word}{between}key" for word in _KEY_WORDS for between in ("", " ", "_", "-"))

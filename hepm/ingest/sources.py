@@ -1,224 +1,217 @@
-"""From what a user names (files, folders, globs, archives, stdin) to open documents."""
+"""From files, folders, globs, archives and stdin to open documents, decompressed.
+
+Compressed files and archives are recognised by their first bytes, since a name may say nothing and stdin has none.
+"""
 
 from __future__ import annotations
 
+import bz2
 import glob
+import gzip
+import io
+import lzma
 import os
+import posixpath
 import sys
+import tarfile
+import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, TypeAlias, cast
+from tarfile import HeaderError, ReadError, TarFile
+from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
-from hepm.ingest.compression import (
-    STREAM_ERRORS,
-    PeekedStream,
-    SniffedFile,
-    SpoolError,
-    decompressed,
-    open_file,
-    uncompressed_name,
-)
 from hepm.ingest.records import Rejection
-from hepm.ingest.tar_stream import is_tar, tar_members
 
-DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
-"""What is looked at inside folders and archives; a file that is named is always looked at."""
-
-_ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
-
-_MEMBER_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError)
-_ARCHIVE_ERRORS: Final = (*_MEMBER_ERRORS, RuntimeError, NotImplementedError)
-
-_NO_DATA: Final = f"no file to read: neither {', '.join(DATA_SUFFIXES)} nor an archive"
-
-SIBLING_LIMIT: Final = 64 << 20
-"""Longest file, in bytes, that is read beside another one."""
-
-_CHUNK: Final = 1 << 20
-_COMPANIONS_LIMIT: Final = 8 * SIBLING_LIMIT
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 STDIN: Final = "-"
-_COMPANIONS: Final = ("possible_answer", "multi_turn_func_doc", "result.json", "results.json")
-"""Files that readers ask for beside their own; in a tar archive they are all collected in one go."""
+_DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+_ARCHIVE_SUFFIXES: Final = (".tar", ".zip", ".whl")
+_NO_DATA: Final = f"no file to read: neither {', '.join(_DATA_SUFFIXES)} nor an archive"
+_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+_TAR_SUFFIXES: Final = {".tgz": ".gz", ".tbz2": ".bz2", ".tbz": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+_OPENERS: Final[dict[str, Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_MAGIC: Final = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\0": ".xz",
+    b"(\xb5/\xfd": ".zst",
+    b"PK\3\4": ".zip",
+    b"PK\5\6": ".zip",
+}
+"""First bytes of compressed files and of zip archives, full and empty."""
+
+STREAM_ERRORS: Final = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+"""What reading a damaged or truncated file raises, Zstandard included."""
+_OPEN_ERRORS: Final = (*STREAM_ERRORS, MissingExtraError, RuntimeError)
+
+_CUT_OFF: Final = "the archive ends in the middle: it was cut off"
+_CHUNK: Final = 1 << 20
+_IN_MEMORY: Final = 1 << 20
+_HEADER_BYTES: Final = 1 << 16
+_COMPANION_BYTES: Final = 64 << 20
+_COMPANIONS_BYTES: Final = 512 << 20
+_COMPANIONS: Final = frozenset(("possible_answer", "multi_turn_func_doc", "result.json", "results.json"))
+"""Files and folders that readers ask for with `Source.sibling`; those of an archive are read together."""
+
+
+def compression(name: str) -> str:
+    """The suffix that says how a file is compressed (".gz" for ".tgz" too), "" for none."""
+    suffix = name[name.rfind(".") :].lower()
+    return suffix if suffix in _SUFFIXES else _TAR_SUFFIXES.get(suffix, "")
+
+
+def uncompressed_name(name: str) -> str:
+    """A file's name without the suffix of its compression; ".tgz" and the like become ".tar"."""
+    bare, suffix = name[: name.rfind(".")], name[name.rfind(".") :].lower()
+    return bare if suffix in _SUFFIXES else f"{bare}.tar" if suffix in _TAR_SUFFIXES else name
+
+
+def is_archive(name: str) -> bool:
+    """Whether a name is that of an archive, compressed or not."""
+    return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
+
+
+def _is_data(name: str) -> bool:
+    return uncompressed_name(name).lower().endswith((*_DATA_SUFFIXES, *_ARCHIVE_SUFFIXES))
 
 
 def printable(name: str) -> str:
-    """A file's name as text that can be stored: Python keeps bytes that are no UTF-8 as halves of surrogate pairs."""
+    """A file name that can be stored: Python keeps bytes that are not UTF-8 as halves of surrogate pairs."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
+class _Zstd(io.RawIOBase):
+    def __init__(self, raw: IO[bytes], name: str) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError(f"{name} is compressed with Zstandard: pip install 'hepm[zstd]'") from None
+        self._error = zstandard.ZstdError
+        self._stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=False)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        try:
+            return self._stream.readinto(buffer)  # pyright: ignore[reportUnknownMemberType]
+        except self._error as error:
+            raise OSError(str(error)) from error
+
+
+def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
+    """`raw` decompressed as the suffix of `name` says; MissingExtraError without the package that reads it."""
+    suffix = compression(name)
+    if suffix == ".zst":
+        return io.BufferedReader(_Zstd(raw, name))
+    opened: Any = _OPENERS[suffix](raw) if suffix else raw
+    return opened
+
+
+@contextmanager
+def open_file(file: Path) -> Generator[IO[bytes]]:
+    """Open a file and decompress it as its name says."""
+    with file.open("rb") as raw:
+        yield decompressed(raw, file.name)
+
+
+@dataclass(slots=True)
 class Source:
     """One document that can be read once, as bytes.
 
     Attributes:
         name: As shown to people.
-        stream: The bytes, decompressed.
+        path: Where it lies in its folder or archive, without suffixes of compression.
+        stream: The bytes after `head`, decompressed.
+        read_beside: Reads another file of the folder or archive by its path; None if there is none.
+        head: The first bytes, if they were read already.
     """
 
-    __slots__ = ("_path", "_sibling", "name", "stream")
-
-    def __init__(self, name: str, path: str, stream: IO[bytes], sibling: Callable[[str], bytes | None]) -> None:
-        self.name = printable(name)
-        self.stream = stream
-        self._path = path
-        self._sibling = sibling
-
-    @property
-    def path(self) -> PurePosixPath:
-        """Where it lies in its folder or archive, without the suffixes of compression."""
-        return PurePosixPath(uncompressed_name(self._path))
+    name: str
+    path: PurePosixPath
+    stream: IO[bytes]
+    read_beside: Callable[[str], bytes | None] = lambda _: None
+    head: bytes = b""
 
     def sibling(self, relative: str) -> bytes | None:
         """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
-        parts: list[str] = []
-        for part in (*self.path.parent.parts, *PurePosixPath(relative).parts):
-            if part == ".." and parts:
-                parts.pop()
-            else:
-                parts.append(part)
-        try:
-            return self._sibling("/".join(parts))
-        except _ARCHIVE_ERRORS:
-            return None
+        path = posixpath.normpath(self.path.parent / relative)
+        with suppress(*_OPEN_ERRORS):
+            return self.read_beside(path)
+        return None
 
 
 Opened: TypeAlias = Source | Rejection
+_Members: TypeAlias = Callable[[], Iterator[tuple[str, Callable[[], IO[bytes]]]]]
+"""Iterates over an archive's files: the name of each, and a function that opens it before the next one is asked for."""
 
 
-def open_source(name: str) -> Iterator[Opened]:
-    """Every document behind a source, in a fixed order; a name that leads nowhere comes back as a Rejection."""
-    if name == STDIN:
-        yield from _open_stdin()
-    elif os.path.isdir(name):
-        files = list(files_below(Path(name)))
-        if not files:
-            yield Rejection(name, None, f"the folder holds {_NO_DATA}")
-        for file in files:
-            yield from _open_found(file)
-    elif os.path.exists(name):
-        yield from _open_file(Path(name))
-    else:
-        yield from _open_glob(name)
+def named_files(name: str) -> list[Path]:
+    """The files behind the name of a file, a folder or a glob, in a fixed order; hidden ones only if they are named."""
+    if os.path.isdir(name):
+        return list(_files_below(name))
+    if os.path.exists(name):
+        return [Path(name)]
+    found: list[Path] = []
+    for one in sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else ():
+        if not os.path.isdir(one):
+            found.append(Path(one))
+        elif not name.endswith("**"):  # "**" lists the content of folders itself
+            found += _files_below(one)
+    return found
 
 
-def _open_stdin() -> Iterator[Opened]:
-    yield from _open_stream("<stdin>", "stdin", sys.stdin.buffer, lambda _: None)
-
-
-def _open_glob(pattern: str) -> Iterator[Opened]:
-    if not glob.has_magic(pattern):
-        yield Rejection(pattern, None, "there is no such file or folder")
-        return
-    found = sorted(glob.glob(pattern, recursive=True))
-    if not found:
-        yield Rejection(pattern, None, "no file matches this pattern")
-    for name in found:
-        if not os.path.isdir(name):
-            yield from _open_found(Path(name))
-        elif not pattern.endswith("**"):  # "**" lists what is inside by itself
-            for file in files_below(Path(name)):
-                yield from _open_found(file)
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """Files in a folder and below that are worth opening, in a fixed order; hidden ones are not."""
+def _files_below(folder: str) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if not name.startswith(".") and (is_data(name) or is_archive(name)):
+            if not name.startswith(".") and _is_data(name):
                 yield Path(parent, name)
 
 
 def regular_files(names: Sequence[object]) -> list[Path] | None:
-    """The files behind folders, globs and names of files, in the order in which `open_source` opens them.
-
-    None where there is anything else, such as a pipe or a name that leads nowhere.
-    """
+    """The files that `open_source` opens for these names, in its order; None if anything is no regular file."""
     found: list[Path] = []
     for name in names:
-        if not isinstance(name, (str, os.PathLike)) or name == STDIN:
-            return None
-        path = os.fspath(cast("str | os.PathLike[str]", name))
-        files = [Path(path)] if os.path.isfile(path) else _regular_files_found(path)
-        if not files:
+        files = named_files(os.fspath(name)) if isinstance(name, str | os.PathLike) and name != STDIN else []
+        if not files or not all(file.is_file() for file in files):
             return None
         found += files
-    return found if all(file.is_file() for file in found) else None
+    return found
 
 
-def _regular_files_found(name: str) -> list[Path]:
-    if os.path.isdir(name):
-        return list(files_below(Path(name)))
-    matches = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
-    # What is inside of a folder is listed by "**" itself.
-    inside = [[*files_below(Path(one))] if os.path.isdir(one) else [Path(one)] for one in matches]
-    return [] if name.endswith("**") else [file for files in inside for file in files]
-
-
-def is_data(name: str) -> bool:
-    """Whether a name found in a folder or an archive is worth opening."""
-    return uncompressed_name(name).lower().endswith(DATA_SUFFIXES)
-
-
-def is_archive(name: str) -> bool:
-    """Whether a name is that of an archive."""
-    return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
-
-
-def _open_found(file: Path) -> Iterator[Opened]:
-    """A file that nobody named: a pipe among these would be waited for, and nobody writes into it."""
-    if not file.is_file() and file.exists():
-        yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
+def open_source(name: str) -> Iterator[Opened]:
+    """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
+    if name == STDIN:
+        yield from _open_stream("<stdin>", "stdin", sys.stdin.buffer)
         return
-    yield from _open_file(file)
+    files = named_files(name)
+    if not files:
+        unmatched = "no file matches this pattern" if glob.has_magic(name) else "there is no such file or folder"
+        yield Rejection(name, None, f"the folder holds {_NO_DATA}" if os.path.isdir(name) else unmatched)
+    found = os.path.isdir(name) or not os.path.exists(name)
+    for file in files:
+        if found and file.exists() and not file.is_file():  # nobody may ever write into a pipe that was found
+            yield Rejection(str(file), None, "it is a pipe, a socket or a device: name it itself if it is to be read")
+            continue
+        try:
+            with file.open("rb") as stream:
+                yield from _open_stream(str(file), file.absolute().as_posix(), stream, _read_file)
+        except OSError as error:
+            yield Rejection(printable(str(file)), None, _reason(error))
 
 
-def _open_file(file: Path) -> Iterator[Opened]:
-    name = str(file)
-    try:
-        with file.open("rb") as stream:
-            yield from _open_stream(name, file.absolute().as_posix(), stream, _read_beside)
-    except OSError as error:
-        yield Rejection(name, None, _sentence(error))
-
-
-def _open_stream(name: str, path: str, stream: IO[bytes], sibling: Callable[[str], bytes | None]) -> Iterator[Opened]:
-    """What a file or standard input holds, told by its first bytes, and by its name where these say nothing."""
-    bare = uncompressed_name(path).lower()
-    try:
-        with SniffedFile(stream) as sniffed:
-            suffix = sniffed.suffix(path)
-            if suffix == ".zip" or bare.endswith((".zip", ".whl")):
-                yield from _open_zip(name, sniffed.whole())
-            elif bare.endswith(".tar") or is_tar(sniffed.head):
-                yield from _open_tar(name, sniffed.whole(), suffix)
-            elif not suffix:
-                sniffed.forget()
-                yield Source(name, path, sniffed.stream(), sibling)
-            else:
-                yield from _open_compressed(name, path, sniffed, suffix, sibling)
-    except _ARCHIVE_ERRORS as error:
-        yield Rejection(name, None, _sentence(error))
-
-
-def _open_compressed(
-    name: str, path: str, sniffed: SniffedFile, suffix: str, sibling: Callable[[str], bytes | None]
-) -> Iterator[Opened]:
-    with decompressed(sniffed.stream(), suffix) as stream:
-        peeked = PeekedStream(stream)
-        if not peeked.is_tar:
-            sniffed.forget()
-            yield Source(name, path, cast(IO[bytes], peeked), sibling)
-            return
-    yield from _open_tar(name, sniffed.whole(), suffix)
-
-
-def _read_beside(path: str) -> bytes | None:
-    for suffix in ("", ".xz", ".gz", ".bz2", ".zst"):
-        file = Path("/" + path.lstrip("/") + suffix) if os.name != "nt" else Path(path + suffix)
+def _read_file(path: str) -> bytes | None:
+    for suffix in ("", *_SUFFIXES):
+        file = Path(path + suffix)
         if file.is_file():
             with open_file(file) as stream:
                 return _bounded(stream)
@@ -226,120 +219,198 @@ def _read_beside(path: str) -> bytes | None:
 
 
 def _bounded(stream: IO[bytes]) -> bytes:
-    """All of a stream; OSError where that is more than `SIBLING_LIMIT`."""
-    pieces: list[bytes] = []
-    size = 0
-    while piece := stream.read(_CHUNK):
-        pieces.append(piece)
-        size += len(piece)
-        if size > SIBLING_LIMIT:
-            raise OSError(f"it is longer than {SIBLING_LIMIT:,} bytes")
-    return b"".join(pieces)
+    content = stream.read(_COMPANION_BYTES + 1)
+    if len(content) > _COMPANION_BYTES:
+        raise OSError(f"it is longer than {_COMPANION_BYTES:,} bytes")
+    return content
 
 
-def _open_zip(file: str, content: IO[bytes]) -> Iterator[Opened]:
-    with zipfile.ZipFile(content) as archive:
-
-        def read(path: str) -> bytes | None:
-            member = members.get(path)
-            if member is None:
-                return None
-            with archive.open(member) as raw, decompressed(raw, member) as stream:
-                return _bounded(stream)
-
-        members = {uncompressed_name(info.filename): info.filename for info in archive.infolist() if not info.is_dir()}
-        found = [info for info in archive.infolist() if not info.is_dir() and _worth_opening(info.filename)]
-        if not found:
-            yield Rejection(file, None, f"the archive holds {_NO_DATA}")
-        for info in sorted(found, key=lambda info: info.filename):
-            name = f"{file}!{info.filename}"
-            if is_archive(info.filename):
-                yield _nested(name)
-                continue
-            try:
-                with archive.open(info) as raw, decompressed(raw, info.filename) as stream:
-                    yield Source(name, info.filename, stream, read)
-            except _ARCHIVE_ERRORS as error:
-                yield Rejection(name, None, _sentence(error))
+def _open_stream(
+    name: str, path: str, stream: IO[bytes], read_beside: Callable[[str], bytes | None] = lambda _: None
+) -> Iterator[Opened]:
+    name = printable(name)
+    try:
+        if stream.seekable():
+            yield from _open_seekable(name, path, stream, read_beside)
+            return
+        head = _first_bytes(stream)
+        if _suffix(head, path) or _is_tar(head) or is_archive(path):
+            with _spooled(head, stream) as file:
+                yield from _open_seekable(name, path, file, read_beside)
+            return
+        rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()  # a terminal must not be read again
+        yield Source(name, PurePosixPath(path), rest, read_beside, head)
+    except _OPEN_ERRORS as error:
+        yield Rejection(name, None, _reason(error))
 
 
-def _worth_opening(name: str) -> bool:
-    bare = uncompressed_name(name).lower()
-    if not bare.endswith((*DATA_SUFFIXES, *_ARCHIVE_SUFFIXES)):
+def _open_seekable(
+    name: str, path: str, stream: IO[bytes], read_beside: Callable[[str], bytes | None]
+) -> Iterator[Opened]:
+    place = PurePosixPath(uncompressed_name(path))
+    bare = place.name.lower()
+    start = stream.tell()
+    suffix = _suffix(_first_bytes(stream), path)
+    if suffix == ".zip" or bare.endswith((".zip", ".whl")):
+        yield from _open_archive(name, partial(_zip_members, stream))
+        return
+    stream.seek(start)
+    is_tar = bare.endswith(".tar") or _is_tar(_first_bytes(decompressed(stream, suffix)))
+    stream.seek(start)
+    if is_tar:
+        yield from _open_archive(name, partial(_tar_members, stream, start, suffix))
+    else:
+        yield Source(name, place, decompressed(stream, suffix), read_beside)
+
+
+def _first_bytes(stream: IO[bytes]) -> bytes:
+    """As many as a tar header has, fewer at the end or before damage."""
+    head = b""
+    with suppress(*STREAM_ERRORS):
+        while len(head) < tarfile.BLOCKSIZE and (
+            piece := getattr(stream, "read1", stream.read)(tarfile.BLOCKSIZE - len(head))
+        ):
+            head += piece
+    return head
+
+
+def _suffix(head: bytes, name: str) -> str:
+    magic = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
+    return magic or ("" if _is_tar(head) else compression(name))
+
+
+def _is_tar(head: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except HeaderError:
         return False
-    # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
-    return not any(part == "__macosx" or (part[:1] == "." and part not in (".", "..")) for part in bare.split("/"))
+    return True
 
 
-def _nested(name: str) -> Rejection:
-    return Rejection(name, None, "it is an archive inside an archive, which is not opened: unpack the outer one first")
+class _SpoolError(OSError):
+    pass
 
 
-def _open_tar(file: str, content: IO[bytes], suffix: str) -> Iterator[Opened]:
-    companions = _TarCompanions(content, suffix)
+def _spooled(head: bytes, stream: IO[bytes]) -> IO[bytes]:
+    """All of a pipe as a file: archives are read at several places."""
+    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(_IN_MEMORY))  # noqa: SIM115
+    try:
+        file.write(head)
+        while piece := stream.read(_CHUNK):
+            file.write(piece)
+        file.seek(0)
+    except OSError as error:
+        file.close()
+        raise _SpoolError(
+            "it is compressed or an archive, comes through a pipe, and no copy of it can be put into a temporary file "
+            f"({error.strerror or error}): save it, and name that file"
+        ) from error
+    return file
+
+
+def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
+    companions = cache(lambda: _companions(members))
     empty = True
-    with decompressed(content, suffix) as archive:
-        for member, stream in tar_members(archive):
-            if not _worth_opening(member):
-                continue
-            empty = False
-            name = f"{file}!{member}"
-            if is_archive(member):
-                yield _nested(name)
-                continue
-            try:
-                with decompressed(stream, member) as inner:
-                    yield Source(name, member, inner, companions.read)
-            except _MEMBER_ERRORS as error:
-                yield Rejection(name, None, _sentence(error))
+    for member, open_member in members():
+        # "." and ".." hide nothing: `tar cf runs.tar .` begins every name with "./".
+        parts = [part for part in member.lower().split("/") if part not in (".", "..")]
+        if not _is_data(member) or any(part[:1] == "." or part == "__macosx" for part in parts):
+            continue
+        empty = False
+        name = printable(f"{file}!{member}")
+        if is_archive(member):
+            reason = "it is an archive inside an archive, which is not opened: unpack the outer one first"
+            yield Rejection(name, None, reason)
+            continue
+        try:
+            stream = decompressed(open_member(), member)
+            place = PurePosixPath(uncompressed_name(member))
+            yield Source(name, place, stream, lambda path: companions().get(path))
+        except tarfile.TarError:
+            raise
+        except _OPEN_ERRORS as error:
+            yield Rejection(name, None, _reason(error))
     if empty:
         yield Rejection(file, None, f"the archive holds {_NO_DATA}")
 
 
-class _TarCompanions:
-    """Files of a tar archive that readers ask for beside their own; collected when the first one is asked for."""
-
-    def __init__(self, archive: IO[bytes], suffix: str) -> None:
-        self._archive = archive
-        self._start = archive.tell()
-        self._suffix = suffix
-        self._found: dict[str, bytes] | None = None
-
-    def read(self, path: str) -> bytes | None:
-        if self._found is None:
-            self._found = {}
-            at = self._archive.tell()
-            self._archive.seek(self._start)
-            try:
-                self._collect(self._found)
-            finally:
-                self._archive.seek(at)  # another one is reading its members one after the other
-        return self._found.get(path)
-
-    def _collect(self, found: dict[str, bytes]) -> None:
-        left = _COMPANIONS_LIMIT
-        with decompressed(self._archive, self._suffix) as archive:
-            for member, stream in tar_members(archive):
-                path = PurePosixPath(uncompressed_name(member))
-                if not any(part in _COMPANIONS for part in path.parts):
-                    continue
-                with suppress(*_MEMBER_ERRORS), decompressed(stream, member) as inner:
-                    content = _bounded(inner)
-                    left -= len(content)
-                    if left < 0:
-                        return
-                    found[str(path)] = content
+def _companions(members: _Members) -> dict[str, bytes]:
+    """The files of an archive that readers ask for beside others, by their path."""
+    found: dict[str, bytes] = {}
+    left = _COMPANIONS_BYTES
+    with suppress(*_OPEN_ERRORS):
+        for member, open_member in members():
+            path = posixpath.normpath(uncompressed_name(member))
+            if left > 0 and not _COMPANIONS.isdisjoint(path.split("/")):
+                with suppress(*_OPEN_ERRORS):
+                    found[path] = _bounded(decompressed(open_member(), member))
+                    left -= len(found[path])
+    return found
 
 
-def _sentence(error: Exception) -> str:
+def _zip_members(stream: IO[bytes]) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+    with zipfile.ZipFile(stream) as archive:
+        for info in sorted(archive.infolist(), key=lambda info: info.filename):
+            if not info.is_dir():
+                yield info.filename, partial(archive.open, info)
+
+
+class _TarHeader(tarfile.TarInfo):
+    """Raises where `tarfile` would take damage for the archive's end, and bounds the headers that it reads whole."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size < 0:
+            raise ReadError("it is damaged: a member has a negative size")
+        if header.size > _HEADER_BYTES and header.type in (b"L", b"K", b"x", b"g", b"X"):
+            raise ReadError(f"it names a member by more than {_HEADER_BYTES:,} characters, or it is damaged")
+        return header
+
+    @classmethod
+    def fromtarfile(cls, tarfile: TarFile) -> Self:
+        try:
+            return super().fromtarfile(tarfile)
+        except HeaderError as error:
+            kind = type(error).__name__
+            if kind in ("EmptyHeaderError", "EOFHeaderError"):
+                raise
+            truncated = kind == "TruncatedHeaderError"
+            raise ReadError(_CUT_OFF if truncated else "it is no tar archive, or it is damaged") from error
+
+
+def _tar_members(stream: IO[bytes], start: int, suffix: str) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+    at = stream.tell()
+    stream.seek(start)
+    try:
+        # As a stream, since seeking back in a compressed file would decompress it again from its start.
+        with tarfile.open(fileobj=decompressed(stream, suffix), mode="r|", tarinfo=_TarHeader) as archive:
+            for member in archive:
+                archive.members = []  # pyright: ignore[reportAttributeAccessIssue]  # else it keeps them all
+                if member.isreg():
+                    yield member.name, partial(_tar_member, archive, member)
+    finally:
+        stream.seek(at)
+
+
+def _tar_member(archive: TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    content = archive.extractfile(member)
+    assert content is not None
+    if member.size > _IN_MEMORY:
+        return content
+    try:
+        return io.BytesIO(content.read())
+    except ReadError as error:
+        raise ReadError(_CUT_OFF) from error
+
+
+def _reason(error: Exception) -> str:
     if isinstance(error, MissingExtraError):
         return "it is compressed with Zstandard, which needs an extra: pip install 'hepm[zstd]'"
     if isinstance(error, PermissionError):
         return "it may not be read: check its permissions"
-    if isinstance(error, SpoolError):
+    if isinstance(error, _SpoolError):
         return str(error)
-    if isinstance(error, NotImplementedError):
-        return f"the archive uses a compression that Python cannot unpack ({error}): unpack it first"
-    if isinstance(error, RuntimeError):
+    if isinstance(error, RuntimeError):  # an encrypted zip archive, or one compressed in a way unknown to Python
         return f"the archive cannot be unpacked: {error}"
     return f"it is damaged or not what its name says: {str(error) or type(error).__name__}"

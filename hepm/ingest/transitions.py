@@ -14,7 +14,6 @@ from hepm.types import (
     START,
     USER_SIDE,
     StateSummary,
-    ToolCall,
     ToolName,
     Trajectory,
     Transition,
@@ -29,14 +28,18 @@ ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
-# Of a text that was cut the block's end may be gone.
+# The block's end may be gone from a text that was cut.
 _BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?(?:{re.escape(BLOCK_END)}\n?|\Z)", re.DOTALL)
 
 
 class AgentState:
-    """What is known while a run goes on: fed with turns in order, it tells the state at any moment.
+    """What an agent knows while its run goes on, from its turns in order.
 
-    The same object summarises recorded runs and live conversations, so that both are compared in the same words.
+    Recorded runs and live conversations are summarised by the same code, so that both compare in the same words.
+
+    Attributes:
+        history: Names of all calls so far, parallel ones in listed order.
+        last: Tools of the last turn with calls; (START,) before.
     """
 
     def __init__(self, *, user_side: bool = False) -> None:
@@ -45,12 +48,10 @@ class AgentState:
         self._own = self._assistant = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
         self.history: list[ToolName] = []
-        """Names of all calls so far, parallel ones in listed order."""
         self.last: tuple[ToolName, ...] = (START,)
-        """Tools of the last tool-bearing turn."""
 
     def state(self) -> StateSummary:
-        """What the agent knows now; extractive but for its own summary, where it wrote one since its last call."""
+        """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
         return StateSummary(
             self._own,
             self._said,
@@ -63,10 +64,14 @@ class AgentState:
         )
 
     def add(self, turn: Turn) -> None:
-        """Let one more turn pass."""
+        """Take one more turn into account."""
         names = tool_names(turn, user_side=self._user_side) if turn.calls else ()
-        if turn.text:
-            self._hear(turn, calls=bool(names))
+        if turn.text and turn.role == "user":
+            self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
+            self._user_spoke = True
+        elif turn.text and turn.role == "assistant":
+            self._assistant = without_hints(turn.text)[:ASSISTANT_CHARS]
+            self._agent_spoke = self._agent_spoke or not names
         if names:
             self.last = names
             self.history.extend(names)
@@ -74,22 +79,15 @@ class AgentState:
             self._user_spoke = self._agent_spoke = False
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
-                self._own = _own_summary(call) or self._own
+                texts = [value for value in call.arguments.values() if isinstance(value, str)]
+                self._own = max(texts, key=len, default=call.result or "") or self._own
             elif call.result:
                 self._result = without_hints(call.result)[:RESULT_CHARS]
                 self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
 
-    def _hear(self, turn: Turn, *, calls: bool) -> None:
-        if turn.role == "user":
-            self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
-            self._user_spoke = True
-        elif turn.role == "assistant":
-            self._assistant = without_hints(turn.text)[:ASSISTANT_CHARS]
-            self._agent_spoke = self._agent_spoke or not calls
-
 
 def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Transition]:
-    """Each tool-bearing turn with the one before it; the first follows START."""
+    """Each turn with calls and the one before it; the first follows START."""
     now = AgentState(user_side=user_side)
     found: list[Transition] = []
     for turn in trajectory.turns:
@@ -101,14 +99,14 @@ def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Tran
 
 
 def tool_names(turn: Turn, *, user_side: bool) -> tuple[ToolName, ...]:
-    """Names called in a turn, in listed order, without the summary tool, and without the user's calls unless asked."""
+    """Names called in a turn, in listed order, without the summary tool; the user's calls only with `user_side`."""
     if turn.role == "user":
         return tuple(USER_SIDE + call.name for call in turn.calls) if user_side else ()
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
 
 
 def agent_state(turns: Iterable[Turn]) -> AgentState:
-    """What is known after these turns."""
+    """What the agent knows after these turns."""
     now = AgentState()
     for turn in turns:
         now.add(turn)
@@ -116,15 +114,9 @@ def agent_state(turns: Iterable[Turn]) -> AgentState:
 
 
 def without_hints(text: str) -> str:
-    """A text without what memory told in it."""
-    # Wherever an agent's builder put what we said, it must not be learned back as if the agent had known it.
+    """A text without hepm's own hints and recalled blocks: they must not be learned back as what the agent knew."""
     if BLOCK_START in text:
         text = _BLOCK.sub("", text)
     if HINT not in text and FAILED_HINT not in text:
         return text
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((HINT, FAILED_HINT)))
-
-
-def _own_summary(call: ToolCall) -> str:
-    texts = [value for value in call.arguments.values() if isinstance(value, str)]
-    return max(texts, key=len, default=call.result or "")

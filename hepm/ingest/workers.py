@@ -1,8 +1,8 @@
 """Preparing files in processes of their own, while this one stores what is ready.
 
-Reading and cutting JSON holds Python's lock, so threads would not help. The processes are plain children of this one
-that speak over pipes, not those of `multiprocessing`: these would run the user's script again on starting, and a script
-without an `if __name__ == "__main__"` would then ingest for ever.
+Decoding and cutting JSON holds Python's lock, so threads would not help. The processes are plain children that speak
+over pipes, not those of `multiprocessing` or `ProcessPoolExecutor`: these would run the user's script again on
+starting, and a script without an `if __name__ == "__main__"` would ingest for ever.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ import gc
 import json
 import os
 import pickle
-import queue
-import struct
 import subprocess
 import sys
 import threading
-from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO, Final, TypeAlias, cast
+from queue import Empty, Queue
+from typing import Final, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.ingest.objects import is_message, is_record
 from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_here
-from hepm.ingest.records import ReadOptions
+from hepm.ingest.records import ReadOptions, is_message, is_record
 from hepm.ingest.sources import regular_files
 
 MOST_WORKERS: Final = 4
@@ -39,38 +35,42 @@ WORTH_BYTES: Final = 2_000_000
 
 _FRAME_RUNS: Final = 256
 _FRAME_CHARS: Final = 2_000_000
-_WAITING_BYTES: Final = 128_000_000
-"""How much may wait, read, for its turn."""
+_WAITING_FRAMES: Final = 8
+"""Frames of one process that may wait for their turn."""
 
-_LENGTH: Final = struct.Struct("<Q")
-# Given as code, so that the child finds hepm wherever this process found it.
+# Given as code, so that the child finds hepm where this process found it.
 _START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.workers import serve;serve()"
-
-_Frame: TypeAlias = bytes | Exception | None
-"""Some runs of a file, pickled; what went wrong; or the end of the file."""
 
 
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
-    """Every run of the sources, in a fixed order; lazy, but for several processes reading a few files ahead."""
+    """Every run of the sources, in a fixed order; lazy, but several processes read ahead. Raises as `read_runs` does.
+
+    InputError: `source` is a list of messages, or a process ended in the middle of a file.
+    """
     sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
     if isinstance(sources, list | tuple) and any(map(is_message, sources[:1])):
         raise InputError(
             "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
         )
     files = regular_files(sources) if isinstance(sources, list | tuple) else None
-    if files is not None and (count := workers_for(files, options)) > 0:
-        yield from prepare_in_workers(files, reading, options, count)
-    else:
+    if files is None or not (count := workers_for(files, options)):
         yield from prepare_here(sources, reading, options)
+        return
+    pool = _Workers(files, reading, options, count)
+    try:
+        yield from pool.prepare()
+    finally:
+        pool.close()
 
 
 def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
-    """How many processes are worth starting; 0 where this one does as well alone."""
-    if options.redactor is not None and options.redactor.has_hook:
-        return 0  # a function of the user's, which only this process knows
-    if not isinstance(options.trusted, TrustByTags | None):
-        return 0  # another one
-    wanted = _cores() if options.processes is None else options.processes
+    """How many processes are worth starting; 0 if this one does as well alone."""
+    # A function of the user's is known to this process only.
+    own_hook = options.redactor is not None and options.redactor.has_hook
+    if own_hook or not isinstance(options.trusted, TrustByTags | None):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = cores if options.processes is None else options.processes
     if wanted < 2 or not sys.executable:
         return 0
     size = 0
@@ -79,129 +79,102 @@ def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
     return min(wanted, MOST_WORKERS, len(files)) if size >= WORTH_BYTES else 0
 
 
-def prepare_in_workers(
-    files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int
-) -> Iterator[Prepared]:
-    """Every run of the files, in the order of the files.
-
-    Raises:
-        InputError: a process ended in the middle of a file.
-        HepmError: as `hepm.ingest.read_runs` raises it.
-    """
-    pool = _Workers(reading, options, count)
-    try:
-        yield from pool.prepare(files)
-    finally:
-        pool.close()
-
-
 class _Workers:
-    def __init__(self, reading: ReadOptions, options: IngestOptions, count: int) -> None:
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        self._children = [_start(reading, options) for _ in range(count)]
-        for child in self._children:
-            self._idle.put(child)
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="hepm-ingest")
-        self._waiting = _Waiting()
+    """Child processes, each with its share of the files, and a thread that collects what it sends."""
 
-    def prepare(self, files: Sequence[Path]) -> Iterator[Prepared]:
-        # Files are taken up in their order, so the one whose turn it is is always being read.
-        for number, file in enumerate(files):
-            self._threads.submit(self._drive, number, file)
-        for number in range(len(files)):
-            while (frame := self._waiting.take(number)) is not None:
-                found = frame if isinstance(frame, Exception) else pickle.loads(frame)
+    def __init__(self, files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int) -> None:
+        self._files = files
+        self._share: list[int] = []
+        sizes = [0] * count
+        for file in files:
+            self._share.append(sizes.index(min(sizes)))
+            with suppress(OSError):
+                sizes[self._share[-1]] += file.stat().st_size
+        shares = [[str(file) for file, of in zip(files, self._share, strict=True) if of == n] for n in range(count)]
+        self._children = [_start() for _ in shares]
+        self._queues = [Queue[bytes | None](_WAITING_FRAMES) for _ in shares]
+        self._threads = [
+            threading.Thread(target=_drive, args=(*one, reading, options), name="hepm-ingest", daemon=True)
+            for one in zip(self._children, self._queues, shares, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def prepare(self) -> Iterator[Prepared]:
+        for file, share in zip(self._files, self._share, strict=True):
+            while (frame := self._queues[share].get()) is not None and (found := pickle.loads(frame)) is not None:
                 if isinstance(found, Exception):
                     raise found
                 yield from cast("list[Prepared]", found)
+            if frame is None:
+                raise InputError(
+                    f"the process that read {file} ended before the file did: too little memory is the likeliest "
+                    "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
+                )
 
     def close(self) -> None:
-        """End the processes, whatever they are at."""
-        self._waiting.close()
+        """End the processes, whatever they do."""
         for child in self._children:
             child.kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for thread, queue in zip(self._threads, self._queues, strict=True):
+            while thread.is_alive():
+                with suppress(Empty):  # it may wait for room
+                    queue.get(timeout=0.01)
         for child in self._children:
             child.communicate()
 
-    def _drive(self, number: int, file: Path) -> None:
-        """Let the next free process read a file, and pass on what it says until the file ends."""
-        child = self._idle.get()
-        try:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            _send(child.stdin, pickle.dumps(str(file)))
-            while frame := _receive(child.stdout):
-                self._waiting.put(number, frame)
-            self._waiting.put(number, None)
-        except (OSError, EOFError) as error:
-            ended = InputError(
-                f"the process that read {file} ended before the file did ({error}): too little memory is the likeliest "
-                "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
-            )
-            self._waiting.put(number, ended)
-        finally:
-            self._idle.put(child)
+
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, json.dumps(sys.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for this process; it ends the others
+    )
 
 
-class _Waiting:
-    """Frames by file, until it is the file's turn; the other files' wait outside when there are many."""
-
-    def __init__(self) -> None:
-        self._frames: defaultdict[int, deque[_Frame]] = defaultdict(deque)
-        self._bytes = 0
-        self._turn = 0
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def put(self, file: int, frame: _Frame) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_room(file))
-            self._frames[file].append(frame)
-            self._bytes += len(frame) if isinstance(frame, bytes) else 0
-            self._changed.notify_all()
-
-    def _has_room(self, file: int) -> bool:
-        # Whoever's turn it is may always go on, or all would wait for each other.
-        its_turn = file == self._turn and not self._frames[file]
-        return self._closed or self._bytes < _WAITING_BYTES or its_turn
-
-    def take(self, file: int) -> _Frame:
-        with self._changed:
-            self._turn = file
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._frames[file])
-            frame = self._frames[file].popleft()
-            self._bytes -= len(frame) if isinstance(frame, bytes) else 0
-            self._changed.notify_all()
-            return frame
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+def _drive(
+    child: subprocess.Popen[bytes],
+    queue: Queue[bytes | None],
+    files: list[str],
+    reading: ReadOptions,
+    options: IngestOptions,
+) -> None:
+    """Give a process its files, and put each of its frames, then None."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with suppress(OSError, EOFError, pickle.UnpicklingError):
+        pickle.dump((reading, options, files), child.stdin)
+        child.stdin.flush()
+        while True:
+            queue.put(pickle.load(child.stdout))
+    queue.put(None)
 
 
 def serve() -> None:
-    """Worker loop: read paths until EOF, and answer each with its runs."""
-    source = sys.stdin.buffer
+    """Worker: read options and paths, and send the runs of each file in frames, then None."""
     # Nothing else may be written between the frames.
-    answers = os.fdopen(os.dup(1), "wb")
+    frames = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
-    with suppress(EOFError, BrokenPipeError):
-        reading, options = pickle.loads(_receive(source))
-        while True:
-            file = pickle.loads(_receive(source))
+
+    def send(found: object) -> None:
+        # Pickled twice: the other process keeps frames as bytes until it is their turn.
+        pickle.dump(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), frames)
+        frames.flush()
+
+    with suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
+        reading, options, files = pickle.load(sys.stdin.buffer)
+        for file in files:
             try:
                 for frame in _frames(prepare_here([file], reading, options)):
-                    _send(answers, pickle.dumps(frame, pickle.HIGHEST_PROTOCOL))
+                    send(frame)
             except BrokenPipeError:
                 raise
             except Exception as error:  # the outermost edge of this process: the other one raises it again
-                _send(answers, pickle.dumps(error))
-            _send(answers, b"")
-    os._exit(0)  # the other end is gone: nothing is left to be written out
+                send(error)
+            send(None)
+    os._exit(0)  # nothing is left to be written out
 
 
 def _frames(items: Iterator[Prepared]) -> Iterator[list[Prepared]]:
@@ -215,37 +188,3 @@ def _frames(items: Iterator[Prepared]) -> Iterator[list[Prepared]]:
             frame, chars = [], 0
     if frame:
         yield frame
-
-
-def _start(reading: ReadOptions, options: IngestOptions) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", _START, json.dumps(sys.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for this process; it ends the others
-    )
-    assert child.stdin is not None
-    _send(child.stdin, pickle.dumps((reading, options)))
-    return child
-
-
-def _send(stream: IO[bytes], frame: bytes) -> None:
-    stream.write(_LENGTH.pack(len(frame)))
-    stream.write(frame)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    return _exactly(stream, length)
-
-
-def _exactly(stream: IO[bytes], length: int) -> bytes:
-    found = stream.read(length)
-    if len(found) < length:
-        raise EOFError("its output ended")
-    return found
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,96 +2,59 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from threading import Event, Lock
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from threading import Event, Lock, local
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from hepm.errors import AnswerError, BudgetSpentError, EndpointError, EndpointRefusedError, InputError
-from hepm.llm.endpoint import Connection, Endpoint, schema_note
-from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, read_answer
-from hepm.llm.usage import Budget, Meter, Prices, Usage, dollars, estimate_tokens, paid_before_note
-from hepm.text import count_of
+from hepm.errors import AnswerError, BudgetSpentError, EndpointRefusedError, InputError, LlmError
+from hepm.llm.endpoint import OPENAI_URL, Endpoint, complaint
+from hepm.llm.question import Ledger, MemoryLedger, Message, PaidAnswer, Question, check_extra, read_answer
+from hepm.llm.usage import Budget, Estimate, Prices, Usage, estimate_tokens
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+_LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens"})
+_CUT: Final = {
+    "content_filter": "the provider's content filter held the answer back",
+    "length": "the answer was cut off at its limit of tokens: ask with more max_output_tokens",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T_co]):
-    """A question with its answer.
-
-    Attributes:
-        value: The answer in the question's form.
-        text: As the model wrote it.
-        usage: What it took when it was paid for, a repair included.
-        paid_before: Whether it came from the ledger, and cost nothing now.
-    """
+    """A question with its answer in the question's form, and whether it came from the ledger, free of charge."""
 
     question: Question[T_co]
     value: T_co
-    text: str
-    usage: Usage
     paid_before: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[T_co]):
-    """A question without an answer, and why; others may well have one."""
+    """A question without an answer, and why: a `BudgetSpentError` if it was not asked."""
 
     question: Question[T_co]
-    error: AnswerError | EndpointError
+    error: LlmError
 
 
-@dataclass(frozen=True, slots=True)
-class Unasked(Generic[T_co]):
-    """A question that was not asked, as the budget had no room for it; nothing is wrong with it."""
-
-    question: Question[T_co]
-    reason: str
-
-
-Result: TypeAlias = Answered[T_co] | Failed[T_co] | Unasked[T_co]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What asking would take, at most.
-
-    Attributes:
-        usage: Calls and input tokens as estimated (see `Question.input_tokens`), all of `max_output_tokens`, and the
-            cost of both where prices are known. A repair would come on top.
-        paid_before: Answers that would cost nothing.
-    """
-
-    usage: Usage
-    paid_before: int
-
-    def __str__(self) -> str:
-        usage = self.usage
-        tokens = f"about {count_of(usage.input_tokens, 'token')} in, at most {usage.output_tokens:,} out"
-        cost = f", at most {dollars(usage.cost_usd)}" if usage.cost_usd else ""
-        return f"{count_of(usage.calls, 'call')}, {tokens}{cost}{paid_before_note(self.paid_before)}"
+Result: TypeAlias = Answered[T_co] | Failed[T_co]
 
 
 class Client:
     """Asks one model. Threads may share it; connections open with the first request.
 
     Args:
-        ledger: Where answers are kept; in memory, for as long as the client lives, where None.
-        meter: Counts what is used; one of its own where None.
-        budget: None for no limit.
+        ledger: Keeps the answers; in memory if None.
         prices: Without them no cost is claimed.
-        retries: Further attempts per request after 408, 409, 429, 5xx, a broken connection or a time-out, as the
-            openai package makes them: as late as the endpoint asks, or with exponential back-off.
-        timeout_s: How long an answer may take.
-
-    Raises:
-        MissingExtraError: the openai package or pydantic is not installed.
-        InputError: a budget in dollars without prices.
+        retries: Further attempts per request after 408, 409, 429, 5xx, a broken connection or a time-out, made by the
+            openai package: as late as the endpoint asks, or with exponential back-off.
     """
 
     def __init__(
@@ -99,7 +62,6 @@ class Client:
         endpoint: Endpoint,
         *,
         ledger: Ledger | None = None,
-        meter: Meter | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
         retries: int = 5,
@@ -107,14 +69,20 @@ class Client:
     ) -> None:
         if budget is not None and budget.cost_usd is not None and prices is None:
             raise InputError("a budget in dollars needs prices: give what a million tokens cost, in and out.")
+        check_extra()
         self.endpoint = endpoint
-        self.meter = meter or Meter()
+        self.budget = budget or Budget()
         self._ledger: Ledger = MemoryLedger() if ledger is None else ledger
-        self._budget = budget or Budget()
         self._prices = prices
-        self._connection = Connection(endpoint, retries=retries, timeout_s=timeout_s)
-        self._lock = Lock()  # held while the ledger is used
+        self._options: dict[str, Any] = {"retries": retries, "timeout_s": timeout_s, "before": self._before_attempt}
+        self._opened: Any = None
+        self._answered = False
+        # Options that the endpoint refuses: "schema", "temperature", and one of the two names of the limit of tokens.
+        # OpenAI's reasoning models know the longer name alone, old servers the shorter one.
+        self._refused = frozenset({"max_tokens" if endpoint.base_url == OPENAI_URL else "max_completion_tokens"})
+        self._lock = Lock()  # held while the ledger or what is known of the endpoint is used
         self._asking: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one held per question being asked
+        self._thread = local()
 
     def __repr__(self) -> str:
         return f"Client({self.endpoint.model!r}, at={self.endpoint.where!r})"
@@ -127,41 +95,42 @@ class Client:
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
-        self._connection.close()
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
     def ask(self, question: Question[T]) -> T:
         """The answer to one question.
 
         Raises:
-            AnswerError: it was refused, cut off, or is not what was asked for, after a repair too.
+            AnswerError: it was refused, cut off, or is not in the question's form, after a repair too.
             EndpointError: none came.
             BudgetSpentError: the budget has no room for it.
         """
         result = self._result(question, Event())
-        if isinstance(result, Answered):
-            return result.value
-        raise result.error if isinstance(result, Failed) else BudgetSpentError(result.reason)
+        if isinstance(result, Failed):
+            raise result.error
+        return result.value
 
     def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[Result[T]]:
         """The result of each question, as they finish; questions are read one by one, and may be endless.
 
         Answers are in the ledger before they come out here. Leaving early, by `break`, `close()` or Ctrl-C, waits for
-        the requests that run; no further one begins, and what they bring is kept.
+        the requests under way, keeps their answers, and begins no further one.
 
         Raises:
-            EndpointRefusedError: no question will have an answer: wrong key, unknown model, nobody there.
+            EndpointRefusedError: the endpoint will answer no question.
         """
         if at_once < 1:
             raise InputError(f"at_once is {at_once}: it must be 1 or more.")
-        return self._ask_all(questions, at_once)
-
-    def _ask_all(self, questions: Iterable[Question[T]], at_once: int) -> Generator[Result[T]]:
         stop = Event()
         running: set[Future[Result[T]]] = set()
         with ThreadPoolExecutor(at_once, thread_name_prefix="hepm-llm") as pool:
             try:
                 for question in questions:
-                    if (found := self._paid_before(question)) is not None:
+                    if (found := self._find(question)) is not None:
+                        self.budget.add_paid_before()
                         yield found
                     else:
                         running.add(pool.submit(self._result, question, stop))
@@ -174,7 +143,7 @@ class Client:
                 stop.set()
 
     def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
-        """What asking them would take, at most; opens no connection and needs no key. Equal questions count once."""
+        """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
         seen: set[str] = set()
         usage, paid_before = Usage(), 0
         for question in questions:
@@ -187,90 +156,195 @@ class Client:
         return Estimate(usage, paid_before)
 
     def _find(self, question: Question[T]) -> Answered[T] | None:
-        """The answer from the ledger; None where it does not pass any more."""
+        """The answer from the ledger; None if there is none, or if it is no longer valid."""
         with self._lock:
             paid = self._ledger.get(question.key(self.endpoint.model))
         try:
-            value = read_answer(question.form, paid.text if paid else "")
+            return Answered(question, read_answer(question.form, paid.text), paid_before=True) if paid else None
         except ValueError:
             return None
-        return Answered(question, value, paid.text, paid.usage, paid_before=True) if paid else None
-
-    def _paid_before(self, question: Question[T]) -> Answered[T] | None:
-        if found := self._find(question):
-            self.meter.add_paid_before()
-        return found
 
     def _result(self, question: Question[T], stop: Event) -> Result[T]:
         """Find the answer, or ask; of equal questions one is asked, and the others find its answer."""
+        key = question.key(self.endpoint.model)
         with self._lock:
-            asking = self._asking.setdefault(question.key(self.endpoint.model), Lock())
+            asking = self._asking.setdefault(key, Lock())
         with asking:
-            if found := self._paid_before(question):
+            if found := self._find(question):
+                self.budget.add_paid_before()
                 return found
             try:
-                return self._ask(question, stop)
-            except BudgetSpentError as short:
-                return Unasked(question, str(short))
+                value, paid = self._ask(question, stop)
             except EndpointRefusedError:
                 raise
-            except (AnswerError, EndpointError) as error:
+            except LlmError as error:
                 return Failed(question, error)
+            with self._lock:
+                self._ledger.put(key, paid)
+            return Answered(question, value, paid_before=False)
 
-    def _ask(self, question: Question[T], stop: Event) -> Answered[T]:
+    def _ask(self, question: Question[T], stop: Event) -> tuple[T, PaidAnswer]:
         text, usage = self._exchange(question, question.messages, stop)
         try:
             value = read_answer(question.form, text)
         except ValueError as problem:
-            text, value, more = self._repair(question, text, str(problem), stop)
+            # Repair, once: show the model its answer and what is wrong with it.
+            again = _schema_note(question) if question.schema else "Answer again."
+            note = Message("user", f"That answer cannot be used: {problem}\n\n{again}")
+            messages = (*question.messages, Message("assistant", text), note)
+            try:
+                text, more = self._exchange(question, messages, stop, schema_shown=True)
+            except BudgetSpentError as short:
+                raise self._useless(question, f"{problem}; and {short}") from None
+            try:
+                value = read_answer(question.form, text)
+            except ValueError as still:
+                reason = f"it is still not in the form asked for after a repair: {still}"
+                raise self._useless(question, reason) from None
             usage += more
-        with self._lock:
-            self._ledger.put(
-                question.key(self.endpoint.model), PaidAnswer(question.subject, question.step, text, usage)
-            )
-        return Answered(question, value, text, usage, paid_before=False)
-
-    def _repair(self, question: Question[T], text: str, problem: str, stop: Event) -> tuple[str, T, Usage]:
-        """Show the model what it wrote and what is wrong with it, once."""
-        again = schema_note(question) if question.schema else "Answer again."
-        note = Message("user", f"That answer cannot be used: {problem}\n\n{again}")
-        messages = (*question.messages, Message("assistant", text), note)
-        try:
-            text, usage = self._exchange(question, messages, stop, schema_shown=True)
-            return text, read_answer(question.form, text), usage
-        except BudgetSpentError as short:
-            raise self._useless(question, f"{problem}; and {short}") from None
-        except AnswerError:
-            raise
-        except ValueError as still:
-            raise self._useless(question, f"it is still not in the form asked for after a repair: {still}") from None
+        return value, PaidAnswer(question.subject, question.step, text, usage)
 
     def _exchange(
         self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool = False
     ) -> tuple[str, Usage]:
-        """One request: its text and what it took, within the budget and on the meter."""
-        most = self._most(question, messages)
-        used = Usage()
-        self._budget.hold(most)
+        """One request: its text and what it took, within the budget."""
+        most, used = self._most(question, messages), Usage()
+        self.budget.hold(most)
         try:
             started = time.perf_counter()
-            reply = self._connection.send(question, messages, schema_shown=schema_shown, stop=stop)
-            used = reply.usage or Usage(1, most.input_tokens, 0, estimate_tokens(reply.text), estimated=True)
-            used = self._priced(replace(used, seconds=time.perf_counter() - started))
+            text, problem, reported = self._send(question, messages, stop, schema_shown=schema_shown)
+            used = reported or Usage(1, most.input_tokens, 0, estimate_tokens(text), estimated=True)
+            cost_usd = self._prices and self._prices.cost_usd(used)
+            used = replace(used, seconds=time.perf_counter() - started, cost_usd=cost_usd)
         finally:
-            self._budget.settle(most, used)
-        self.meter.add(question.step, used)
-        if reply.problem:
-            raise self._useless(question, reply.problem)
-        return reply.text, used
+            self.budget.settle(most, used)
+        if problem:
+            raise self._useless(question, problem)
+        return text, used
 
     def _most(self, question: Question[Any], messages: Sequence[Message]) -> Usage:
-        """The most that one request may take."""
-        return self._priced(Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True))
-
-    def _priced(self, usage: Usage) -> Usage:
+        usage = Usage(1, question.input_tokens(messages), 0, question.max_output_tokens, estimated=True)
         return replace(usage, cost_usd=self._prices and self._prices.cost_usd(usage))
 
     def _useless(self, question: Question[Any], what: str) -> AnswerError:
         reason = self.endpoint.without_key(what)
         return AnswerError(f"no answer to step {question.step!r} for {question.subject!r}: {reason}")
+
+    def _send(
+        self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool
+    ) -> tuple[str, str, Usage | None]:
+        """Text, problem ("" if there is none) and reported usage of a reply.
+
+        Options that the endpoint refuses are left out, and not sent again once that helped. Once `stop` is set, no
+        further attempt is made.
+        """
+        with self._lock:
+            if self._opened is None:
+                self._opened = self.endpoint.open(**self._options)
+            client, known = self._opened, self._refused
+        import openai
+
+        self._thread.stop = stop
+        refused, tried = known, {known}
+        first: openai.OpenAIError | None = None
+        while True:
+            body = _body(question, messages, refused, schema_shown=schema_shown)
+            try:
+                completion = client.chat.completions.create(model=self.endpoint.model, **body)
+            except openai.OpenAIError as error:
+                blamed = _blamed(body, complaint(error)) if getattr(error, "status_code", None) in (400, 422) else None
+                simpler = refused ^ blamed if blamed else refused
+                if simpler in tried:
+                    # If the schema is not to blame, the first refusal says what is. Not `from error`: servers echo
+                    # keys, and a traceback prints the cause.
+                    raise self.endpoint.problem(first or error, answered=self._answered) from None
+                first = (first or error) if blamed and "schema" in blamed else None
+                refused = simpler
+                tried.add(refused)
+            except ValueError as error:  # of a body that is no JSON
+                return "", f"the endpoint's answer is not in the OpenAI format: {error}", None
+            else:
+                with self._lock:  # with what other threads learned meanwhile
+                    self._refused = (self._refused - (known - refused)) | (refused - known)
+                    self._answered = True
+                return _read(completion, tools=bool(question.tools))
+
+    def _before_attempt(self, request: object) -> None:
+        if self._thread.stop.is_set():
+            from openai import OpenAIError
+
+            raise OpenAIError("asking was stopped")
+
+
+def _schema_note(question: Question[Any]) -> str:
+    """A request for an answer by a schema. OpenAI wants to read "JSON" in a prompt that asks for an object."""
+    schema = json.dumps(question.schema, ensure_ascii=False)
+    return f"Answer with one JSON object and nothing else. Its JSON schema:\n{schema}"
+
+
+def _body(
+    question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
+) -> dict[str, Any]:
+    if question.schema and "schema" in refused and not schema_shown:
+        last = messages[-1]
+        messages = [*messages[:-1], replace(last, text=f"{last.text}\n\n{_schema_note(question)}")]
+    (limit,) = _LIMITS - refused
+    body: dict[str, Any] = {
+        # A lone surrogate cannot be sent: it has no UTF-8.
+        "messages": [{"role": one.role, "content": one.text.encode("utf-8", "replace").decode()} for one in messages],
+        limit: question.max_output_tokens,
+    }
+    if "temperature" not in refused and question.temperature is not None:
+        body["temperature"] = question.temperature
+    if question.tools:
+        body["tools"] = [tool.body() for tool in question.tools]
+    if question.schema and "schema" not in refused:
+        form = {"name": question.step, "strict": True, "schema": question.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    return body
+
+
+def _blamed(body: dict[str, Any], reason: str) -> frozenset[str] | None:
+    """The options to change after a refusal; None if the request's form is not to blame.
+
+    Endpoints seldom say that they refuse the response format, so it is blamed if nothing else is.
+    """
+    if "max_completion_tokens" in reason:
+        return _LIMITS
+    if "temperature" in reason and "temperature" in body:
+        return frozenset({"temperature"})
+    if "response_format" in body and not re.search("context.length", reason):
+        return frozenset({"schema"})
+    return None
+
+
+def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
+    """The first choice of a chat completion; the openai package checks none of what it read."""
+    usage = _usage(getattr(completion, "usage", None))
+    try:
+        if not completion.choices:
+            # Gateways answer 200 whatever the model behind them did.
+            error = getattr(completion, "error", None)
+            return "", f"the endpoint's answer holds no choice{f': {error!r}' if error else ''}"[:300], usage
+        reason, message = completion.choices[0].finish_reason, completion.choices[0].message
+        if tools:
+            text = json.dumps({"names": [call.function.name for call in message.tool_calls or ()]}, ensure_ascii=False)
+        else:
+            text = message.content if (message.content or "").strip() else ""
+        refusal = (message.refusal or "")[:300]
+    except (AttributeError, TypeError, IndexError):
+        return "", f"the endpoint's answer is not in the OpenAI format: {str(completion)[:200]!r}", usage
+    if refusal:
+        return text, f"the model refused: {refusal}", usage
+    problem = "" if text else f"the answer holds no text (finish_reason {reason!r})"
+    return text, _CUT.get(reason, problem), usage
+
+
+def _usage(usage: Any) -> Usage | None:
+    """The tokens that an endpoint reports; None if they make no sense."""
+    counts = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None))
+    tokens_in, tokens_out = (one if isinstance(one, int) and one >= 0 else None for one in counts)
+    if tokens_in is None or tokens_out is None:
+        return None
+    cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
+    return Usage(1, tokens_in, min(max(cached, 0), tokens_in) if isinstance(cached, int) else 0, tokens_out)

@@ -1,11 +1,10 @@
-"""What asking takes: usage, prices, the meter that counts it and the budget that limits it."""
+"""What asking takes: usage, prices, and the budget that counts and limits it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Condition, Lock
+from threading import Condition
 
 from hepm.errors import BudgetSpentError, InputError
 from hepm.text import count_of
@@ -17,12 +16,10 @@ class Usage:
 
     Attributes:
         calls: Requests that a model answered. A failed one does not count: providers neither charge nor report it.
-        input_tokens: Tokens of the prompts, cached ones included.
-        cached_input_tokens: Those of them that the provider had cached.
-        output_tokens: Tokens of the answers, reasoning included.
-        seconds: Wall-clock time of the requests, summed: more than passed, where they ran concurrently.
-        cost_usd: None where it is not known, as no prices were given.
-        estimated: Whether tokens of some call are estimated, as the endpoint did not report them.
+        input_tokens: Cached ones included.
+        seconds: Wall-clock time of the requests, summed.
+        cost_usd: None if no prices were given.
+        estimated: Whether the endpoint did not report the tokens of some call.
     """
 
     calls: int = 0
@@ -35,29 +32,25 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """In and out."""
+        """Input and output."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        known = self.cost_usd is not None and other.cost_usd is not None
+        costs = (self.cost_usd, other.cost_usd)
         return Usage(
             self.calls + other.calls,
             self.input_tokens + other.input_tokens,
             self.cached_input_tokens + other.cached_input_tokens,
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            None if None in costs else sum(cost or 0.0 for cost in costs),
             self.estimated or other.estimated,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a provider charges, in US dollars per million tokens.
-
-    Attributes:
-        cached_input_usd: For cached input; the price of other input where None.
-    """
+    """US dollars per million tokens; cached input costs as much as other input if its price is None."""
 
     input_usd: float
     output_usd: float
@@ -77,10 +70,7 @@ class Prices:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many: a third of its UTF-8 bytes, rounded up.
-
-    English prose has some 4.5 bytes to a token, JSON and code some 3 to 4, Chinese some 3 to 4.
-    """
+    """A third of the UTF-8 bytes, rounded up: rather too many. Prose has some 4.5 bytes a token, code some 3 to 4."""
     return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
@@ -89,69 +79,32 @@ def dollars(amount_usd: float) -> str:
     return "less than $0.001" if 0 < amount_usd < 0.001 else f"${amount_usd:,.3f}"
 
 
-class Meter:
-    """Counts what was used so far. Threads and clients may share one."""
-
-    def __init__(self) -> None:
-        self._steps: dict[str, Usage] = {}
-        self._paid_before = 0
-        self._lock = Lock()
-
-    def add(self, step: str, usage: Usage) -> None:
-        """Count what a request took."""
-        with self._lock:
-            self._steps[step] = self._steps.get(step, Usage()) + usage
-
-    def add_paid_before(self) -> None:
-        """Count an answer from the ledger, which cost nothing."""
-        with self._lock:
-            self._paid_before += 1
-
-    @property
-    def steps(self) -> Mapping[str, Usage]:
-        """By step, in the order they began."""
-        with self._lock:
-            return dict(self._steps)
-
-    @property
-    def total(self) -> Usage:
-        """Of all steps."""
-        return sum(self.steps.values(), start=Usage())
-
-    @property
-    def paid_before(self) -> int:
-        """Answers that came from the ledger."""
-        return self._paid_before
-
-    def line(self) -> str:
-        """The total as a line for people."""
-        usage = self.total
-        about = "about " if usage.estimated else ""
-        tokens = count_of(usage.input_tokens, "token")
-        parts = [count_of(usage.calls, "call"), f"{about}{tokens} in", f"{about}{usage.output_tokens:,} out"]
-        if usage.cost_usd:
-            parts.append(about + dollars(usage.cost_usd))
-        return ", ".join(parts) + paid_before_note(self._paid_before)
+def _line(usage: Usage, paid_before: int, about: str, most: str) -> str:
+    tokens = f"{about}{count_of(usage.input_tokens, 'token')} in, {most}{usage.output_tokens:,} out"
+    cost = f", {most}{dollars(usage.cost_usd)}" if usage.cost_usd else ""
+    paid = f" ({count_of(paid_before, 'answer was', 'answers were')} paid for before)" if paid_before else ""
+    return f"{count_of(usage.calls, 'call')}, {tokens}{cost}{paid}"
 
 
-def paid_before_note(answers: int) -> str:
-    """What a line says of answers that cost nothing, "" where there are none."""
-    return f" ({count_of(answers, 'answer was', 'answers were')} paid for before)" if answers else ""
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The most that asking would take, but for repairs; and the number of answers that would cost nothing."""
+
+    usage: Usage
+    paid_before: int
+
+    def __str__(self) -> str:
+        return _line(self.usage, self.paid_before, "about ", "at most ")
 
 
 class Budget:
-    """A limit of calls, tokens or dollars. Threads and clients may share one.
+    """Counts calls, tokens (input and output) and dollars, and limits them. Threads and clients may share one.
 
-    Before a request begins, the most that it may take is reserved, and afterwards replaced by what it took; so
-    concurrent requests do not overrun the budget together. The most is what `Question.input_tokens` estimates and all
-    of `max_output_tokens`. A failed request is not counted: see `Usage.calls`.
+    Before a request begins, the most that it may take is reserved, and afterwards replaced by what it took: concurrent
+    requests do not exceed a limit together. The most is `Question.input_tokens` and all of `max_output_tokens`.
 
-    Args:
-        tokens: In and out together.
-        cost_usd: Needs a client that knows prices.
-
-    Raises:
-        InputError: a limit is below zero.
+    Attributes:
+        paid_before: Answers that came from a ledger.
     """
 
     def __init__(self, *, calls: int | None = None, tokens: int | None = None, cost_usd: float | None = None) -> None:
@@ -161,49 +114,51 @@ class Budget:
         self.calls = calls
         self.tokens = tokens
         self.cost_usd = cost_usd
-        self._used = Usage()
+        self.used = Usage()
+        self.paid_before = 0
         self._held: list[Usage] = []
         self._changed = Condition()
 
-    def __repr__(self) -> str:
-        return f"Budget(calls={self.calls}, tokens={self.tokens}, cost_usd={self.cost_usd})"
+    def line(self) -> str:
+        """The total as a line for people."""
+        about = "about " if self.used.estimated else ""
+        return _line(self.used, self.paid_before, about, about)
 
-    @property
-    def used(self) -> Usage:
-        """What was settled so far."""
+    def add_paid_before(self) -> None:
+        """Count an answer from a ledger."""
         with self._changed:
-            return self._used
+            self.paid_before += 1
 
     def hold(self, most: Usage) -> None:
-        """Reserve the most that a request may take; waits where only what others hold is in the way.
+        """Reserve the most that a request may take; waits while only what others reserved is in the way.
 
         Raises:
             BudgetSpentError: it does not fit into what is left.
         """
         with self._changed:
             while True:
-                if short := self._shortage(self._used + most):
+                if short := self._shortage(self.used + most):
                     raise BudgetSpentError(short)
-                if not self._shortage(sum(self._held, start=self._used + most)):
+                if not self._shortage(sum(self._held, start=self.used + most)):
                     self._held.append(most)
                     return
                 self._changed.wait()
 
     def settle(self, held: Usage, used: Usage) -> None:
-        """Release what was held, and count what was used."""
+        """Release a reservation, and count what was used."""
         with self._changed:
             self._held.remove(held)
-            self._used += used
+            self.used += used
             self._changed.notify_all()
 
     def _shortage(self, needed: Usage) -> str:
-        """Which limit this much would break, "" where none."""
+        """Which limit this usage would exceed; "" if none."""
         if self.calls is not None and needed.calls > self.calls:
             return f"the budget of {count_of(self.calls, 'call')} is spent"
         if self.tokens is not None and needed.tokens > self.tokens:
-            left = f"{max(0, self.tokens - self._used.tokens):,}"
+            left = f"{max(0, self.tokens - self.used.tokens):,}"
             return f"the budget of {count_of(self.tokens, 'token')} has {left} left, too few for the next request"
         if self.cost_usd is not None and (needed.cost_usd or 0.0) > self.cost_usd:
-            left = dollars(max(0.0, self.cost_usd - (self._used.cost_usd or 0.0)))
+            left = dollars(max(0.0, self.cost_usd - (self.used.cost_usd or 0.0)))
             return f"the budget of {dollars(self.cost_usd)} has {left} left, too little for the next request"
         return ""

@@ -20,13 +20,11 @@ from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import open_store
-from hepm.graph.reembed import reembed
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
-from hepm.ingest.outbox import Outbox
-from hepm.ingest.pipeline import IngestReport, Pipeline, Progress, deliver, parse_stored, replay_with
+from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, source_of
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
@@ -376,7 +374,7 @@ class Memory:
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
         options = options or PromptOptions()
-        now = Moment.told(state, after, history, turn) if messages is None else Moment.after_messages(messages, turn)
+        now = Moment.of(messages, state, after, history, turn)
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
@@ -389,9 +387,7 @@ class Memory:
                 namespace=namespace,
             )
         found = recollect(
-            self.experiences,
-            self.principles,
-            self.preferences,
+            self.library,
             now,
             suggestions,
             counts=partial(self._mirror.namespace(namespace).counts, now.after),
@@ -511,7 +507,7 @@ class Memory:
         """
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
-            return reembed(self._store, mine, on_progress=on_progress)
+            return self._store.reembed(mine, on_progress=on_progress)
         finally:
             self._mirror.catch_up()
 

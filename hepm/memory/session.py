@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
-from hepm.ingest.document import without_surrogates
-from hepm.ingest.objects import decoded
-from hepm.ingest.records import SOLVED, RecordError
+from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from hepm.graph.namespace import NamespaceMirror, NextTool
-from hepm.policy.query import Floors, Query, count_runs, nothing_known, place_of
+from hepm.policy.query import Floors, Query, nothing_known, place_of
+from hepm.text import count_of
 from hepm.types import Suggestion, Suggestions, ToolName
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Procedural:
     """Top k by edge weight (H-EPM 4.3).
 
@@ -17,21 +20,23 @@ class Procedural:
         c: Weight of efficiency (H-EPM table 7: 1 is best; it is for shorter runs, not for better prediction).
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
-        self._c = c
-        self._floors = floors
+    c: float = 1.0
+    floors: Floors = Floors()
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        """At most k tools, heaviest first. O(k) when all tools are at hand."""
-        candidates = successors(mirror, query.after, c=self._c)
-        tools, floor = query.tools, self._floors.support
+        """At most k tools, heaviest first. O(k) where all tools are available."""
+        tools, floor = query.tools, self.floors.support
         found: list[Suggestion] = []
-        for candidate in candidates:
-            if candidate.support >= floor and (tools is None or candidate.tool in tools):
-                found.append(_suggestion(mirror, query, candidate))
+        for one in successors(mirror, query.after, c=self.c):
+            if one.support >= floor and (tools is None or one.tool in tools):
+                failed = f", {one.failures} failed too" if one.failures else ""
+                how_often = f"{count_of(one.support, 'successful run')} went on with it {place_of(query)}"
+                reason = f"{how_often} (weight {one.weight:.2f}){failed}"
+                evidence = partial(mirror.evidence, query.after, one.tool)
+                found.append(Suggestion(one.tool, one.weight, one.support, one.failure_share, None, reason, evidence))
                 if len(found) == query.k:
                     break
-        return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self._floors)
+        return Suggestions(tuple(found)) if found else nothing_known(mirror, query, self.floors)
 
 
 def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float) -> tuple[NextTool, ...]:
@@ -55,70 +60,51 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
     return tuple(sorted(merged.values(), key=lambda following: (-following.weight, following.tool)))
 
 
-def _suggestion(mirror: NamespaceMirror, query: Query, candidate: NextTool) -> Suggestion:
-    share = candidate.failure_share
-    failed = f", {candidate.failures} failed too" if candidate.failures else ""
-    how_often = f"{count_runs(candidate.support)} went on with it {place_of(query)}"
-    return Suggestion(
-        candidate.tool,
-        candidate.weight,
-        candidate.support,
-        share,
-        None,
-        f"{how_often} (weight {candidate.weight:.2f}){failed}",
-        partial(mirror.evidence, query.after, candidate.tool),
-    )
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Episodic:
     """Top k by cosine of the present state with the states remembered on the candidate edges; a tool scores its best.
 
     H-EPM 4.3. Equal similarities are ordered by edge weight, then by name.
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
-        self._c = c
-        self._floors = floors
+    c: float = 1.0
+    floors: Floors = Floors()
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, most similar first; abstains without a state, or where nothing similar is remembered."""
         if query.vector is None:
             return Suggestions(abstained="no state was given to compare with: pass state=, or ask another policy")
+        floors = self.floors
         candidates = {
             candidate.tool: candidate
-            for candidate in successors(mirror, query.after, c=self._c)
-            if candidate.support >= self._floors.support and (query.tools is None or candidate.tool in query.tools)
+            for candidate in successors(mirror, query.after, c=self.c)
+            if candidate.support >= floors.support and (query.tools is None or candidate.tool in query.tools)
         }
         if not candidates:
-            return nothing_known(mirror, query, self._floors)
+            return nothing_known(mirror, query, floors)
         similarity = _best_similarities(mirror, query, candidates)
         ranked = sorted(similarity.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
-        if not ranked or ranked[0][1] < self._floors.similarity:
+        place = place_of(query)
+        if not ranked or ranked[0][1] < floors.similarity:
             best = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
-            floor = f"floor {self._floors.similarity:g}"
-            return Suggestions(abstained=f"no remembered state {place_of(query)} is similar enough ({best}, {floor})")
+            return Suggestions(
+                abstained=f"no remembered state {place} is similar enough ({best}, floor {floors.similarity:g})"
+            )
         found: list[Suggestion] = []
         for tool, score in ranked[: query.k]:
-            if score < self._floors.similarity:
+            if score < floors.similarity:
                 break
-            candidate = candidates[tool]
-            found.append(
-                Suggestion(
-                    tool,
-                    max(0.0, score),
-                    candidate.support,
-                    candidate.failure_share,
-                    score,
-                    f"agents that knew something similar {place_of(query)} (cosine {score:.2f}) called it next "
-                    f"and succeeded; {count_runs(candidate.support)} took this way",
-                    partial(mirror.evidence, query.after, tool),
-                )
+            one, evidence = candidates[tool], partial(mirror.evidence, query.after, tool)
+            reason = (
+                f"agents that knew something similar {place} (cosine {score:.2f}) called it next "
+                f"and succeeded; {count_of(one.support, 'successful run')} took this way"
             )
+            found.append(Suggestion(tool, max(0.0, score), one.support, one.failure_share, score, reason, evidence))
         return Suggestions(tuple(found))
 
 
 def _best_similarities(mirror: NamespaceMirror, query: Query, tools: Iterable[ToolName]) -> dict[ToolName, float]:
-    """Of the k most similar tools the cosine with the most similar state remembered after any of the last tools."""
+    """Cosine of the k most similar tools with the most similar state remembered after any of the last tools."""
     best: dict[ToolName, float] = {}
     if query.vector is None:
         return best
@@ -126,8 +112,7 @@ def _best_similarities(mirror: NamespaceMirror, query: Query, tools: Iterable[To
     for source in set(query.after):
         for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
             tool = names[target]
-            if score > best.get(tool, -2.0):
-                best[tool] = score
+            best[tool] = max(score, best.get(tool, -2.0))
     return best
 
 

@@ -1,4 +1,4 @@
-"""What a policy is asked, and what it must answer."""
+"""The protocol of policies: queries, floors, and why a policy abstains."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Final, Protocol
 
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import FloatArray
+from hepm.text import count_of
 from hepm.types import START, StateSummary, Suggestions, ToolName
 
 MOST_NAMED: Final = 5
-"""So many tools are named where memory knows none of those that were asked about."""
+"""Maximum number of known tools in a sentence about unknown ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,11 @@ class Query:
     Attributes:
         after: Tools of its last tool-bearing turn; (START,) before the first call.
         history: All calls so far, oldest first, the last turn's included.
-        state: What it knows; None where it did not say.
+        state: What it knows; None where unknown.
         vector: The state's text as a vector; None where there is no state.
-        said_vector: Of all that the user said; None where nothing is known of it.
+        said_vector: Vector of all that the user said; None where unknown.
         tools: Tools it has now; None for all.
-        k: How many suggestions at most (H-EPM table 4(D): 2 is best).
+        k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
     """
 
     after: tuple[ToolName, ...] = (START,)
@@ -43,10 +44,10 @@ class Floors:
     """Below these a policy has no opinion: a wrong hint costs an agent more than none.
 
     Attributes:
-        support: Successful runs that must stand behind a tool.
-        similarity: Cosine that a tool's best remembered state must reach, where states are compared.
-        chance: Probability that the likeliest tool must reach where a state is told, where there are probabilities.
-        further: Probability that every further tool must reach; without a state it is .05, for the likeliest too.
+        support: Least number of successful runs behind a tool.
+        similarity: Least cosine of a tool's best remembered state, where states are compared.
+        chance: Least probability of the likeliest tool where a state is given.
+        further: Least probability of every further tool; without a state it is .05, for the likeliest too.
     """
 
     support: int = 1
@@ -64,32 +65,28 @@ class Policy(Protocol):
 
 
 def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Suggestions:
-    """Say why no candidate is left."""
-    place = place_of(query)
+    """Abstain, and say why no candidate is left."""
+    place, namespace = place_of(query), f"namespace {mirror.name!r}"
     called = mirror.called()
     if not called:
-        return Suggestions(
-            abstained=f"nothing is known {place}: no run in the namespace {mirror.name!r} called any tool"
-        )
+        return Suggestions(abstained=f"nothing is known {place}: no run in the {namespace} called any tool")
     unknown = [tool for tool in dict.fromkeys(query.after) if tool not in called and tool != START]
     ended = [tool for tool in dict.fromkeys(query.after) if tool in called and tool not in mirror]
     if len(unknown) + len(ended) == len(set(query.after)):
-        why = [f"no run in the namespace {mirror.name!r} called {_either(unknown)}{_nearest(unknown, called)}"]
-        why = (why if unknown else []) + ([f"every run that called {_either(ended)} ended there"] if ended else [])
-        return Suggestions(abstained="; ".join(why))
+        never = f"no run in the {namespace} called {' or '.join(unknown)}{_nearest(unknown, called)}"
+        last = f"every run that called {' or '.join(ended)} ended there"
+        return Suggestions(abstained="; ".join(([never] if unknown else []) + ([last] if ended else [])))
     if query.tools is not None and called.isdisjoint(query.tools):
         hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
-        return Suggestions(abstained=f"no run in the namespace {mirror.name!r} called a tool that is at hand{hint}")
-    at_hand = " that is at hand" if query.tools is not None else ""
-    return Suggestions(abstained=f"no tool{at_hand} came {place} in {count_runs(floors.support)} or more")
-
-
-def _either(tools: Sequence[ToolName]) -> str:
-    return " or ".join(tools)
+        return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
+    available = "available " if query.tools is not None else ""
+    return Suggestions(
+        abstained=f"no {available}tool came {place} in {count_of(floors.support, 'successful run')} or more"
+    )
 
 
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
-    """The tools with names like these, else some that there are."""
+    """The tools with similar names, else some of those that were called."""
     by_name = {name.lower(): name for name in sorted(called)}
     matches = (match for tool in tools for match in get_close_matches(tool.lower(), by_name, n=2, cutoff=0.5))
     if close := list(dict.fromkeys(by_name[match] for match in matches)):
@@ -104,8 +101,3 @@ def place_of(query: Query) -> str:
         return "at the start"
     one_of = "one of " if len(set(query.after)) > 1 else ""
     return f"after {one_of}{', '.join(query.after)}"
-
-
-def count_runs(number: int) -> str:
-    """A number of successful runs, in words."""
-    return f"{number} successful {'run' if number == 1 else 'runs'}"

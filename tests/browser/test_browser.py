@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
-from hepm.cypher.favourites import favourites, rules, scripts, style
-from hepm.cypher.model import BESIDE, NODES, RELATIONSHIPS
-from hepm.cypher.questions import questions
+from hepm.cypher.model import NODES, RELATIONSHIPS
+from hepm.cypher.questions import favourites, questions, scripts, style
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
-from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
-from hepm.graph.neo4j.painting import paint
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.open_store import Login
+from tests.cypher.engines import EXTRA_LABELS
 from tests.neo4j_server import Neo4jServer, emptied
 
 T = TypeVar("T")
@@ -218,16 +218,6 @@ def test_browser_lists_the_library_under_the_star(browser: Browser):
     assert len(shown) == len(scripts())
 
 
-def test_the_style_dropped_as_a_file_is_taken_whole(browser: Browser):
-    browser.run(":clear")
-    browser.page.wait_for_selector("article", state="detached")
-    browser.drop("style.grass", style().encode())
-    taken = browser.answer("diameter: ")
-    for selector, declared in rules(style()).items():
-        assert f"{selector} {{" in taken
-        assert all(f"{key}: " in taken and value in taken for key, value in declared.items())
-
-
 def test_names_of_tools_are_written_in_full(browser: Browser):
     browser.draw("MATCH (a)-[r:NEXT]->(b) RETURN *")
     names = sorted({"<START>", *(call.name for run in RUNS for call in run.calls())})
@@ -271,21 +261,21 @@ def test_painted_arrows_differ_in_width_by_weight_and_in_colour_by_failure_share
 def test_a_lesson_says_what_it_teaches_in_the_colour_of_what_it_is(word: str, rule: str, browser: Browser):
     browser.draw("MATCH (l:Lesson) RETURN l")
     node = browser.page.locator("article g.node", has_text=word).first
-    assert node.locator("circle.b-outline").get_attribute("fill") == rules(style())[rule]["color"]
+    assert node.locator("circle.b-outline").get_attribute("fill") == style()[rule]["color"]
 
 
 def test_every_label_and_type_of_the_model_has_its_rule():
-    known = set(rules(style()))
-    assert {f"node.{label}" for label in NODES} | {f"node.{one.label}" for one in BESIDE} <= known
+    known = set(style())
+    assert {f"node.{label}" for label in NODES} | {f"node.{one.label}" for one in EXTRA_LABELS} <= known
     assert {f"relationship.{type}" for type in RELATIONSHIPS} <= known
 
 
 def test_a_label_that_tells_more_comes_behind_the_one_that_tells_less():
     # Of two rules that fit a node Browser takes what the later one says.
-    order = list(rules(style()))
-    for one in BESIDE:
+    order = list(style())
+    for one in EXTRA_LABELS:
         assert all(order.index(f"node.{label}") < order.index(f"node.{one.label}") for label in one.of)
-    assert all(order.index(f"node.{one.label}") <= order.index("node.Retired") for one in BESIDE)
+    assert all(order.index(f"node.{one.label}") <= order.index("node.Retired") for one in EXTRA_LABELS)
 
 
 def test_every_parameter_of_the_library_gets_a_value():

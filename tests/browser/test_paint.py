@@ -13,10 +13,10 @@ import pytest
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
-from hepm.graph.neo4j.painting import clear_paint, paint
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.neo4j.connection import paint
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login
 from hepm.types import START
 from tests.faults.command import Answer, one_sentence, quick
 from tests.neo4j_server import Neo4jServer
@@ -150,7 +150,7 @@ def test_another_namespace_is_left_as_it_is(painted: Painted, neo4j_server: Neo4
         before = other.edges()
         other.ingest(run_of("two", "cancel"))
         painted.paint()
-        assert clear_paint(painted.login, namespace=painted.namespace) == 2
+        assert paint(painted.login, namespace=painted.namespace, clear=True) == 2
         assert painted.edges() == {}
         assert other.edges() == before != {}
     finally:
@@ -182,7 +182,7 @@ def test_painting_and_clearing_leave_lessons_as_they_are(painted: Painted):
     around = "MATCH (n {namespace: $ns})-[r:FROM|ABOUT|MENTIONS|RELATES]->(m) RETURN type(r), labels(m) ORDER BY 1, 2"
     before = painted.ask(around)
     assert painted.paint() == 2
-    assert clear_paint(painted.login, namespace=painted.namespace) == 2
+    assert paint(painted.login, namespace=painted.namespace, clear=True) == 2
     assert painted.ask(around) == before
     assert len(before) == 5
 

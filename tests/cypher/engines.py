@@ -7,14 +7,37 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import neo4j
 
 from hepm.cypher.guard import ask_server
-from hepm.cypher.model import BESIDE, LESSON, LESSONS, NODES, TABLES, Table, properties_of
+from hepm.cypher.model import LESSONS, NODES, PROPERTIES, TABLES, Result, Table
 from hepm.cypher.projection import Projection
-from hepm.cypher.result import Result
+from hepm.types import START
+
+
+class ExtraLabel(NamedTuple):
+    """A label for Browser's styles: in Neo4j, nodes with one of the labels `of` have it if a property has a value."""
+
+    label: str
+    of: tuple[str, ...]
+    property: str
+    value: str | bool
+
+
+LESSON = "Lesson"
+"""A label that every lesson has in Neo4j."""
+
+EXTRA_LABELS = (
+    ExtraLabel("Start", ("Tool",), "name", START),
+    ExtraLabel("Golden", ("Experience",), "zone", "golden"),
+    ExtraLabel("Preference", ("Experience",), "zone", "preference"),
+    ExtraLabel("Warning", ("Experience",), "zone", "warning"),
+    ExtraLabel("Guiding", ("Principle",), "kind", "guiding"),
+    ExtraLabel("Cautionary", ("Principle",), "kind", "cautionary"),
+    ExtraLabel("Retired", LESSONS, "live", False),
+)
 
 Rows = list[tuple[Any, ...]]
 Tables = list[tuple[Table, Rows]]
@@ -71,7 +94,7 @@ def load_server(
 def _labelling(label: str) -> Iterator[str]:
     if label in LESSONS:
         yield f"SET n:{LESSON}"
-    for one in BESIDE:
+    for one in EXTRA_LABELS:
         if label in one.of:
             yield f"WITH n WHERE n.{one.property} = {json.dumps(one.value)} SET n:{one.label}"
 
@@ -92,7 +115,7 @@ def _parts(rows: Sequence[object]) -> list[Sequence[object]]:
 
 def _properties(name: str, values: Sequence[object]) -> dict[str, object]:
     listed = [list(value) if isinstance(value, tuple) else value for value in values]
-    return dict(zip(properties_of(name), listed, strict=True))
+    return dict(zip(PROPERTIES[name], listed, strict=True))
 
 
 @dataclass

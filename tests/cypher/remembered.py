@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from hepm import Tool, ToolCall, Trajectory, Turn
 from hepm.experience.lessons import Conditions, Experience, Notes, Principle, Stage, Zone
 from hepm.graph.lessons.rows import Parent, Source, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import Store
 from tests.runs import trajectory
 

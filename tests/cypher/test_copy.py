@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
+from hepm.cypher.model import Result
 from hepm.cypher.projection import open_projection
-from hepm.cypher.result import Result
 from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
-from hepm.graph.cypher_copy import FOLDER, folders_of, open_copy
 from hepm.graph.delta import Run
 from hepm.graph.lessons.rows import Source, Triple, to_record
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.model_rows import FOLDER, folders_of, open_copy
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import table

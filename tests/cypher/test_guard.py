@@ -9,7 +9,7 @@ from typing import Any
 import neo4j
 import pytest
 
-from hepm.cypher.guard import PROCEDURES, ask_server, change_server, check_text
+from hepm.cypher.guard import PROCEDURES, ask_server, check_text
 from hepm.cypher.projection import Projection, open_projection
 from hepm.errors import QueryError
 from tests.cypher.engines import fresh, table
@@ -121,13 +121,14 @@ def test_a_parameter_that_cannot_be_sent_gets_a_sentence(value: object, ask: Any
         ask("RETURN $v", parameters={"v": value})
 
 
-def test_a_statement_changes_the_graph_where_that_is_allowed(driver: neo4j.Driver, neo4j_server: Neo4jServer, ask: Any):
+def test_a_statement_changes_the_graph_where_that_is_allowed(ask: Any):
     name = fresh("probe")
-    made = change_server(driver, neo4j_server.database, "CREATE (n:Analysis {name: $n}) RETURN n.name", {"n": name})
+    create, delete = "CREATE (n:Analysis {name: $n}) RETURN n.name", "MATCH (n:Analysis {name: $n}) DELETE n"
+    made = ask(create, parameters={"n": name}, write=True)
     assert made.rows == ((name,),)
     count = "MATCH (n:Analysis {name: $n}) RETURN count(n)"
     assert ask(count, parameters={"n": name}).rows == ((1,),)
-    gone = change_server(driver, neo4j_server.database, "MATCH (n:Analysis {name: $n}) DELETE n", {"n": name})
+    gone = ask(delete, parameters={"n": name}, write=True)
     assert gone.columns == ()
     assert ask(count, parameters={"n": name}).rows == ((0,),)
 
@@ -160,6 +161,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
         ("LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD is no query that reads"),
         ("MATCH (t:Tool) LOAD FROM '/etc/passwd' (file_format='csv', delim=':') RETURN *", "LOAD reads files"),
         ("MATCH (t:Tool) /* ' */ load /* ' */ from '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
+        ("MATCH (t:Tool) WHERE t.calls > 1e0LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
+        ("MATCH (t:Tool) WHERE t.calls > .5LOAD FROM '/etc/passwd' (file_format='csv') RETURN *", "LOAD reads files"),
         ("RETURN 1 AS a UNION ALL LOAD FROM '/etc/passwd' RETURN 1 AS a", "LOAD reads files"),
         ("INSTALL json", "INSTALL is no query"),
         ("ATTACH 'x.db' AS x (dbtype sqlite)", "ATTACH is no query"),

@@ -11,16 +11,15 @@ import neo4j
 import pytest
 
 from hepm.cypher.guard import ask_server
-from hepm.cypher.model import BESIDE, LESSON
 from hepm.cypher.projection import Projection
 from hepm.experience.lessons import Notes
-from hepm.graph.cypher_copy import open_copy
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.model_rows import open_copy
 from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
 from hepm.ingest.pipeline import replay_with
-from tests.cypher.engines import as_set, clear_server, fresh
+from tests.cypher.engines import EXTRA_LABELS, LESSON, as_set, clear_server, fresh
 from tests.cypher.remembered import DO_NOT_RETURN, GO_ON, LOOK_TWICE, RETURN, learn, shop
 from tests.neo4j_server import Neo4jServer
 from tests.runs import Shelf
@@ -130,7 +129,7 @@ def test_what_the_server_keeps_of_lessons_is_what_the_copy_derives(
         assert unordered(copy.ask(query, asked).rows) == unordered(kept), query
     for labels, lesson in ask_server(driver, neo4j_server.database, LABELS, asked).rows:
         [kind], properties = lesson["labels"], lesson["properties"]  # type: ignore[index,call-overload]
-        beside = {one.label for one in BESIDE if kind in one.of and properties.get(one.property) == one.value}
+        beside = {one.label for one in EXTRA_LABELS if kind in one.of and properties.get(one.property) == one.value}
         assert set(labels) == {LESSON, kind} | beside  # type: ignore[arg-type]
 
 

@@ -14,12 +14,11 @@ import pytest
 
 from hepm import Memory
 from hepm.cypher.guard import ask_server
+from hepm.cypher.model import Result
 from hepm.cypher.projection import Projection
-from hepm.cypher.questions import Question, parse, question, questions
-from hepm.cypher.result import Result
+from hepm.cypher.questions import Question, question, questions
 from hepm.errors import QueryError
-from hepm.graph.cypher_copy import open_copy
-from hepm.graph.model_rows import ModelRows
+from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.open_store import open_store
 from hepm.graph.sqlite import SQLiteStore
 from hepm.ingest.pipeline import replay_with
@@ -319,8 +318,3 @@ def test_a_value_of_another_type_and_an_unknown_one_are_told_with_those_that_exi
 def test_a_misspelt_question_is_told_with_the_one_that_is_spelt_alike():
     with pytest.raises(QueryError, match="did you mean strongest_next_tools"):
         question("strongest_next_tool")
-
-
-def test_a_file_without_its_header_is_refused():
-    with pytest.raises(ValueError, match="needs one line with the question"):
-        parse("broken", "MATCH (n) RETURN n")

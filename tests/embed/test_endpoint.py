@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 
 from hepm.embed import HashingEmbedder, check_vectors
-from hepm.embed.endpoint import EndpointEmbedder
+from hepm.embed.models import EndpointEmbedder
 from hepm.errors import ImplausibleVectorError, InputError
 from tests.loopback import Loopback, Reply, Request, Script, embeddings, error, loopback  # noqa: F401
 
@@ -79,7 +80,7 @@ def test_a_refused_request_is_not_repeated_and_the_key_stays_out_of_the_error(
 
 
 def test_the_key_and_what_else_is_secret_in_the_address_stay_out_of_the_repr():
-    with EndpointEmbedder("m", base_url=f"http://user:{KEY}@host:8080/v1?key={KEY}", api_key=KEY) as embedder:
+    with closing(EndpointEmbedder("m", base_url=f"http://user:{KEY}@host:8080/v1?key={KEY}", api_key=KEY)) as embedder:
         assert repr(embedder) == "EndpointEmbedder('m', at='http://host:8080')"
 
 
@@ -103,7 +104,7 @@ def test_an_answer_in_another_format_is_a_clear_error(server: Loopback, embedder
         (lambda data: [data[0], data[1], data[1]], "numbered"),
         (lambda data: [data[0], data[1], data[2] | {"embedding": [1.0]}], "not in the OpenAI format"),
         (lambda data: [entry | {"embedding": [float("nan")] * 8} for entry in data], "NaN"),
-        (lambda data: [entry | {"embedding": [0.0] * 8} for entry in data], "zero"),
+        (lambda data: [entry | {"embedding": [0.0] * 8} for entry in data], "length 0 "),
         (lambda data: [entry | {"embedding": []} for entry in data], "shape"),
     ],
 )
@@ -124,14 +125,6 @@ def test_dimensions_are_learned_from_the_first_answer_and_held_against_the_next(
         embedder.embed(["cancel the order"])
 
 
-def test_known_dimensions_are_held_against_the_first_answer(server: Loopback):
-    with (
-        EndpointEmbedder("small", base_url=server.url, dimensions=16) as embedder,
-        pytest.raises(ImplausibleVectorError, match=r"\(N, 16\)"),
-    ):
-        embedder.embed(["cancel the order"])
-
-
 def test_a_blank_text_has_a_vector_and_is_never_sent(server: Loopback, embedder: EndpointEmbedder):
     vectors = embedder.embed(["", "cancel the order", " \n"])
     assert [request.body["input"] for request in server.requests] == [["cancel the order"]]
@@ -146,7 +139,7 @@ def test_a_text_that_has_no_utf8_is_sent_with_a_mark_in_its_place(server: Loopba
 
 def test_a_server_that_is_not_there_is_an_error_that_says_where(server: Loopback):
     with (
-        EndpointEmbedder("small", base_url="http://127.0.0.1:9/v1", retries=0, timeout_s=2) as embedder,
+        closing(EndpointEmbedder("small", base_url="http://127.0.0.1:9/v1", retries=0, timeout_s=2)) as embedder,
         pytest.raises(InputError, match=r"http://127\.0\.0\.1:9"),
     ):
         embedder.embed(["cancel the order"])
@@ -162,6 +155,6 @@ def test_a_server_without_a_key_does_not_get_the_one_in_the_environment(
     server: Loopback, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with EndpointEmbedder("small", base_url=server.url) as embedder:
+    with closing(EndpointEmbedder("small", base_url=server.url)) as embedder:
         embedder.embed(["cancel the order"])
     assert server.keys == {"none"}

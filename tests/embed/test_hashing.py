@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.embed import HashingEmbedder, check_vectors
-from hepm.embed.hashing import _hash
+from hepm.embed.embedder import _hash
 
 EMBEDDER = HashingEmbedder()
 
@@ -106,7 +106,7 @@ def test_a_word_of_a_megabyte_is_embedded_and_not_remembered():
 
 
 def test_the_dictionary_of_words_stays_bounded_and_forgetting_changes_no_vector(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("hepm.embed.hashing._WORDS_REMEMBERED", 10)
+    monkeypatch.setattr("hepm.embed.embedder._WORDS_REMEMBERED", 10)
     embedder = HashingEmbedder()
     text = " ".join(f"word{i}" for i in range(35))
     assert np.array_equal(embedder.embed([text])[0], one(text))

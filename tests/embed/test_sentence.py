@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hepm.embed import check_vectors, open_embedder
-from hepm.embed.sentence import SentenceEmbedder
+from hepm.embed.models import SentenceEmbedder
 from hepm.errors import InputError
 
 TEXTS = [
@@ -91,7 +91,7 @@ def few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: Path, tmp_path: Path):
-    embedder = open_embedder(str(few_words), device="cpu")
+    embedder = open_embedder(str(few_words))
     assert embedder.name.startswith("folder/few-words-")
     assert embedder.dimensions == 6
     moved = tmp_path / "few-words"

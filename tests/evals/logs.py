@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hepm.evals.domains import Domain, domains_of
-from hepm.evals.events import Run
+from hepm.evals.domains import Domain, Run, domains_of
 from hepm.types import Trajectory
 from tests.runs import trajectory
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hepm.evals.events import Event, Run
+from hepm.evals.domains import Event, Run
 from hepm.types import START, Role, ToolCall, Trajectory, Turn
 
 
@@ -21,8 +21,7 @@ def test_parallel_calls_are_flattened_in_listed_order_and_repeats_are_kept() -> 
 def test_the_first_call_is_no_event_but_a_moment() -> None:
     run = Run(Trajectory("r", (said("assistant", "", ("a", None), ("b", None)),)), "shop", "f", "t")
     assert [e.next for e in run.events] == ["b"]
-    assert run.opening is not None
-    assert run.opening.last == START
+    assert run.all_events[0].last == START
 
 
 def test_an_event_knows_nothing_of_the_message_that_holds_its_call() -> None:

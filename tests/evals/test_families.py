@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hepm.evals.splits import Record, families_of, fold_of, task_of
+from hepm.evals.domains import Record, families_of, fold_of, task_of
 from hepm.types import ToolCall, Trajectory, Turn
 
 

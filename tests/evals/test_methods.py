@@ -7,22 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.evals.events import Event, Run
-from hepm.evals.methods import Hint, Method, Ranking, all_methods, baselines, find_methods, methods_without, policies
-from hepm.evals.methods.baselines import (
-    FIRST_ORDER,
-    GLOBAL_FREQUENCY,
-    NEAREST_RUNS,
-    TOOLNET,
-    h_epm,
-    h_epm_weights,
-    similarity,
-)
-from hepm.evals.training import Training
+from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines, h_epm_weights
+from hepm.evals.domains import Event, Run
+from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.types import ToolName
 from tests.evals.logs import run
 from tests.runs import trajectory
 
+BY_NAME = {method.name: method for method in baselines()}
+FIRST_ORDER = BY_NAME["first-order"]
 # Events: a→b three times less one: after a come b, b, c; after b come c, d; in all b 2, c 2, d 1.
 LOG = [run("r1", "a", "b", "c"), run("r2", "a", "b", "d"), run("r3", "a", "c")]
 
@@ -41,7 +34,7 @@ def tools(ranking: Ranking) -> list[ToolName]:
 
 
 def test_global_frequency_ranks_by_count_and_equal_counts_by_name() -> None:
-    assert tools(rank(GLOBAL_FREQUENCY, LOG, event("x", "y"))) == ["b", "c", "d"]
+    assert tools(rank(BY_NAME["global"], LOG, event("x", "y"))) == ["b", "c", "d"]
 
 
 def test_first_order_ranks_what_followed_the_last_tool_and_the_rest_by_frequency() -> None:
@@ -51,32 +44,32 @@ def test_first_order_ranks_what_followed_the_last_tool_and_the_rest_by_frequency
 def test_witten_bell_by_hand() -> None:
     # p0 = .4 .4 .2. After a: λ = 3/(3+2) = .6: b .6·2/3 + .4·.4 = .56, c .6/3 + .4·.4 = .36, d .4·.2 = .08.
     # After START a the counts are the same: b .6·2/3 + .4·.56 = .624, c .2 + .4·.36 = .344, d .4·.08 = .032.
-    found = Training(LOG).counts.back_off(event("a", "y"))
+    found = Training(LOG).back_off(event("a", "y"))
     assert found == pytest.approx({"b": 0.624, "c": 0.344, "d": 0.032})
     # After b: λ = 2/(2+2) = .5: c .25 + .2 = .45, d .25 + .1 = .35, b .2. After a b once more halved towards c, d.
-    found = Training(LOG).counts.back_off(event("a", "b", "y"))
+    found = Training(LOG).back_off(event("a", "b", "y"))
     assert found == pytest.approx({"c": 0.475, "d": 0.425, "b": 0.1})
 
 
 def test_an_unseen_history_falls_back_to_global_frequency() -> None:
-    assert Training(LOG).counts.back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
+    assert Training(LOG).back_off(event("x", "z", "y")) == pytest.approx({"b": 0.4, "c": 0.4, "d": 0.2})
 
 
 def test_h_epm_weights_by_hand() -> None:
     # a→b in two runs of 3 steps, a→c in one of 2: with c = 1 that is 2 + 2/3 and 1 + 1/2.
-    weights = h_epm_weights(Training(LOG), 1)["a"]
+    weights = h_epm_weights(Training(LOG))["a"]
     assert weights == pytest.approx({"b": 2.666667 / 4.166667, "c": 1.5 / 4.166667}, abs=1e-6)
 
 
 def test_a_run_counts_once_per_edge_unless_calls_are_counted() -> None:
     log = [run("r1", "a", "b", "a", "b", "a", "c")]
-    assert h_epm_weights(Training(log), 0)["a"] == {"b": 0.5, "c": 0.5}
-    assert h_epm_weights(Training(log), 0, unit="call")["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
+    assert h_epm_weights(Training(log))["a"] == {"b": 0.5, "c": 0.5}
+    assert h_epm_weights(Training(log), per_call=True)["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
 
 
 def test_efficiency_prefers_the_tool_of_short_runs() -> None:
     log = [run("r1", "a", "b", "x", "x", "x"), run("r2", "a", "c")]
-    assert tools(rank(h_epm(1), log, event("a", "y")))[0] == "c"
+    assert tools(rank(BY_NAME["h-epm-c1"], log, event("a", "y")))[0] == "c"
 
 
 def test_failed_runs_teach_a_baseline_nothing() -> None:
@@ -87,36 +80,25 @@ def test_failed_runs_teach_a_baseline_nothing() -> None:
 def test_the_toolnet_like_graph_takes_weight_from_edges_of_failed_runs() -> None:
     log = [run("r1", "a", "b"), *(run(f"bad{i}", "a", "c", success=False) for i in range(2)), run("r2", "x", "c")]
     # b: 1/3 · (1+1)/(1+2) = .222; c: 2/3 · (0+1)/(2+2) = .167
-    found = dict(rank(TOOLNET, log, event("a", "y")))
+    found = dict(rank(BY_NAME["toolnet"], log, event("a", "y")))
     assert found["b"] == pytest.approx(0.2222, abs=1e-4)
     assert found["c"] == pytest.approx(0.1667, abs=1e-4)
 
 
-@pytest.mark.parametrize("vectors", ["tfidf", "hashed"])
-def test_similarity_prefers_the_tool_of_the_state_that_reads_alike(vectors: str) -> None:
-    def told(name: str, goal: str, tool: str) -> Run:
+def test_similarity_prefers_the_tool_of_the_state_that_reads_alike() -> None:
+    def about(name: str, goal: str, tool: str) -> Run:
         return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
 
     log = [
-        told("r1", "please cancel the order", "cancel"),
-        *(told(f"r{i}", "exchange my shoes", "swap") for i in (2, 3)),
+        about("r1", "please cancel the order", "cancel"),
+        *(about(f"r{i}", "exchange my shoes", "swap") for i in (2, 3)),
     ]
     asked = event("look", "y", goal="cancel it, I do not want the order")
-    assert tools(rank(similarity("tfidf" if vectors == "tfidf" else "hashed"), log, asked))[0] == "cancel"
-
-
-def test_the_nearest_runs_vote_for_what_followed_the_last_tool_in_them() -> None:
-    def told(name: str, goal: str, tool: str) -> Run:
-        return Run(trajectory(name, "look", tool, goal=goal), "shop", name, name)
-
-    log = [told("r1", "cancel order", "cancel"), *(told(f"r{i}", "exchange shoes", "swap") for i in range(2, 9))]
-    assert tools(rank(NEAREST_RUNS, log, event("look", "y", goal="cancel order now")))[0] == "cancel"
+    assert tools(rank(BY_NAME["similarity"], log, asked))[0] == "cancel"
 
 
 def test_a_first_tool_can_be_ranked_though_it_is_not_measured() -> None:
-    opening = run("r9", "y").opening
-    assert opening is not None
-    assert tools(rank(FIRST_ORDER, LOG, opening))[0] == "a"
+    assert tools(rank(FIRST_ORDER, LOG, run("r9", "y").all_events[0]))[0] == "a"
 
 
 CALLS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=5)
@@ -190,7 +172,7 @@ def test_hints_of_a_policy_carry_its_warnings() -> None:
 
 
 def test_an_ablation_names_the_method_that_is_left() -> None:
-    known = [method.name for method in baselines()]
-    assert methods_without(["state", "efficiency", "k"], known) == ["h-epm-c1", "h-epm-c0"]
+    found = find_methods(["global"], ablations=["state", "efficiency", "k"])
+    assert [method.name for method in found] == ["global", "procedural", "procedural-c0"]
     with pytest.raises(InputError, match="no ablation is called hope"):
-        methods_without(["hope"], known)
+        find_methods([], ablations=["hope"])

@@ -54,7 +54,7 @@ def test_the_table_shows_methods_rescue_and_the_verdict_last(report: EvalReport)
     text = console.export_text()
     joined = " ".join(text.split())
     assert "shop: 12 calls of 6 task families" in text
-    assert "similarity-hashed" in text
+    assert "second-order+similarity" in text
     assert "1 failed runs: 1 left the way" in text
     assert "task unseen: its family is out of memory; hints of at most 2 at 1 points" in joined
     assert "task seen: this run alone is out of memory" in joined

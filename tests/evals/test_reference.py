@@ -9,7 +9,6 @@ import pytest
 from hepm.evals.domains import TEN_DOMAINS, ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
-from hepm.evals.methods.baselines import h_epm
 from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalReport
 from hepm.ingest import Rejection, read_runs
@@ -18,8 +17,8 @@ TOLERANCE = 0.003
 
 EVENTS = dict(zip(TEN_DOMAINS, (1658, 2087, 270, 403, 467, 178, 1067, 772, 508, 942), strict=True))
 
-# hit@1, hit@2, hit@3 and MRR of five folds by task family, a line per domain in order of TEN_DOMAINS. Efficiency was
-# measured per call there; second order and similarity by scikit-learn's TfidfVectorizer.
+# hit@1, hit@2, hit@3 and MRR of five folds by task family, a line per domain in order of TEN_DOMAINS. Second order
+# and similarity were measured with scikit-learn's TfidfVectorizer.
 REFERENCE = {
     "global": """
         0.402 0.557 0.669 0.570
@@ -44,30 +43,6 @@ REFERENCE = {
         0.290 0.427 0.500 0.446
         0.270 0.526 0.693 0.495
         0.549 0.687 0.753 0.662
-    """,
-    "h-epm-c1-per-call": """
-        0.590 0.694 0.766 0.704
-        0.601 0.779 0.850 0.736
-        0.626 0.674 0.796 0.728
-        0.449 0.610 0.687 0.591
-        0.580 0.696 0.760 0.691
-        0.236 0.404 0.567 0.431
-        0.479 0.618 0.701 0.633
-        0.286 0.435 0.500 0.451
-        0.270 0.526 0.701 0.496
-        0.547 0.693 0.757 0.662
-    """,
-    "h-epm-c5-per-call": """
-        0.591 0.696 0.766 0.705
-        0.601 0.747 0.850 0.731
-        0.626 0.667 0.781 0.725
-        0.449 0.605 0.682 0.590
-        0.580 0.696 0.760 0.691
-        0.281 0.404 0.567 0.454
-        0.479 0.616 0.701 0.632
-        0.286 0.435 0.500 0.452
-        0.266 0.512 0.705 0.491
-        0.547 0.693 0.757 0.662
     """,
     "second-order": """
         0.606 0.698 0.756 0.710
@@ -119,9 +94,7 @@ MACRO = {
 @pytest.fixture(scope="module")
 def report(recorded_runs: Path) -> EvalReport:
     records = [(name, run) for name, run in read_runs([recorded_runs]) if not isinstance(run, Rejection)]
-    per_call = [h_epm(c, "call") for c in (1, 5)]
-    methods = [*find_methods(list(MACRO)), *per_call]
-    return evaluate(ten_domains(records), methods, EvalOptions(rescue=False))
+    return evaluate(ten_domains(records), find_methods(list(MACRO)), EvalOptions(rescue=False))
 
 
 def test_the_events_are_those_that_were_counted(report: EvalReport) -> None:

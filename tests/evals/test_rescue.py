@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from hepm.evals.events import Run
-from hepm.evals.methods import Hint
-from hepm.evals.rescue import Divergence, Fork, Hints, find_divergences
+from hepm.evals.baselines import Hint
+from hepm.evals.domains import Run
+from hepm.evals.rescue import Divergence, Failures, Fork, Hints, find_divergences
 from tests.evals.logs import run
 
 
@@ -28,49 +28,48 @@ def fork(better: str, chosen: str) -> Fork:
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:
-    (found,) = find_divergences([good("g", "a", "b", "c"), bad("f", "a", "x", "c")]).found
+    ((found,), _) = find_divergences([good("g", "a", "b", "c"), bad("f", "a", "x", "c")])
     assert (found.event.position, found.event.next) == (1, "x")
     assert found.forks == [fork("b", "x")]
 
 
 def test_calls_of_one_turn_have_no_order() -> None:
-    (found,) = find_divergences([good("g", "a+b", "c"), bad("f", "b+a", "d")]).found
+    ((found,), _) = find_divergences([good("g", "a+b", "c"), bad("f", "b+a", "d")])
     assert found.forks == [fork("c", "d")]
 
 
 def test_the_run_that_was_followed_longest_is_the_one_that_is_left() -> None:
-    (found,) = find_divergences([good("g1", "x", "y"), good("g2", "a", "b"), bad("f", "a", "c")]).found
+    ((found,), _) = find_divergences([good("g1", "x", "y"), good("g2", "a", "b"), bad("f", "a", "c")])
     assert found.forks == [fork("b", "c")]
 
 
 def test_runs_followed_equally_long_count_for_equal_parts() -> None:
-    (found,) = find_divergences([good("g1", "a", "b"), good("g2", "a", "d"), bad("f", "a", "c")]).found
+    ((found,), _) = find_divergences([good("g1", "a", "b"), good("g2", "a", "d"), bad("f", "a", "c")])
     assert found.forks == [fork("b", "c"), fork("d", "c")]
-    assert found.judge(frozenset("bx")).tolist() == [0.5, 0, 0, 0.5]
+    assert found.judge(Hint(("b", "x"))).tolist() == [0.5, 0, 0, 0.5, 0, 0]
 
 
 def test_a_divergence_at_the_first_call_counts() -> None:
-    (found,) = find_divergences([good("g", "a"), bad("f", "x")]).found
+    ((found,), _) = find_divergences([good("g", "a"), bad("f", "x")])
     assert found.event.position == 0
 
 
 def test_a_run_that_took_the_same_tools_is_no_divergence() -> None:
-    found = find_divergences([good("g", "a", "b"), bad("f", "a", "b"), bad("short", "a"), bad("long", "a", "b", "c")])
-    assert (list(found.found), found.no_other_way) == ([], 3)
+    log = [good("g", "a", "b"), bad("f", "a", "b"), bad("short", "a"), bad("long", "a", "b", "c")]
+    assert find_divergences(log) == ([], Failures(3, diverged=0, unsolved=0, same_way=3))
 
 
 def test_more_tools_at_once_are_no_other_way() -> None:
-    assert not find_divergences([good("g", "a", "b"), bad("f", "a", "b+c")]).found
+    assert not find_divergences([good("g", "a", "b"), bad("f", "a", "b+c")])[0]
 
 
 def test_a_task_that_nobody_solved_tells_nothing() -> None:
-    found = find_divergences([good("g", "a", "b", task="other"), bad("f", "a", "c")])
-    assert (list(found.found), found.alone) == ([], 1)
+    log = [good("g", "a", "b", task="other"), bad("f", "a", "c")]
+    assert find_divergences(log) == ([], Failures(1, diverged=0, unsolved=1, same_way=0))
 
 
 def test_a_run_without_a_label_is_neither_good_nor_bad() -> None:
-    found = find_divergences([run("u", "a", "c", task="t", success=None), good("g", "a", "b")])
-    assert not found.found
+    assert not find_divergences([run("u", "a", "c", task="t", success=None), good("g", "a", "b")])[0]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_run_without_a_label_is_neither_good_nor_bad() -> None:
 def test_hints_speak_for_one_way_the_other_both_or_neither(tools: str, expected: str) -> None:
     divergence = Divergence(bad("f", "x").all_events[0], [fork("b", "x")])
     shares = dict(
-        zip(("rescue", "misled", "both", "neither"), divergence.judge(frozenset(tools)).tolist(), strict=True)
+        zip(("rescue", "misled", "both", "neither"), divergence.judge(Hint(tuple(tools))).tolist(), strict=False)
     )
     assert shares == {name: float(name == expected) for name in shares}
 
@@ -151,9 +150,10 @@ def test_without_failed_calls_there_is_no_agreement_to_compare() -> None:
 
 def test_failed_runs_that_memory_was_filled_with_are_not_counted_among_the_tested_ones() -> None:
     known, tested = bad("known", "a", "x"), bad("tested", "a", "y")
-    found = find_divergences([good("g", "a", "b"), known, bad("alone", "a", "z", task="other"), tested], among=[tested])
-    assert [divergence.event.run for divergence in found.found] == [tested]
-    assert (found.alone, found.no_other_way) == (0, 0)
+    log = [good("g", "a", "b"), known, bad("alone", "a", "z", task="other"), tested]
+    found, failures = find_divergences(log, among=[tested])
+    assert [divergence.event.run for divergence in found] == [tested]
+    assert failures == Failures(1, diverged=1, unsolved=0, same_way=0)
 
 
 def test_calls_of_one_family_leave_no_chance_for_the_difference_in_agreement_to_vary() -> None:

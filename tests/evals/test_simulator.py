@@ -17,7 +17,7 @@ from rich.console import Console
 
 from hepm import Memory
 from hepm.evals.metrics import Interval
-from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, Episode, make_desk, refund_case
+from hepm.evals.service_desk import ACTS, CHECKS, CLOSINGS, LOOKUPS, Desk, Episode, make_desk
 from hepm.evals.simulator import (
     Scores,
     Setting,
@@ -355,20 +355,6 @@ def test_the_tables_of_a_simulation_have_a_row_for_each_setting_and_log():
 
     assert sum("mine" in row for row in rows) == 4 + 2
     assert sum(row[:2] == ["no", "memory"] for row in rows) == 1
-
-
-def test_the_refund_case_holds_the_runs_it_says(tmp_path: Path):
-    runs, conversation = refund_case()
-    ways = Counter((tuple(call.name for call in run.calls()), run.outcome.success) for run in runs)
-
-    assert ways == {
-        (("get_order", "refund"), True): 10,
-        (("get_order", "close_ticket"), False): 10,
-        (("find_ticket", "close_ticket"), True): 3,
-    }
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(runs)
-        assert memory.suggest(messages=conversation, policy="adaptive")[0].tool == "refund"
 
 
 def test_the_same_question_is_asked_once_as_long_as_memory_stays(tmp_path: Path):

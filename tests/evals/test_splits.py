@@ -5,8 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.events import Run
-from hepm.evals.splits import across, as_given, by_family, by_model, by_run
+from hepm.evals.domains import Run, across, as_given, by_family, by_model, by_run
 from tests.evals.logs import run
 
 LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(

@@ -7,53 +7,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.training import InvertedIndex, TfIdf
+from hepm.evals.baselines import States
+from hepm.evals.domains import Event, Run
+from hepm.types import Trajectory
 
 TEXTS = st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8)
 
 
-def weights(tfidf: TfIdf, text: str, words: list[str]) -> dict[str, float]:
-    terms, values = tfidf.row(text)
+def event(user: str, tool: str = "") -> Event:
+    """A first call, whose text is what the user said and no more."""
+    return Event(Run(Trajectory("r", ()), "shop", "f", "t"), 0, 0, tool, user, "")
+
+
+def weights(states: States, text: str, words: list[str]) -> dict[str, float]:
+    terms, values = states.row(text)
     return {sorted(words)[term]: value for term, value in zip(terms.tolist(), values.tolist(), strict=True)}
 
 
 def test_weights_are_those_worked_out_by_hand() -> None:
-    tfidf = TfIdf(["aa bb", "aa cc"])
+    states = States([], ["aa bb", "aa cc"])
     # idf(aa) = ln(3/3) + 1 = 1, idf(bb) = ln(3/2) + 1 = 1.405465; length 1.724916
-    found = weights(tfidf, "aa bb", ["aa", "bb", "cc"])
+    found = weights(states, "aa bb", ["aa", "bb", "cc"])
     assert found == pytest.approx({"aa": 0.579739, "bb": 0.814802}, abs=1e-6)
 
 
 def test_a_word_said_twice_counts_less_than_twice() -> None:
-    found = weights(TfIdf(["aa bb"]), "aa aa bb", ["aa", "bb"])
+    found = weights(States([], ["aa bb"]), "aa aa bb", ["aa", "bb"])
     # 1 + ln 2 = 1.693147 against 1, equal idf
     assert found["aa"] / found["bb"] == pytest.approx(1 + math.log(2))
 
 
 def test_case_and_single_letters_do_not_count() -> None:
-    tfidf = TfIdf(["aa x"])
-    assert tfidf.row("AA y")[1].tolist() == [1.0]
+    states = States([], ["aa x"])
+    assert states.row("AA y")[1].tolist() == [1.0]
 
 
 def test_unknown_words_resemble_nothing() -> None:
-    tfidf = TfIdf(["aa bb"])
-    index = InvertedIndex([tfidf.row("aa bb")])
-    assert index.cosines(tfidf.row("zz")).tolist() == [0.0]
-
-
-def test_an_index_of_nothing_has_no_cosines() -> None:
-    assert InvertedIndex([]).cosines(TfIdf([]).row("aa")).shape == (0,)
+    states = States([event("aa bb", "look")], ["aa bb"])
+    assert states.best(event("zz")) == {"look": 0.0}
 
 
 @given(TEXTS, st.text("ab ", max_size=12))
-def test_the_index_gives_the_products_of_the_vectors(texts: list[str], query: str) -> None:
-    tfidf = TfIdf(texts)
+def test_the_best_cosine_of_each_tool_is_the_product_of_the_vectors(texts: list[str], query: str) -> None:
+    known = [event(text, f"tool{number % 3}") for number, text in enumerate(texts)]
+    states = States(known, texts)
 
     def dense(text: str) -> np.ndarray:
         vector = np.zeros(4096)
-        terms, values = tfidf.row(text)
+        terms, values = states.row(text)
         vector[terms] = values
         return vector
 
-    expected = [float(dense(text) @ dense(query)) for text in texts]
-    assert InvertedIndex([tfidf.row(text) for text in texts]).cosines(tfidf.row(query)) == pytest.approx(expected)
+    expected: dict[str, float] = {}
+    for one in known:
+        expected[one.next] = max(expected.get(one.next, 0.0), float(dense(one.text) @ dense(query)))
+    assert states.best(event(query)) == pytest.approx(expected)

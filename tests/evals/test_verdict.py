@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hepm.evals.metrics import Interval
-from hepm.evals.report import Difference
+from hepm.evals.report import Difference, DomainReport, EvalReport, MethodScores, Settings, SplitName, verdict
 from hepm.evals.rescue import RescueAndHarm
-from hepm.evals.verdict import Findings, verdict
 
 RESCUE = RescueAndHarm(
     k=2,
@@ -25,20 +24,41 @@ RESCUE = RescueAndHarm(
     misled_by={"wait": 5.0},
     harmed={},
 )
-FINDINGS = Findings(
-    method="hybrid",
-    events=500,
-    families=30,
-    hit=0.7,
-    k=2,
-    plain=("the most frequent tools", 0.4),
-    ahead=Difference(0.3, Interval(0.25, 0.35)),
-    rescue=RESCUE,
-)
+AHEAD = Difference(0.3, Interval(0.25, 0.35))
+
+
+def sentence(
+    rescue: RescueAndHarm | None = RESCUE,
+    seen: RescueAndHarm | None = None,
+    *,
+    events: int = 500,
+    families: int = 30,
+    hit: float = 0.7,
+    ahead: Difference = AHEAD,
+    split: SplitName = "families",
+) -> str:
+    """The verdict on the hybrid, beside counts that hit 40 %."""
+    macro = {
+        "first-order": MethodScores({"hit@2": 0.4}, {}, {}),
+        "hybrid": MethodScores({"hit@2": hit}, {}, {"hit@2": ahead}),
+    }
+    domain = DomainReport(events, families, 0, macro, {}, {}, None)
+    report = EvalReport(
+        domains={"shop": domain},
+        macro=macro,
+        rescue={"hybrid": rescue} if rescue else {},
+        rescue_seen={"hybrid": seen} if seen else {},
+        rescue_by_k=[],
+        methods={},
+        skipped={},
+        settings=Settings(split=split),
+        verdict="",
+    )
+    return verdict(report, events=events, families=families)
 
 
 def test_memory_would_have_helped() -> None:
-    assert verdict(FINDINGS) == (
+    assert sentence() == (
         "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
         "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 50% and the reverse in 20% "
         "with other runs of their task families out of memory (+30 points, 95 % interval +10 to +50), mostly on "
@@ -48,7 +68,7 @@ def test_memory_would_have_helped() -> None:
 
 def test_the_seen_case_is_told_first_and_the_unseen_one_beside_it() -> None:
     seen = replace(RESCUE, rescue=0.6, misled=0.1, gain=0.5, harm=0.2, interval={"gain": Interval(0.4, 0.6)})
-    assert verdict(replace(FINDINGS, seen=seen)) == (
+    assert sentence(seen=seen) == (
         "Memory would have helped these agents: at 40 points where a failed run left the way of a successful one, "
         "hints of hybrid (at most 2 tools) held the better tool and not the chosen one in 60% and the reverse in 10% "
         "with other runs of the task in memory (+50 points, 95 % interval +40 to +60), and in 50% and the reverse in "
@@ -59,7 +79,7 @@ def test_the_seen_case_is_told_first_and_the_unseen_one_beside_it() -> None:
 
 def test_help_on_seen_tasks_alone_is_not_claimed_for_new_ones() -> None:
     unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
-    assert verdict(replace(FINDINGS, rescue=unsure, seen=RESCUE)).startswith(
+    assert sentence(rescue=unsure, seen=RESCUE).startswith(
         "Memory would have helped these agents where it holds other runs of the task, and would not have helped them "
         "measurably where it does not: at 40 points"
     )
@@ -67,29 +87,27 @@ def test_help_on_seen_tasks_alone_is_not_claimed_for_new_ones() -> None:
 
 def test_memory_would_have_misled() -> None:
     worse = replace(RESCUE, rescue=0.1, misled=0.5, gain=-0.4, interval={"gain": Interval(-0.6, -0.2)})
-    found = verdict(replace(FINDINGS, rescue=worse))
+    found = sentence(rescue=worse)
     assert found.startswith("Memory would have confirmed these agents in their wrong turns")
     assert "mostly on wait" in found
 
 
 def test_an_interval_that_holds_zero_is_no_help() -> None:
     unsure = replace(RESCUE, interval={"gain": Interval(-0.01, 0.6)})
-    assert verdict(replace(FINDINGS, rescue=unsure)).startswith(
-        "Memory would not have helped these agents measurably: "
-    )
+    assert sentence(rescue=unsure).startswith("Memory would not have helped these agents measurably: ")
 
 
 def test_too_little_data_is_said() -> None:
-    assert verdict(replace(FINDINGS, events=12, families=3)) == (
+    assert sentence(events=12, families=3) == (
         "Too little data to say whether memory would have helped: 12 calls of 3 task families could be predicted, and "
         "below 30 calls of 5 families chance decides."
     )
-    assert "1 call of 1 task family could" in verdict(replace(FINDINGS, events=1, families=1))
+    assert "1 call of 1 task family could" in sentence(events=1, families=1)
 
 
 def test_without_divergences_only_prediction_is_claimed() -> None:
     nowhere = replace(RESCUE, divergences=0, families=0)
-    found = verdict(replace(FINDINGS, rescue=nowhere))
+    found = sentence(rescue=nowhere)
     assert found.startswith(
         "Memory would have known what comes next, but whether that helps these agents cannot be told"
     )
@@ -97,28 +115,28 @@ def test_without_divergences_only_prediction_is_claimed() -> None:
 
 
 def test_failed_runs_that_were_not_looked_at_are_not_said_to_be_none() -> None:
-    left_out = verdict(replace(FINDINGS, rescue=None))
+    left_out = sentence(rescue=None)
     assert left_out.endswith("and whether it would have put failed runs right was not looked at.")
-    seen = verdict(replace(FINDINGS, rescue=None, apart=False))
+    seen = sentence(rescue=None, split="models")
     assert seen.endswith("was not looked at, as memory held runs of their tasks.")
 
 
 def test_few_divergences_are_named_and_not_judged() -> None:
-    found = verdict(replace(FINDINGS, rescue=replace(RESCUE, divergences=1, families=1)))
+    found = sentence(replace(RESCUE, divergences=1, families=1))
     assert "only 1 failed run left the way of a successful one, which is too few to judge" in found
     assert "helped" not in found
 
 
-def test_no_better_than_the_most_frequent_tools_is_no_help() -> None:
+def test_no_better_than_the_reference_is_no_help() -> None:
     chance = Difference(0.01, Interval(-0.02, 0.04))
-    found = verdict(replace(FINDINGS, rescue=None, hit=0.41, ahead=chance))
+    found = sentence(rescue=None, hit=0.41, ahead=chance)
     assert found.startswith("Memory would not have helped these agents as far as can be seen: ")
 
 
 def test_seen_tasks_are_not_called_unseen() -> None:
-    assert "unseen" not in verdict(replace(FINDINGS, apart=False))
+    assert "unseen" not in sentence(split="models")
 
 
 def test_a_gain_that_rounds_to_nothing_is_no_minus() -> None:
     none = replace(RESCUE, gain=-0.002, interval={"gain": Interval(-0.1, 0.1)})
-    assert "(+0 points, 95 % interval -10 to +10)" in verdict(replace(FINDINGS, rescue=none))
+    assert "(+0 points, 95 % interval -10 to +10)" in sentence(rescue=none)

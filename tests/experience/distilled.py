@@ -17,7 +17,7 @@ def main(url: str, store: str) -> None:
     ledger = StoreLedger(library.store.lessons, NS, "run")
     with Client(Endpoint("small", url), ledger=ledger) as client:
         report = distill_into(library, ModelDistiller(client, "experience", at_once=2), namespace=NS)
-    print(report.runs, report.new, client.meter.total.calls, flush=True)
+    print(report.runs, report.new, client.budget.used.calls, flush=True)
     library.store.close()
 
 

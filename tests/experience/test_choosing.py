@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
-from hepm.experience.experiences import Experiences, FoundExperience, ModelChooser, tool_name
+from hepm.experience.experiences import Experiences, FoundExperience, tool_description, tool_name
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.prompt import PromptOptions
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_library
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
@@ -58,7 +58,7 @@ def client(loopback: Loopback) -> Iterator[Client]:  # noqa: F811
 
 
 def search(experiences: Experiences, client: Client, **more: int) -> list[FoundExperience]:
-    return experiences.search(STATE, namespace=NS, choose=ModelChooser(client), **more)
+    return experiences.search(STATE, namespace=NS, model=client, **more)
 
 
 def calls(*lessons: Experience) -> list[tuple[str, dict[str, str]]]:
@@ -91,12 +91,9 @@ def test_a_tool_says_when_it_applies_and_what_it_teaches_by_zone(
 
 
 def test_a_tools_description_is_bounded_whatever_the_experience_says() -> None:
-    chooser_input = experience("<" * 5000, situation='"\n' * 5000, action="`" * 5000)
-    found = FoundExperience(chooser_input.id, chooser_input, 1.0, True, None)  # type: ignore[arg-type]
-    from hepm.experience.experiences import _description
-
-    assert len(_description(found)) <= 1024
-    assert _description(found).isprintable()
+    text = tool_description(experience("<" * 5000, situation='"\n' * 5000, action="`" * 5000))
+    assert len(text) <= 1024
+    assert text.isprintable()
 
 
 def test_names_that_were_not_offered_are_dropped_and_no_more_than_k_are_kept(
@@ -145,7 +142,7 @@ def test_without_candidates_nothing_is_asked(
     client: Client,
     experiences: Experiences,
 ) -> None:
-    assert experiences.search("zzz qqq", namespace=NS, choose=ModelChooser(client)) == []
+    assert experiences.search("zzz qqq", namespace=NS, model=client) == []
     assert loopback.requests == []
 
 

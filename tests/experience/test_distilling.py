@@ -6,7 +6,7 @@ from hepm.experience.distilling import ExtractiveDistiller, distill_into
 from hepm.experience.experiences import Experiences
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from tests.experience.shelves import NS, open_library, remember
 from tests.runs import trajectory
 

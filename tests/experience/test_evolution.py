@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from hepm.errors import EndpointRefusedError, InputError
-from hepm.experience.evolution import EvolutionReport, EvolutionStep
+from hepm.experience.evolution import EvolutionReport, EvolutionSettings, EvolutionStep
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library, StoreLedger
-from hepm.experience.population import EvolutionSettings
 from hepm.graph.lessons.rows import Parent, Source, StoredLesson
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember
 from tests.loopback import Loopback, Reply, Request, completion, error, loopback  # noqa: F401
@@ -287,7 +286,6 @@ def test_a_dry_run_tells_what_would_be_and_changes_nothing(bench: Bench) -> None
     before, header = bench.told(), bench.library.store.header
     dry = bench.evolve(SOME, seed=3, dry_run=True)
     assert (bench.told(), bench.library.store.header) == (before, header)
-    assert dry.dry_run
     done = bench.evolve(SOME, seed=3)
     assert (done.id, done.plan) == (dry.id, dry.plan)
     made = {one.row.id for one in bench.all() if one.row.made_by == done.id}

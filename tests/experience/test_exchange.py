@@ -12,7 +12,7 @@ from hepm.experience.exchange import Form, export_lessons, import_lessons, read_
 from hepm.experience.lessons import Conditions, Experience, Notes, Principle
 from hepm.experience.library import Library
 from hepm.graph.lessons.rows import Source, Triple, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 from tests.experience.shelves import NS, library_in
 

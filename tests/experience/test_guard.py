@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hepm.errors import InputError
+from hepm.experience.evolution import Evolution, EvolutionSettings, held_out_runs
 from hepm.experience.experiences import Experiences
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.library import Library
-from hepm.experience.population import EvolutionSettings, Population, RunPlace, held_out_runs
 from hepm.graph.lessons.rows import Source
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Client, Endpoint
 from tests.experience.shelves import NS, open_library, remember
 from tests.loopback import Loopback, completion, loopback  # noqa: F401
@@ -86,15 +86,14 @@ def test_a_child_that_runs_of_its_task_find_worse_than_its_parent_is_not_kept(
 ) -> None:
     report, step = evolve("zebras sleep standing", held_out=["kettle"])
     assert step.became == "rejected"
-    assert "worse than its parent: mean 1/rank" in step.note
+    assert "of their task worse: mean 1/rank" in step.note
     assert report.id == ""
-    assert report.queries > 0
     assert living(library) == {REFUND.id, FLIGHT.id}
 
 
 def test_without_held_out_tasks_the_same_child_is_kept(library: Library, evolve: Callable[..., Any]) -> None:
-    report, step = evolve("zebras sleep standing")
-    assert (step.became, report.queries) == ("kept", 0)
+    _, step = evolve("zebras sleep standing")
+    assert step.became == "kept"
     assert REFUND.id not in living(library)
 
 
@@ -108,9 +107,7 @@ def test_a_child_that_stands_before_experiences_of_other_tasks_is_not_kept(
 ) -> None:
     _, step = evolve('In shop. User "i want to book a flight to rome"', held_out=["flight"])
     assert step.became == "rejected"
-    assert step.note == (
-        "held-out runs find experiences of their task worse with it: mean 1/rank 0.750 instead of 1.000"
-    )
+    assert step.note == "held-out runs find experiences of their task worse: mean 1/rank 0.750 instead of 1.000"
 
 
 def test_runs_of_held_out_tasks_teach_no_child(
@@ -126,21 +123,21 @@ def test_runs_of_held_out_tasks_teach_no_child(
 def test_vectors_are_compared_as_a_search_compares_them(library: Library) -> None:
     said = ("broken kettle", "kettle of fish", "rome", "a flight home", "refund", "cancel a flight")
     library.change(LessonChange(put=[experience(goal, "lamp1").row() for goal in said]), namespace=NS)
-    population = Population(library, NS, EvolutionSettings())
+    evolution = Evolution(library, NS, 0, EvolutionSettings())
     for text in ("refund a kettle", "fly to rome"):
-        found = library.search(text, "experience", namespace=NS, limit=20)
-        query_D = population.comparable(library.vectors([text]))[0]
-        told = {one.id: float(one.vector @ query_D) for one in population.members.values() if one.vector is not None}
+        found = library.search(text, "experience", namespace=NS, limit=20, floor=-1.0)
+        query_D = evolution.comparable(library.vectors([text]))[0]
+        told = {one.id: float(one.vector @ query_D) for one in evolution.members.values() if one.vector is not None}
         assert {one.row.id: cosine for one, cosine in found} == pytest.approx(told, abs=2e-3)
 
 
 def test_a_share_holds_out_whole_tasks_by_the_seed_alone() -> None:
-    places = {f"run{i}": RunPlace("shop", f"task{i // 2}") for i in range(400)}
+    places = {f"run{i}": ("shop", f"task{i // 2}") for i in range(400)}
     chosen = held_out_runs(0.25, places, seed=1)
     assert chosen == held_out_runs(0.25, dict(reversed(places.items())), seed=1)
     assert chosen != held_out_runs(0.25, places, seed=2)
     assert 60 < len(chosen) < 140
-    tasks = {places[run].task for run in chosen}
+    tasks = {places[run][1] for run in chosen}
     assert len(chosen) == 2 * len(tasks)
     assert held_out_runs(None, places, seed=1) == []
     assert held_out_runs("task7", places, seed=1) == ["run14", "run15"]
@@ -149,4 +146,4 @@ def test_a_share_holds_out_whole_tasks_by_the_seed_alone() -> None:
 @pytest.mark.parametrize("wrong", [0.0, 1.0, -1, 2, ["task0", "gone"]])
 def test_a_share_of_nothing_or_all_and_unknown_tasks_are_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"held.out"):
-        held_out_runs(wrong, {"r": RunPlace("shop", "task0")}, seed=0)
+        held_out_runs(wrong, {"r": ("shop", "task0")}, seed=0)

@@ -64,14 +64,6 @@ def test_a_second_narrowing_replaces_what_the_first_one_said() -> None:
     assert twice.generation == 2
 
 
-def test_turns_are_narrowed_to_those_in_which_its_tools_were_called_where_it_helped() -> None:
-    won = [trajectory(f"w{i}", "ask", "ask", "look", "look", "ask") for i in range(2)]
-    made = sharpened(experience(), Evidence(won, SHOWN.lost))
-    assert made
-    assert (made.conditions.first_turn, made.conditions.last_turn) == (3, 4)
-    assert "in turns 3 to 4" in made.lesson
-
-
 def test_environments_never_become_all_by_narrowing() -> None:
     won = [trajectory(f"w{i}", "look", environment="bank") for i in range(2)]
     assert (

@@ -14,7 +14,7 @@ from hepm.experience.lessons import Experience, Principle, PrincipleKind
 from hepm.experience.place import Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.types import Suggestion, Suggestions
 from tests.runs import trajectory
 

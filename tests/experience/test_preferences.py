@@ -21,7 +21,7 @@ from hepm.experience.library import Library, StoreLedger
 from hepm.experience.notes import NOTES_CHARS, covers, lines_of
 from hepm.experience.preferences import Preferences, ReflectReport
 from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.store import Selection, Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
@@ -575,8 +575,8 @@ def test_an_estimate_asks_nothing_and_is_not_too_small(
     assert server.requests == []
     server.script = lambda request: told(("A wish", "wish"))
     preferences.reflect_all(namespace=NS, model=model)
-    assert estimate.usage.calls == model.meter.total.calls == 3
-    assert estimate.usage.input_tokens >= model.meter.total.input_tokens
+    assert estimate.usage.calls == model.budget.used.calls == 3
+    assert estimate.usage.input_tokens >= model.budget.used.input_tokens
 
 
 # Recalling

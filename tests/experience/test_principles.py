@@ -18,9 +18,9 @@ from hepm.experience.lessons import Principle, PrincipleKind
 from hepm.experience.library import Library, StoreLedger, Task
 from hepm.experience.matching import LiteralJudge, ModelJudge, Pair, Verdict
 from hepm.experience.place import Contradiction
-from hepm.experience.principles import Examples, FoundPrinciple, Principles, examples_of
+from hepm.experience.principles import Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.score import FEWEST_USES
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint
@@ -380,7 +380,7 @@ def test_a_model_judges_and_no_verdict_is_paid_twice(library: Library, server: L
         report = distill(library, TOLD, ModelJudge(asked))
         assert (report.new, report.dropped) == (2, 1)
         paid = len(server.requests)
-        assert paid == asked.meter.total.calls > 0
+        assert paid == asked.budget.used.calls > 0
         for one in list(library.lessons(NS).all("principle")):
             library.store.lessons.change(LessonChange(drop=[one.row.id]), {}, namespace=NS)
         library._mirror.refresh()
@@ -445,16 +445,15 @@ def test_an_estimate_asks_nothing_and_names_at_least_as_many_questions_as_are_as
         estimate = principles.estimate(judge, namespace=NS, distiller=told)
         assert server.requests == []
         principles.distill(namespace=NS, distiller=told, judge=judge)
-        assert asked.meter.total.calls == 6  # each with those before
+        assert asked.budget.used.calls == 6  # each with those before
         assert estimate.usage.calls == 4 * 8
-        assert asked.meter.total.input_tokens <= estimate.usage.input_tokens
+        assert asked.budget.used.input_tokens <= estimate.usage.input_tokens
 
 
 def test_a_model_is_not_asked_about_two_principles_that_none_wrote(library: Library, server: Loopback) -> None:
     remember(library, *(trajectory(f"r{n}", "look", f"tool_{n}", "buy", "pay", task="t") for n in range(4)))
     principles = Principles(library)
     with client(library, server) as asked:
-        assert principles.estimate(ModelJudge(asked), namespace=NS).usage.calls == 0
         assert principles.distill(namespace=NS, judge=ModelJudge(asked)).new > 0
     assert server.requests == []
 
@@ -512,6 +511,10 @@ def test_asking_for_no_principle_or_with_a_distiller_of_experiences_is_refused(l
         Principles(library).distill(namespace=NS, distiller=ExtractiveDistiller("experience"))
 
 
+def examples_of(*sources: Source) -> Examples:
+    return FoundPrinciple("p", Principle("guiding", "x", sources=sources), None, Uses()).examples
+
+
 def test_examples_are_the_best_and_the_worst_runs_by_reward_ties_by_id() -> None:
     sources = [
         Source("d", 0.4),
@@ -521,11 +524,10 @@ def test_examples_are_the_best_and_the_worst_runs_by_reward_ties_by_id() -> None
         Source("e", None),
         Source("f", 0),
     ]
-    principle = Principle("guiding", "x", sources=tuple(sources))
-    found = examples_of(principle)
+    found = examples_of(*sources)
     assert [source.run for source in found.best] == ["a", "b"]
     assert [source.run for source in found.worst] == ["f", "d"]
-    assert examples_of(Principle("guiding", "x", sources=tuple(sources[1:3]))).worst == ()
+    assert examples_of(*sources[1:3]).worst == ()
 
 
 # Pruning
@@ -561,8 +563,8 @@ def test_what_is_pruned_is_not_found_stays_to_be_looked_at_and_may_be_revived(se
     assert first.id not in [one.id for one in principles.search("cancelling an order", namespace=NS)]
     (stored_now,) = [one for one in searched.lessons(NS).all("principle", retired=True) if not one.row.live]
     assert stored_now.row.retired == "pruned"
-    assert principles.revive([first.id, "p-gone"], namespace=NS) == [first.id]
-    assert principles.revive([first.id], namespace=NS) == []
+    assert searched.revive("principle", [first.id, "p-gone"], namespace=NS) == [first.id]
+    assert searched.revive("principle", [first.id], namespace=NS) == []
     assert principles.search("cancelling an order", namespace=NS)[0].id == first.id
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.experience.experiences import FoundExperience
 from hepm.experience.lessons import ZONES, Experience, Notes, Principle, Zone
-from hepm.experience.principles import Examples, FoundPrinciple
+from hepm.experience.principles import FoundPrinciple
 from hepm.experience.prompt import BUDGET, ITEM_CHARS, PromptOptions, Recollection, render
 from hepm.graph.lessons.rows import UNUSED, Source, Uses
 from hepm.ingest.prepare import IngestOptions, prepare_here
@@ -78,7 +78,7 @@ def experience(
 
 def principle(number: int, text: str = "Look first.", uses: Uses = UNUSED) -> FoundPrinciple:
     made = Principle("guiding", text, sources=(Source(f"case-{number}", words=False),))
-    return FoundPrinciple(f"p-{number}", made, 0.9, uses.score, uses, Examples())
+    return FoundPrinciple(f"p-{number}", made, 0.9, uses)
 
 
 def suggested(*tools: str) -> Suggestions:

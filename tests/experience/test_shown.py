@@ -8,7 +8,7 @@ import pytest
 from hepm.errors import StoreError
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.rows import Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 from tests.experience.shelves import library_in
 
@@ -31,7 +31,7 @@ def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
     store.lessons._write = refuse  # type: ignore[assignment, method-assign]
     library.show("run", [row.id], namespace=NS)
     library.record_outcome("run", success=True, namespace=NS)
-    assert "told later" in caplog.text
+    assert "wait for the store" in caplog.text
     store.lessons._write = write  # type: ignore[method-assign]
     library.deliver()
     (stored,) = store.lessons.list(namespace=NS)

@@ -12,9 +12,9 @@ from hepm.experience.notes import (
     cleaned,
     covers,
     gather,
+    key_words,
     lines_of,
     lost,
-    telling,
     text_of,
     wishes_in,
 )
@@ -359,7 +359,7 @@ def test_a_line_that_was_split_in_two_is_not_lost_and_one_whose_words_are_scatte
 @pytest.mark.parametrize("word", ["want", "different", "payment"])
 def test_words_that_end_like_a_negation_are_none(word: str) -> None:
     assert covers(f"{word} cheap", f"cheap {word}")
-    assert "short" in telling(f"short {word}")
+    assert "short" in key_words(f"short {word}")
 
 
 def test_a_long_line_is_cut() -> None:

@@ -19,9 +19,9 @@ from hepm.cli.commands import app
 from hepm.errors import StoreDamagedError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, Triple
-from hepm.graph.lessons.store import LessonChange
-from hepm.graph.login import Login
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Store
 from tests.neo4j_server import Neo4jServer, emptied
@@ -121,8 +121,8 @@ EDITS = {
         "UPDATE passage SET trajectory = 3 WHERE trajectory = 1 AND source = 'look' AND target = 'buy'",
         "look -> buy has runs",
     ),
-    "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "passages lack their run"),
-    "passage of no edge": Edit("UPDATE passage SET target = 'x' WHERE trajectory = 1", "passages lack their run or"),
+    "passage of no run": Edit("UPDATE passage SET trajectory = 99 WHERE trajectory = 1", "run edges lack their run"),
+    "passage of no edge": Edit("UPDATE passage SET target = 'x' WHERE trajectory = 1", "run edges lack their run or"),
     # States
     "state count": Edit(
         "UPDATE state SET count = 4 WHERE trajectory = 'three'",

@@ -8,7 +8,6 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError
-from hepm.graph.reembed import reembed
 from hepm.graph.store import FloatArray, Selection, Store
 from tests.runs import Shelf, trajectory
 
@@ -73,7 +72,7 @@ def test_of_two_reembeddings_that_overlap_the_one_that_named_its_embedder_last_w
 
     filled.set_embedder(first.name, first.dimensions)
     with pytest.raises(EmbedderMismatchError, match="in the meantime"):
-        reembed(filled, Overtaken())
+        filled.reembed(Overtaken())
     assert filled.orphans(namespace=NS) == []
-    assert reembed(filled, last) > 0
+    assert filled.reembed(last) > 0
     assert filled.orphans(namespace=NS) == []

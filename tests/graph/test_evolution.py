@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hepm.experience.evolution import EvolutionSettings
 from hepm.experience.experiences import Experiences
-from hepm.experience.population import EvolutionSettings
 from hepm.graph.store import Store
 from tests.experience.shelves import NS, library_in, remember
 from tests.runs import trajectory

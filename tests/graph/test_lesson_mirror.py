@@ -12,7 +12,7 @@ from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Principle
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import LessonRow, StoredLesson, Uses
-from hepm.graph.lessons.store import LessonChange
+from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.sqlite import SQLiteStore
 
 NS = "team"

@@ -14,7 +14,8 @@ from tests.neo4j_server import Neo4jServer
 ROOM = Path(hepm.cypher.__file__).parent
 STORE = sorted((ROOM / "store").glob("*.cypher"))
 GRAPH = ROOM.parent / "graph"
-CODE = "".join(path.read_text() for path in [*(GRAPH / "neo4j").glob("*.py"), GRAPH / "writes.py"])
+SHARED = [GRAPH / name for name in ("store.py", "writes.py", "lessons/transaction.py")]
+CODE = "".join(path.read_text() for path in [*(GRAPH / "neo4j").glob("*.py"), *SHARED])
 PARAMETER = re.compile(r"\$(\w+)")
 # Asked of the whole memory, or on nodes named by hashes that hold the namespace.
 WITHOUT_NAMESPACE = re.compile(
@@ -73,8 +74,8 @@ READ_EVERYTHING = {"drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson
 
 
 def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(neo4j_server: Neo4jServer) -> None:
-    from hepm.graph.login import Login
     from hepm.graph.neo4j.store import Neo4jStore
+    from hepm.graph.open_store import Login
 
     login = Login(neo4j_server.uri, neo4j_server.username, neo4j_server.password, neo4j_server.database)
     Neo4jStore(login).close()  # makes the schema

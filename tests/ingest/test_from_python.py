@@ -290,8 +290,8 @@ def test_one_record_need_not_be_in_a_list(memory: Memory) -> None:
 
 def test_the_format_that_is_named_reads_records_too(memory: Memory) -> None:
     for reader in READERS:
-        (rejection,) = memory.ingest({"colour": "red"}, reading=ReadOptions(format=reader.NAME)).rejected
-        assert f"it is not of the format '{reader.NAME}'" in rejection.reason
+        (rejection,) = memory.ingest({"colour": "red"}, reading=ReadOptions(format=reader.name)).rejected
+        assert f"it is not of the format '{reader.name}'" in rejection.reason
 
 
 def test_secrets_in_records_and_messages_are_redacted(memory: Memory) -> None:

@@ -25,7 +25,7 @@ def in_pieces(text: str, size: int) -> Callable[[], str]:
 
 
 def window(text: str, size: int = 3, limit: int = 10_000) -> TextWindow:
-    return TextWindow("", in_pieces(text, size), limit)
+    return TextWindow(in_pieces(text, size), limit)
 
 
 def walked(text: str, *targets: Path, size: int = 3, limit: int = 10_000) -> list[Any]:
@@ -102,7 +102,7 @@ def test_a_long_value_is_not_decoded_again_and_again():
         calls += 1
         return text[(calls - 1) * 1000 : calls * 1000]
 
-    assert TextWindow("", more, 10_000_000).value() == "x" * 1_000_000
+    assert TextWindow(more, 10_000_000).value() == "x" * 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_the_format_that_is_named_rejects_foreign_records_one_by_one(tmp_path: P
     assert "it is one message, and a run is a record with a list of them" in rejected[2].reason
 
 
-@pytest.mark.parametrize("name", [reader.NAME for reader in READERS])
+@pytest.mark.parametrize("name", [reader.name for reader in READERS])
 def test_no_reader_takes_a_file_of_settings_for_runs(tmp_path: Path, name: str):
     for content in ({"colour": "red"}, [{"colour": "red"}], [3, [], None]):
         path = write(tmp_path / "settings.json", content)

@@ -42,7 +42,7 @@ def main(url: str, ledger: str, number: int) -> None:
         for result in client.ask_all(questions, at_once=3):
             assert isinstance(result, Answered), result
             print(result.question.subject, flush=True)
-        print(client.meter.line(), flush=True)
+        print(client.budget.line(), flush=True)
 
 
 if __name__ == "__main__":

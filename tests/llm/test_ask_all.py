@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from hepm.errors import AnswerError, BudgetSpentError, InputError
-from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question, Unasked
+from hepm.errors import AnswerError, BudgetSpentError, EndpointError, InputError
+from hepm.llm import Answered, Budget, Client, Failed, MemoryLedger, Question
 from tests.faults.command import interruptible
 from tests.llm.conftest import lesson_question, text_question
 from tests.loopback import Loopback, Reply, Request, completion, error, refused
@@ -90,7 +90,7 @@ def test_no_question_asks_nothing(server: Loopback, client: Client):
 
 def test_less_than_one_at_once_is_an_error(client: Client):
     with pytest.raises(InputError):
-        client.ask_all([], at_once=0)
+        list(client.ask_all([], at_once=0))
 
 
 def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
@@ -101,7 +101,7 @@ def test_twins_in_flight_are_asked_once(server: Loopback, client: Client):
     assert sorted(one.paid_before for one in results) == [False, True, True]
     assert sorted(one.question.step for one in results) == ["a", "a", "b"]
     assert len(server.requests) == 1
-    assert (client.meter.total.calls, client.meter.paid_before) == (1, 2)
+    assert (client.budget.used.calls, client.budget.paid_before) == (1, 2)
 
 
 def test_twins_from_different_threads_are_asked_once(server: Loopback, client: Client):
@@ -188,9 +188,9 @@ def test_a_ledger_that_cannot_write_stops_everything(server: Loopback, open_clie
 
 def test_what_the_budget_has_no_room_for_is_unasked_and_no_error(server: Loopback, open_client: Callable[..., Client]):
     results = list(open_client(budget=Budget(calls=3)).ask_all(questions(8), at_once=4))
-    unasked = [one for one in results if isinstance(one, Unasked)]
+    unasked = [one.error for one in results if isinstance(one, Failed) and isinstance(one.error, BudgetSpentError)]
     assert (len(unasked), len(results), len(server.requests)) == (5, 8, 3)
-    assert unasked[0].reason == "the budget of 3 calls is spent"
+    assert str(unasked[0]) == "the budget of 3 calls is spent"
 
 
 def test_answers_that_were_paid_for_come_even_when_the_budget_is_spent(open_client: Callable[..., Client]):
@@ -216,9 +216,9 @@ def test_a_budget_of_tokens_is_not_overrun_by_what_runs_side_by_side(
     client = open_client(budget=budget)
     asked = [text_question(f"run-{place}", max_output_tokens=150) for place in range(10, 40)]
     results = list(client.ask_all(asked, at_once=at_once))
-    assert client.meter.total.tokens <= 1_000
+    assert client.budget.used.tokens <= 1_000
     assert sum(isinstance(one, Answered) for one in results) == 1_000 // (each + 150)
-    assert budget.used.tokens == client.meter.total.tokens
+    assert budget.used.tokens == client.budget.used.tokens
 
 
 def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, open_client: Callable[..., Client]):
@@ -234,8 +234,9 @@ def test_what_is_held_back_and_not_used_is_there_for_others(server: Loopback, op
 def test_a_request_that_failed_gives_back_what_it_held(server: Loopback, open_client: Callable[..., Client]):
     server.replies = [error(400, "odd"), refused(), completion()]
     client = open_client(budget=Budget(calls=2))
-    kinds = [type(one) for one in client.ask_all(questions(4), at_once=1)]
-    assert kinds == [Failed, Failed, Answered, Unasked]  # what was refused by the model was paid for
+    results = client.ask_all(questions(4), at_once=1)
+    kinds = [type(one.error) if isinstance(one, Failed) else Answered for one in results]
+    assert kinds == [EndpointError, AnswerError, Answered, BudgetSpentError]  # what the model refused was paid for
 
 
 def test_a_repair_beyond_the_budget_is_not_begun(server: Loopback, open_client: Callable[..., Client]):

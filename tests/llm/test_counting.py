@@ -9,55 +9,49 @@ from collections.abc import Callable
 import pytest
 
 from hepm.errors import BudgetSpentError, InputError
-from hepm.llm import Budget, Client, Endpoint, Message, Meter, Prices, Question, Usage
+from hepm.llm import Budget, Client, Endpoint, Message, Prices, Question, Usage
 from hepm.llm.usage import dollars, estimate_tokens
 from tests.llm.conftest import lesson_question, text_question
 from tests.loopback import Loopback, completion, refused
 
 
-def test_the_meter_counts_by_step_and_in_total(server: Loopback, open_client: Callable[..., Client]):
+def test_the_budget_counts_tokens_calls_and_cost(server: Loopback, open_client: Callable[..., Client]):
     server.replies = [completion("a", usage=(1000, 100, 400)), completion("b", usage=(10, 1)), refused()]
     client = open_client(prices=Prices(2, 10, cached_input_usd=0.5))
     client.ask(text_question("run-1"))
     client.ask(text_question("run-1"))
     client.ask(text_question("run-2", step="judge"))
     list(client.ask_all([text_question("run-3")]))
-    reflect, judge = client.meter.steps["reflect"], client.meter.steps["judge"]
-    # 600 fresh at $2, 400 cached at $0.50 and 100 out at $10 a million; the refusal took 10 in and 5 out.
-    assert reflect.cost_usd == pytest.approx((600 * 2 + 400 * 0.5 + 100 * 10 + 10 * 2 + 5 * 10) / 1e6)
-    assert (reflect.calls, reflect.input_tokens, reflect.cached_input_tokens, reflect.output_tokens) == (
-        2,
-        1010,
-        400,
-        105,
-    )
-    assert (judge.calls, judge.tokens) == (1, 11)
-    assert client.meter.total.tokens == reflect.tokens + judge.tokens
-    assert client.meter.total.seconds > 0
-    assert client.meter.paid_before == 1
+    total = client.budget.used
+    # 610 fresh at $2, 400 cached at $0.50 and 101 out at $10 a million; the refusal took 10 in and 5 out.
+    assert total.cost_usd == pytest.approx((610 * 2 + 400 * 0.5 + 101 * 10 + 10 * 2 + 5 * 10) / 1e6)
+    assert (total.calls, total.input_tokens, total.cached_input_tokens, total.output_tokens) == (3, 1020, 400, 106)
+    assert total.seconds > 0
+    assert client.budget.paid_before == 1
 
 
-def test_the_meter_loses_nothing_under_threads():
-    meter = Meter()
+def test_the_budget_loses_nothing_under_threads():
+    budget, one = Budget(), Usage(1, 10, 5, 2, 0.5, 0.25)
 
     def count() -> None:
-        for number in range(2_000):
-            meter.add(f"step-{number % 3}", Usage(1, 10, 5, 2, 0.5, 0.25))
-            meter.add_paid_before()
+        for _ in range(2_000):
+            budget.hold(one)
+            budget.settle(one, one)
+            budget.add_paid_before()
 
     threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert meter.total == Usage(16_000, 160_000, 80_000, 32_000, 8_000, 4_000)
-    assert meter.paid_before == 16_000
+    assert budget.used == Usage(16_000, 160_000, 80_000, 32_000, 8_000, 4_000)
+    assert budget.paid_before == 16_000
 
 
 def test_many_at_once_are_counted_as_the_server_counts_them(server: Loopback, client: Client):
     list(client.ask_all([text_question(f"run-{place}") for place in range(40)], at_once=8))
-    assert client.meter.total.calls == 40
-    assert client.meter.total.output_tokens == 40  # "ok" each
+    assert client.budget.used.calls == 40
+    assert client.budget.used.output_tokens == 40  # "ok" each
 
 
 @pytest.mark.parametrize(
@@ -71,22 +65,20 @@ def test_many_at_once_are_counted_as_the_server_counts_them(server: Loopback, cl
          "2 calls, about 50 tokens in, about 7 out, about $1,234.500"),
     ],
 )  # fmt: skip
-def test_the_meter_fits_on_one_line(usage: Usage, paid_before: int, line: str):
-    meter = Meter()
-    meter.add("distil", usage)
-    for _ in range(paid_before):
-        meter.add_paid_before()
-    assert meter.line() == line
+def test_the_budget_fits_on_one_line(usage: Usage, paid_before: int, line: str):
+    budget = Budget()
+    budget.used, budget.paid_before = usage, paid_before
+    assert budget.line() == line
 
 
 def test_nothing_used_is_a_line_too():
-    assert Meter().line() == "0 calls, 0 tokens in, 0 out"
+    assert Budget().line() == "0 calls, 0 tokens in, 0 out"
 
 
 def test_without_prices_no_cost_is_claimed(client: Client):
     client.ask(text_question())
-    assert client.meter.total.cost_usd is None
-    assert "$" not in client.meter.line()
+    assert client.budget.used.cost_usd is None
+    assert "$" not in client.budget.line()
     assert "$" not in str(client.estimate([text_question("x")]))
 
 
@@ -106,8 +98,8 @@ def test_a_price_that_is_none_is_an_error(price: float):
 def test_usage_that_the_server_does_not_tell_is_estimated_and_said_to_be(server: Loopback, client: Client):
     server.replies = [completion("x" * 300, usage=None)]
     client.ask(text_question())
-    assert client.meter.total.output_tokens == 100
-    assert client.meter.line().startswith("1 call, about ")
+    assert client.budget.used.output_tokens == 100
+    assert client.budget.line().startswith("1 call, about ")
 
 
 def test_an_estimate_opens_no_connection_and_needs_no_key(server: Loopback):
@@ -116,7 +108,7 @@ def test_an_estimate_opens_no_connection_and_needs_no_key(server: Loopback):
     assert estimate.usage.calls == 10
     assert estimate.usage.output_tokens == 5_000
     assert estimate.usage.cost_usd == pytest.approx((estimate.usage.input_tokens + 50_000) / 1e6)
-    assert (server.connections, client.meter.total) == (0, Usage())
+    assert (server.connections, client.budget.used) == (0, Usage())
     assert Client(Endpoint("gpt-x")).estimate([text_question()]).usage.calls == 1
 
 
@@ -134,9 +126,9 @@ def test_an_estimate_holds_the_schema_and_is_not_below_what_the_server_counts(se
     assert question.input_tokens() >= estimate_tokens(json.dumps(question.schema))
     for text in ("plain English words " * 50, "größer 你好 " * 50, '{"a": [1, 2.5]} ' * 50):
         asked = Question("s", text[:20], (Message("user", text),), str)
-        used = client.meter.total.input_tokens
+        used = client.budget.used.input_tokens
         client.ask(asked)
-        assert client.meter.total.input_tokens - used <= client.estimate(
+        assert client.budget.used.input_tokens - used <= client.estimate(
             [lesson_question(), asked]
         ).usage.input_tokens + (asked.input_tokens())
 

@@ -17,7 +17,7 @@ def test_what_may_pass_by_itself_is_tried_again(server: Loopback, client: Client
     server.replies = [error(status), error(status), completion("at last")]
     assert client.ask(text_question()) == "at last"
     assert len(server.requests) == 3
-    assert client.meter.total.calls == 1
+    assert client.budget.used.calls == 1
 
 
 @pytest.mark.parametrize("where", [Drop.AT_ONCE, Drop.MIDWAY])

@@ -24,15 +24,9 @@ def test_what_is_not_given_comes_from_the_environment(environment: pytest.Monkey
     environment.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1")
     environment.setenv("OPENAI_API_KEY", "k")
     assert Endpoint.from_environment() == Endpoint("small", "http://localhost:8000/v1", "k")
-    assert Endpoint.from_environment(model="large", api_key="other") == Endpoint(
-        "large", "http://localhost:8000/v1", "other"
-    )
-
-
-def test_the_key_in_the_environment_is_not_given_to_an_address_named_otherwise(environment: pytest.MonkeyPatch):
-    environment.setenv("OPENAI_API_KEY", "k")
-    assert Endpoint.from_environment(model="m", base_url="http://localhost:1/v1").api_key == ""
-    assert Endpoint.from_environment(model="m") == Endpoint("m", OPENAI_URL, "k")
+    assert Endpoint.from_environment(model="large") == Endpoint("large", "http://localhost:8000/v1", "k")
+    environment.delenv("OPENAI_BASE_URL")
+    assert Endpoint.from_environment() == Endpoint("small", OPENAI_URL, "k")
 
 
 def test_without_a_model_the_error_names_the_variable():

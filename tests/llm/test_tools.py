@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hepm.errors import AnswerError, EndpointError, InputError
+from hepm.errors import AnswerError, EndpointError
 from hepm.llm import Client, MemoryLedger, Message, OfferedTool, Question, ToolsCalled
 from tests.llm.conftest import text_question
 from tests.loopback import Loopback, Reply, completion, cut_off, error, refused
@@ -77,14 +77,5 @@ def test_an_endpoint_without_tools_is_an_error_of_this_question(server: Loopback
         client.ask(choice())
 
 
-def test_tools_count_in_the_estimate_and_both_or_neither_of_tools_and_form_are_given():
+def test_tools_count_in_the_estimate():
     assert choice().input_tokens() > choice(ONE).input_tokens() > text_question().input_tokens()
-    for wrong in ({"tools": ()}, {"form": str}):
-        with pytest.raises(InputError, match="offer tools"):
-            replace(choice(), **wrong)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 65, "naïve"])
-def test_a_name_that_no_endpoint_takes_is_an_error(name: str):
-    with pytest.raises(InputError, match="name of a tool"):
-        OfferedTool(name, "")

@@ -15,8 +15,8 @@ import pytest
 
 from hepm import Memory, Trajectory
 from hepm.errors import StoreUnavailableError
-from hepm.graph.login import Login
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login
 from hepm.ingest import write_run
 from tests.faults.command import hepm, quick
 from tests.neo4j.conftest import Mortal
@@ -138,7 +138,7 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
     server: Neo4jServer, tmp_path: Path
 ) -> None:
     from hepm.ingest import ReadOptions
-    from hepm.ingest.outbox import Outbox
+    from hepm.ingest.pipeline import Outbox
     from hepm.ingest.prepare import IngestOptions
     from hepm.ingest.workers import prepare
 

@@ -22,9 +22,9 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.login import Login, is_address
 from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, version_of
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.open_store import Login, is_address
 from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory

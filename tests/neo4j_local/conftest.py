@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
-from hepm.graph.neo4j_local.jars import Jar, cache_folder, locked, provide
-from hepm.graph.neo4j_local.versions import DEFAULT, line_of
+from hepm.graph.neo4j_local.installation import DEFAULT, Jar, cache_folder, locked_jars, provide_jars, release_of
 from tests.neo4j_server import Neo4jServer
 
-LINE = line_of(os.environ.get("HEPM_TEST_NEO4J", DEFAULT))
+RELEASE = release_of(os.environ.get("HEPM_TEST_NEO4J", DEFAULT))
+FULL_CACHE = cache_folder()
 
 
 class Serve(Protocol):
@@ -35,9 +35,9 @@ def _no_server_stays(servers_end_with_us: None) -> None:
 
 @pytest.fixture(scope="session")
 def jars() -> list[Jar]:
-    """The jars of the line that is tested, all in the user's cache."""
-    provide(LINE, cache_folder())
-    return locked(LINE)
+    """The jars of the release that is tested, all in the user's cache."""
+    provide_jars(RELEASE)
+    return locked_jars(RELEASE)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def local(neo4j_server: Neo4jServer, tmp_path: Path) -> Iterator[LocalServer]:
     if neo4j_server.local is not None:
         yield neo4j_server.local
         return
-    with running(LocalServer(tmp_path / "server", LINE.name)) as server:
+    with running(LocalServer(tmp_path / "server", RELEASE.name)) as server:
         yield server
 
 
@@ -61,16 +61,17 @@ def running(server: LocalServer) -> Generator[LocalServer]:
 
 
 @pytest.fixture
-def copied(tmp_path: Path, jars: list[Jar]) -> Path:
+def copied(tmp_path: Path, jars: list[Jar], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own with every jar in it, to be spoilt."""
     cache = tmp_path / "cache"
     for jar in jars:
         target = cache / jar.path
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.hardlink_to(cache_folder() / jar.path)
+            target.hardlink_to(FULL_CACHE / jar.path)
         except OSError:
-            target.write_bytes((cache_folder() / jar.path).read_bytes())
+            target.write_bytes((FULL_CACHE / jar.path).read_bytes())
+    monkeypatch.setenv("HEPM_NEO4J_CACHE", str(cache))
     return cache
 
 

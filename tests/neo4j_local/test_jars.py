@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -13,42 +12,45 @@ from pathlib import Path
 
 import pytest
 
-from hepm.graph.neo4j_local.jars import Jar, cache_folder, locked, provide, sha256_of
-from hepm.graph.neo4j_local.versions import LINES
+from hepm.graph.neo4j_local.installation import RELEASES, Jar, locked_jars, provide_jars, sha256_of
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import can_mount, small_disk, unwritable
-from tests.neo4j_local.conftest import LINE, Serve, damage
+from tests.neo4j_local.conftest import FULL_CACHE, RELEASE, Serve, damage
 
 # jgo leaves its connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
-@pytest.mark.parametrize("line", LINES.values(), ids=lambda line: line.name)
-def test_a_lock_file_names_coordinates_and_digests_and_nothing_else(line):
-    text = files("hepm.graph.neo4j_local").joinpath(f"jars-{line.name}.lock.txt").read_text("utf-8")
-    assert "/" not in text
-    assert {jar.coordinate for jar in locked(line)} >= set(line.roots)
-    assert all(len(jar.sha256) == 64 for jar in locked(line))
+def test_a_lock_file_names_coordinates_and_digests_and_nothing_else():
+    for release in RELEASES.values():
+        text = files("hepm.graph.neo4j_local").joinpath(f"jars-{release.name}.lock.txt").read_text("utf-8")
+        jars = locked_jars(release)
+        assert "://" not in text
+        assert not any("/" in jar.coordinate for jar in jars)
+        assert {f"org.neo4j:neo4j:{release.version}", f"org.neo4j.app:neo4j-server:{release.version}"} < {
+            jar.coordinate for jar in jars
+        }
+        assert all(len(jar.sha256) == 64 for jar in jars)
 
 
 def test_a_full_cache_needs_no_network(jars: list[Jar], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    assert [sha256_of(file) for file in provide(LINE, cache_folder())] == [jar.sha256 for jar in jars]
+    assert [sha256_of(file) for file in provide_jars(RELEASE)] == [jar.sha256 for jar in jars]
 
 
 def test_a_damaged_jar_is_told_and_fetched_again(copied: Path, jars: list[Jar], mirror: Serve):
-    mirror(cache_folder() / "jars")
+    mirror(FULL_CACHE / "jars")
     damage(copied / jars[7].path)
     said: list[str] = []
-    provide(LINE, copied, say=said.append)
+    provide_jars(RELEASE, say=said.append)
     assert any(jars[7].path.name in sentence and "damaged" in sentence for sentence in said)
     assert sha256_of(copied / jars[7].path) == jars[7].sha256
 
 
 def test_without_a_network_a_damaged_jar_is_refused_with_a_sentence(copied: Path, jars: list[Jar], tmp_path: Path):
     damage(copied / jars[7].path)
-    nowhere = {"HEPM_NEO4J_CACHE": str(copied), "HTTPS_PROXY": "http://127.0.0.1:9"}
-    answer = quick("neo4j", "start", "--version", LINE.name, "--folder", tmp_path / "server", env=nowhere)
+    start = ("neo4j", "start", "--version", RELEASE.name, "--folder", tmp_path / "server")
+    answer = quick(*start, env={"HTTPS_PROXY": "http://127.0.0.1:9"})
     assert answer.code == 1
     assert jars[7].coordinate in answer.err
     assert "needs the network" in answer.err
@@ -61,23 +63,21 @@ def test_a_mirror_that_serves_another_file_under_a_jars_name_is_refused(
     shutil.copytree(copied / jars[7].path.parent, tmp_path / "false" / jars[7].path.parent.relative_to("jars"))
     damage(tmp_path / "false" / jars[7].path.relative_to("jars"))
     mirror(tmp_path / "false")
-    start = ("neo4j", "start", "--version", LINE.name, "--folder", tmp_path / "server")
+    start = ("neo4j", "start", "--version", RELEASE.name, "--folder", tmp_path / "server")
     (copied / jars[7].path).unlink()
-    answer = quick(*start, env={"HEPM_NEO4J_CACHE": str(copied)})
+    answer = quick(*start)
     assert f"{jars[7].coordinate} is not the jar that hepm's lock file names" in one_sentence(answer)
     assert not (copied / jars[7].path).exists()
     shutil.rmtree(tmp_path / "false")
-    assert "(no repository has it)" in one_sentence(quick(*start, env={"HEPM_NEO4J_CACHE": str(copied)}))
+    assert "(no repository has it)" in one_sentence(quick(*start))
 
 
 def test_a_fetch_that_was_killed_goes_on_where_it_stopped(copied: Path, jars: list[Jar], mirror: Serve, tmp_path: Path):
-    left = mirror(cache_folder() / "jars", most=40)
+    left = mirror(FULL_CACHE / "jars", most=40)
     for jar in jars:
         (copied / jar.path).unlink()
-    arguments = ["neo4j", "start", "--version", LINE.name, "--folder", str(tmp_path / "server")]
-    with subprocess.Popen(
-        [HEPM, *arguments], env={**os.environ, "HEPM_NEO4J_CACHE": str(copied)}, stderr=subprocess.DEVNULL
-    ) as first:
+    arguments = ["neo4j", "start", "--version", RELEASE.name, "--folder", str(tmp_path / "server")]
+    with subprocess.Popen([HEPM, *arguments], stderr=subprocess.DEVNULL) as first:
         while sum((copied / jar.path).exists() for jar in jars) < 20:
             assert first.poll() is None
             time.sleep(0.01)
@@ -87,21 +87,21 @@ def test_a_fetch_that_was_killed_goes_on_where_it_stopped(copied: Path, jars: li
     assert 20 <= len(there) < len(jars)
     assert all(sha256_of(copied / jar.path) == jar.sha256 for jar in jars if jar.path in there)
     said: list[str] = []
-    provide(LINE, copied, say=said.append)
-    assert said == [f"fetching {len(jars) - len(there)} of the {len(jars)} jars of Neo4j {LINE.release} into {copied}"]
+    provide_jars(RELEASE, say=said.append)
+    assert said == [
+        f"fetching {len(jars) - len(there)} of the {len(jars)} jars of Neo4j {RELEASE.version} into {copied}"
+    ]
     assert all(sha256_of(copied / jar.path) == jar.sha256 for jar in jars)
     assert not (copied / "staging").exists()
 
 
 def test_two_processes_on_one_cache_fetch_each_jar_once(copied: Path, jars: list[Jar], mirror: Serve):
-    mirror(cache_folder() / "jars")
+    mirror(FULL_CACHE / "jars")
     for jar in jars[:60]:
         (copied / jar.path).unlink()
-    code = (
-        "import sys; from pathlib import Path; from hepm.graph.neo4j_local.jars import provide;"
-        "from hepm.graph.neo4j_local.versions import line_of; provide(line_of(sys.argv[1]), Path(sys.argv[2]))"
-    )
-    command = [sys.executable, "-c", code, LINE.name, str(copied)]
+    module = "hepm.graph.neo4j_local.installation"
+    code = f"import sys; from {module} import *; provide_jars(release_of(sys.argv[1]))"
+    command = [sys.executable, "-c", code, RELEASE.name]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = [process.communicate()[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
@@ -117,7 +117,7 @@ def test_a_cache_on_a_full_disk_and_one_that_cannot_be_written_say_so(tmp_path: 
     there = {"HEPM_NEO4J_CACHE": str(disk)}
     with small_disk(disk, 20_000) as under:
         answer = hepm(*start, under=under, env=there)
-        assert "19 MB left" in one_sentence(answer)
+        assert "No space left on device" in one_sentence(answer)
     with unwritable(disk) as under:
         answer = hepm(*start, under=under, env=there)
         assert f"the cache {disk} cannot be written" in one_sentence(answer)

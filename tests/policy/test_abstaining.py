@@ -65,7 +65,7 @@ def test_a_tool_after_which_no_run_succeeded_is_no_unknown_one(memory: Memory, p
 
 @EVERY_POLICY
 def test_tools_at_hand_that_no_run_called_are_said_to_be_so(memory: Memory, policy: str) -> None:
-    none = "no run in the namespace 'default' called a tool that is at hand"
+    none = "no run in the namespace 'default' called an available tool"
     assert why(memory, policy, "get_order", tools=["shop.refund"]) == f"{none} (nearest by name: refund)"
     assert why(memory, policy, "get_order", tools=[]) == f"{none}, since there are none"
 

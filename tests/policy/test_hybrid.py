@@ -10,7 +10,7 @@ from hepm import Memory, StateSummary, Trajectory
 from hepm.graph.calls import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
 from hepm.policy.hybrid.encoded_query import encode_query
-from hepm.policy.hybrid.features import NAMES, WEIGHTS, features
+from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems
 from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, solved
 from tests.runs import trajectory
@@ -112,12 +112,6 @@ def test_a_prompt_quotes_and_cuts_what_no_tool_can_be_called(tmp_path: Path) -> 
     assert line.startswith('Suggested next tools: "pay ')
     assert len(line) < 500
     assert "<|" not in line
-
-
-def test_there_is_a_weight_for_each_feature() -> None:
-    assert WEIGHTS.shape == (len(NAMES),)
-    with pytest.raises(ValueError, match="13 weights are needed"):
-        Hybrid(weights=np.ones(3, dtype=np.float32))
 
 
 def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from hepm import FailedWay, Memory, Suggestions, Trajectory
-from hepm.evals.events import Run
-from hepm.evals.methods.policies import queries_of
-from hepm.evals.service_desk import refund_case
+from hepm.evals.domains import Run
+from hepm.evals.methods import queries_of
 from hepm.evals.simulator import first_tools
 from hepm.ingest import read_runs
 from hepm.policy import Floors, Hybrid, Query
@@ -38,10 +37,14 @@ def calls(tool: str, about: str, *, won: int = 0, lost: int = 0, last: str = "ge
 
 def ask(folder: Path, runs: Sequence[Trajectory], about: str, **options: object) -> Suggestions:
     """What is suggested after `get_order` in a new run about something."""
+    return answer(folder, runs, request(99, about), **options)
+
+
+def answer(folder: Path, runs: Sequence[Trajectory], user: str, **options: object) -> Suggestions:
     with Memory.open(folder) as memory:
         memory.ingest(runs)
         messages = [
-            {"role": "user", "content": request(99, about)},
+            {"role": "user", "content": user},
             {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_order", "arguments": "{}"}}]},
             {"role": "tool", "tool_call_id": "1", "content": "get_order done"},
         ]
@@ -49,10 +52,14 @@ def ask(folder: Path, runs: Sequence[Trajectory], about: str, **options: object)
 
 
 def test_the_refund_case_is_answered_with_what_worked_and_a_warning_of_what_failed(tmp_path: Path) -> None:
-    runs, messages = refund_case()
-    with Memory.open(tmp_path) as memory:
-        memory.ingest(runs)
-        found = memory.suggest(messages=messages)
+    runs: list[Trajectory] = []
+    for n in range(10):
+        runs.append(trajectory(f"won {n}", "get_order", "refund", goal=f"Refund parcel {n}, it never came"))
+        goal = f"Refund parcel {n + 10}, broken glass"
+        runs.append(trajectory(f"lost {n}", "get_order", "close_ticket", goal=goal, success=False))
+    for n, goal in enumerate(("Thanks, all is well", "My question answered itself", "Please close this")):
+        runs.append(trajectory(f"other {n}", "find_ticket", "close_ticket", goal=goal))
+    found = answer(tmp_path, runs, "Refund parcel 77, broken glass")
     assert found[0].tool == "refund"
     assert FailedWay("close_ticket", 10, 10) in found.warnings
     assert found.prompt() == "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here"

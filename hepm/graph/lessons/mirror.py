@@ -1,15 +1,15 @@
-"""Lessons in memory: what searches and prompts are answered from, as new as the store's revision.
+"""Lessons in memory, which answer searches and prompts; they follow the store's revision.
 
 Lexical vectors are compared by what is rare: a coordinate that n of N lessons hold weighs log(1 + (N + 1) / (n + 1)). A
-sentence model's vectors hold every coordinate, and so all weigh the same. N and n are counted again when N has grown by
-a 64th.
+sentence model's vectors hold every coordinate, so all weigh the same. N and n are counted again when N has grown by a
+64th.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,93 +20,74 @@ from hepm.graph.store import Header, Store
 from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
-
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
 
 _WEIGHTED_AT_ONCE: Final = 4_096
+_GROWTH: Final = 1 + 1 / 64
+"""Weights are counted again after this growth: below 64 lessons with each new one."""
 
-_MUCH_MORE: Final = 1 + 1 / 64
-"""Lessons are weighed again when there are so many times as many: of fewer than 64 with each that comes."""
 
+class _Shelf(NamedTuple):
+    """The weighted vectors of the lessons of one kind, retired ones included.
 
-@dataclass(frozen=True, slots=True)
-class _Shelf:
-    """The lessons of one kind that have a vector. Never changed, but for `block`, which grows: readers look no further
-    than `live_N`.
+    `block`, `ids` and `known` grow in place; a reader looks no further than `count`.
 
     Attributes:
-        raw: Their vectors, as stored, in parts.
-        weights_D: What each coordinate weighs.
-        weighed: How many there were when that was counted.
-        block: The vectors weighted, of unit length again.
-        places: Position of each by id.
-        ids: Whose they are, by position.
-        live_N: Which of them are found.
+        raw: The vectors as stored, in parts.
+        weights_D: Weight of each coordinate.
+        weighed: Number of lessons when the weights were counted.
+        ids, known: Ids of the lessons, by position and as a set.
     """
 
     raw: tuple[NDArray[np.float16], ...]
     weights_D: FloatArray
     weighed: int
     block: StateBlock
-    places: dict[str, int]
     ids: list[str]
-    live_N: NDArray[np.bool_]
+    known: set[str]
+    count: int
 
-    @classmethod
-    def of(cls, raw_ND: NDArray[np.float16], ids: list[str], lessons: Mapping[str, StoredLesson]) -> _Shelf:
-        """A shelf of vectors; O(N · D)."""
+    def with_new(self, lessons: Sequence[StoredLesson]) -> _Shelf:
+        """The shelf with those lessons that it lacks; O(D) each, and at times O(N · D) to weigh all again.
+
+        A known lesson is skipped: its words, and so its vector, never change.
+        """
+        whole = len(self.ids) == len(self.block) == self.count  # else a writer was interrupted
+        known = self.known if whole else set(self.ids[: self.count])
+        fresh = {one.row.id: one.vector for one in lessons if one.vector is not None and one.row.id not in known}
+        if not fresh:
+            return self
+        count = self.count + len(fresh)
+        fresh_ND = np.stack(list(fresh.values())).astype(np.float16)
+        if whole and count <= _GROWTH * self.weighed:
+            _extend(self.block, fresh_ND, self.weights_D)
+            self.ids.extend(fresh)
+            self.known.update(fresh)
+            return self._replace(raw=(*self.raw, fresh_ND), count=count)
+        raw_ND = np.concatenate([*self.raw, fresh_ND])
         weights_D = rarity(raw_ND)
         block = StateBlock()
-        for start in range(0, len(raw_ND), _WEIGHTED_AT_ONCE):
+        for start in range(0, count, _WEIGHTED_AT_ONCE):
             _extend(block, raw_ND[start : start + _WEIGHTED_AT_ONCE], weights_D)
-        places = {name: at for at, name in enumerate(ids)}
-        live_N = np.array([lessons[name].row.live for name in ids], dtype=np.bool_)
-        return cls((raw_ND,), weights_D, len(ids), block, places, ids, live_N)
-
-    def followed(self, changed: Sequence[StoredLesson], lessons: Mapping[str, StoredLesson]) -> _Shelf:
-        """With lessons of its kind that are new or changed; O(D) each, but for the few that have all weighed again.
-
-        Words never change, and so no vector does but for another embedder's: what is known only lives or not.
-        """
-        fresh = [
-            (one.row.id, one.vector) for one in changed if one.vector is not None and one.row.id not in self.places
-        ]
-        shelf = self._with(fresh, lessons) if fresh else self
-        live_N = shelf.live_N.copy()
-        for one in changed:
-            if one.row.id in shelf.places:
-                live_N[shelf.places[one.row.id]] = one.row.live
-        return replace(shelf, live_N=live_N)
-
-    def _with(self, fresh: Sequence[tuple[str, NDArray[Any]]], lessons: Mapping[str, StoredLesson]) -> _Shelf:
-        ids = [*self.ids, *(name for name, _ in fresh)]
-        fresh_ND = np.stack([vector for _, vector in fresh]).astype(np.float16)
-        # A block that was left behind half-way holds more than this shelf knows of.
-        if len(ids) > _MUCH_MORE * self.weighed or len(self.block) != len(self.ids):
-            return _Shelf.of(np.concatenate([*(self.raw if self.ids else ()), fresh_ND]), ids, lessons)
-        _extend(self.block, fresh_ND, self.weights_D)
-        places = self.places | {name: at for at, (name, _) in enumerate(fresh, len(self.ids))}
-        live_N = np.concatenate([self.live_N, np.ones(len(fresh), dtype=np.bool_)])
-        return replace(self, raw=(*self.raw, fresh_ND), places=places, ids=ids, live_N=live_N)
-
-    def similarities(self, vector: FloatArray) -> FloatArray:
-        """Cosine with each, as weighted; minus infinity for those that are not found."""
-        found_N = self.block.similarities(weighted(vector[None], self.weights_D)[0])[: len(self.live_N)]
-        return np.where(self.live_N, found_N, -np.inf)
+        ids = [*self.ids[: self.count], *fresh]
+        return _Shelf((raw_ND,), weights_D, count, block, ids, set(ids), count)
 
 
-def _extend(block: StateBlock, raw_ND: NDArray[np.float16], weights_D: FloatArray) -> None:
-    first = len(block)
-    numbers = range(first, first + len(raw_ND))
+def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> None:
+    numbers = range(len(block), len(block) + len(raw_ND))
     block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND), numbers)
+
+
+def _empty_shelves() -> dict[Kind, _Shelf]:
+    return {kind: _Shelf((), np.empty(0, dtype=np.float32), 0, StateBlock(), [], set(), 0) for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """What a reader takes in one step, and a follower replaces in one."""
+    """What readers see; the follower replaces it whole."""
 
     lessons: dict[str, StoredLesson] = field(default_factory=dict[str, StoredLesson])
-    shelves: dict[Kind, _Shelf] = field(default_factory=dict[Kind, _Shelf])
+    shelves: dict[Kind, _Shelf] = field(default_factory=_empty_shelves)
     cached: dict[_Make, object] = field(default_factory=dict[_Make, object])
 
 
@@ -116,47 +97,35 @@ class LessonMirror:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
-        self._now = _Snapshot()
         self._read(store.header)
 
     def _read(self, header: Header) -> None:
-        self._revision, self._removed, self._embedder = header.revision, header.lessons_removed, header.embedder
-        found = self._store.lessons.list(namespace=self._namespace)
-        lessons = {one.row.id: _without_vector(one) for one in found}
-        self._now = _Snapshot(lessons, {kind: _shelf(found, lessons, kind) for kind in KINDS})
+        self._now = _with(_Snapshot(), self._store.lessons.list(namespace=self._namespace))
+        self._header = header
 
     def follow(self, header: Header) -> None:
-        """Read what later revisions touched; all of it, where lessons were removed or embedded anew."""
-        if header.revision == self._revision:
+        """Read what later revisions changed; everything if lessons were removed or embedded anew."""
+        before = self._header
+        if header.revision == before.revision:
             return
-        if (header.lessons_removed, header.embedder) != (self._removed, self._embedder):
+        if (header.lessons_removed, header.embedder) != (before.lessons_removed, before.embedder):
             self._read(header)
             return
-        changed = self._store.lessons.list(namespace=self._namespace, newer_than=self._revision)
-        self._revision = header.revision
-        if not changed:
-            return
-        before = self._now
-        lessons = before.lessons | {one.row.id: _without_vector(one) for one in changed}
-        shelves: dict[Kind, _Shelf] = {}
-        for kind in KINDS:
-            of_kind = [one for one in changed if one.row.kind == kind]
-            shelves[kind] = before.shelves[kind].followed(of_kind, lessons) if of_kind else before.shelves[kind]
-        # Worked out here and not when next asked for: a prompt waits for nothing that an ingest can do.
-        cached = {make: make(lessons.values()) for make in before.cached}
-        self._now = _Snapshot(lessons, shelves, cached)
+        if changed := self._store.lessons.list(namespace=self._namespace, newer_than=before.revision):
+            self._now = _with(self._now, changed)
+        self._header = header
 
     def get(self, id: str) -> StoredLesson | None:
         """One lesson, retired or not, without its vector; None if there is none."""
         return self._now.lessons.get(id)
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
-        """Lessons of a kind in order of arrival; with `retired` those too that are found no more."""
+        """Lessons of a kind in order of arrival, without their vectors."""
         found = [one for one in self._now.lessons.values() if one.row.kind == kind and (retired or one.row.live)]
         return sorted(found, key=lambda one: one.seq)
 
     def cached(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
-        """What `make` works out of all lessons, retired ones too; kept until they change."""
+        """What `make` computes from all lessons, retired ones included; kept until they change."""
         now = self._now
         if make not in now.cached:
             now.cached[make] = make(now.lessons.values())
@@ -171,37 +140,38 @@ class LessonMirror:
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
     ) -> list[tuple[StoredLesson, float]]:
-        """Live lessons of a kind most similar to a vector of unit length, with their cosines, as weighted.
-
-        Ties go by arrival.
+        """Live lessons of a kind most similar to a vector of unit length, with their weighted cosines; ties by arrival.
 
         Args:
-            floor: Least cosine.
-            keep: Says which may be given.
+            floor: Minimum cosine.
+            keep: Filters the results.
         """
         now = self._now
         shelf = now.shelves[kind]
-        if not shelf.ids:
+        if not shelf.count:
             return []
-        cosines = shelf.similarities(vector)
+        cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.count]
         found: list[tuple[StoredLesson, float]] = []
-        for at in _best_first(cosines, limit if keep is None else 8 * limit, floor):
+        for at in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[shelf.ids[at]]
-            if keep is None or keep(lesson):
+            if lesson.row.live and (keep is None or keep(lesson)):
                 found.append((lesson, float(cosines[at])))
             if len(found) == limit:
                 break
         return found
 
 
-def _shelf(found: Sequence[StoredLesson], lessons: Mapping[str, StoredLesson], kind: Kind) -> _Shelf:
-    new = [(one.row.id, one.vector) for one in found if one.row.kind == kind and one.vector is not None]
-    raw_ND = np.stack([vector for _, vector in new]) if new else np.empty((0, 0))
-    return _Shelf.of(raw_ND.astype(np.float16), [name for name, _ in new], lessons)
+def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:
+    lessons = before.lessons | {one.row.id: one._replace(vector=None) for one in changed}  # the shelf has the vectors
+    shelves: dict[Kind, _Shelf] = {
+        kind: shelf.with_new([one for one in changed if one.row.kind == kind]) for kind, shelf in before.shelves.items()
+    }
+    # Computed here and not when next asked for: no prompt waits for it.
+    return _Snapshot(lessons, shelves, {make: make(lessons.values()) for make in list(before.cached)})
 
 
 def rarity(raw_ND: NDArray[np.float16]) -> FloatArray:
-    """What each coordinate of lessons' vectors, as stored, weighs."""
+    """The weight of each coordinate of lessons' vectors, as stored."""
     held_D = np.count_nonzero(raw_ND, axis=0)
     return np.log1p((len(raw_ND) + 1) / (held_D + 1)).astype(np.float32)
 
@@ -213,18 +183,13 @@ def weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
     return (weighted_ND / np.where(lengths_N1 > 0, lengths_N1, 1)).astype(np.float32)
 
 
-def _without_vector(stored: StoredLesson) -> StoredLesson:
-    """The shelf holds it."""
-    return stored._replace(vector=None)
-
-
 def _best_first(cosines_N: FloatArray, first: int, floor: float) -> Iterator[int]:
     """Positions by descending value, ties by position; the first few without sorting all."""
     if first < len(cosines_N):
-        least = np.partition(cosines_N, len(cosines_N) - first)[len(cosines_N) - first]
-        near = np.flatnonzero((cosines_N >= least) & (cosines_N >= floor) & (cosines_N > -np.inf))
+        least = max(float(np.partition(cosines_N, -first)[-first]), floor)
+        near = np.flatnonzero(cosines_N >= least)
         yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()
-        rest = np.flatnonzero((cosines_N < least) & (cosines_N >= floor) & (cosines_N > -np.inf))
+        rest = np.flatnonzero((cosines_N < least) & (cosines_N >= floor))
     else:
-        rest = np.flatnonzero((cosines_N >= floor) & (cosines_N > -np.inf))
+        rest = np.flatnonzero(cosines_N >= floor)
     yield from rest[np.argsort(-cosines_N[rest], kind="stable")].tolist()

@@ -1,6 +1,6 @@
 """Lessons as rows: experiences, principles and preference notes in one shape, which every store can keep.
 
-What their properties mean is known in `hepm.experience`; here they are carried, found and credited.
+`hepm.experience` knows what the properties of each kind mean; here they are carried, found and credited.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -25,12 +25,11 @@ Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 
 class Source(NamedTuple):
-    """A run that a lesson stands on.
+    """A run that taught a lesson.
 
     Attributes:
-        reward: As recorded; None where there is none.
-        words: Whether the lesson's words come from it: such a lesson goes when the run is forgotten. Else the run only
-            taught the same once more, or the words are those of nobody; then the lesson goes with its last run.
+        words: Whether the lesson's words come from this run: the lesson is deleted when this run is forgotten. A lesson
+            in the words of no run is deleted with the last run that taught it.
     """
 
     run: str
@@ -54,13 +53,7 @@ class Triple(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """How often a lesson was shown, and what came of it.
-
-    Attributes:
-        shown: Runs it was shown in.
-        uses: Those of them whose outcome is known.
-        successes: Those of them that succeeded.
-    """
+    """In how many runs a lesson was shown, how many of those have an outcome, and how many succeeded."""
 
     shown: int = 0
     uses: int = 0
@@ -72,8 +65,13 @@ class Uses(NamedTuple):
         return score(self.successes, self.uses)
 
     def plus(self, other: Uses) -> Uses:
-        """Both together."""
+        """The sum."""
         return Uses(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    @classmethod
+    def of(cls, success: bool | None) -> Uses:
+        """What one exposure counts, by the outcome of its run."""
+        return cls(1, int(success is not None), int(success is True))
 
 
 UNUSED: Final = Uses()
@@ -84,17 +82,14 @@ class LessonRow:
     """One lesson.
 
     Attributes:
-        id: Equal for lessons of equal words, so that the same one is never stored twice.
-        text: What its vector is of.
-        properties: What its kind is made of; the same names in the graph.
-        user: Whose it is, for notes; "" for what all may see.
-        sources: Runs behind it.
-        tools: What it is about.
-        parents: Lessons it was made of.
-        prior: Uses it brought along from another store.
+        id: A hash of the words: equal lessons are stored once.
+        text: The text that its vector is computed from.
+        properties: The fields of its kind; nodes of the graph carry the same names.
+        user: The user the notes are about; "" for other kinds.
+        prior: Uses brought along from another store.
         made_by: The evolution that made it; "" for one that was distilled or written.
-        retired: Why it is no longer found: "superseded", "outdated", "pruned", "revised", "deleted"; "" while it is.
-        retired_by: The evolution that retired it, which may be undone.
+        retired: Why searches no longer find it: "superseded", "outdated", "pruned", "revised", "deleted"; "" if live.
+        retired_by: The evolution that retired it.
     """
 
     kind: Kind
@@ -113,24 +108,21 @@ class LessonRow:
 
     @property
     def live(self) -> bool:
-        """Whether it is found and shown."""
+        """Whether searches find it."""
         return not self.retired
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
-        """The same lesson, taught by further runs too: the words stay those of the first."""
+        """The same lesson with further runs that taught it; its words stay those of the first."""
         known = {source.run for source in self.sources}
         new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         return replace(self, sources=(*self.sources, *new.values())) if new else self
 
 
-class StoredLesson(NamedTuple):
-    """A lesson with what the store knows of it.
+_FIELDS: Final = tuple(one.name for one in fields(LessonRow))
 
-    Attributes:
-        seq: Its place in the order of arrival.
-        uses: What was observed, `row.prior` included.
-        vector: Of its text; None where it has none yet.
-    """
+
+class StoredLesson(NamedTuple):
+    """A lesson with its place in the order of arrival, its uses (`row.prior` included) and its vector, if any."""
 
     seq: int
     row: LessonRow
@@ -139,11 +131,11 @@ class StoredLesson(NamedTuple):
 
 
 class HeldLesson(NamedTuple):
-    """A lesson as it lies in a store, readable or not.
+    """A stored lesson, readable or not.
 
     Attributes:
-        told: Everything that stands beside its record, by the names of `LessonStore.told_of`.
-        vector: Of its text, in bytes as stored.
+        told: The columns derived from the record, by the names of `LessonStore.told_of`.
+        vector: In bytes as stored.
     """
 
     id: str
@@ -162,13 +154,12 @@ class Showing(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was paid for once: a model's answer to a question, found again by the question's key.
+    """A model's answer, kept under the key of its question so that it is paid for once.
 
     Attributes:
         step: What it was asked for, such as "distil".
-        run: The stored run that it is about, so that both are forgotten together; "" for none.
+        run, user: The stored run, or the user with notes, that it is about and is forgotten with; "" for none.
         usage: Tokens, as JSON.
-        user: Whose notes it is about, in the same way; "" for nobody's.
     """
 
     key: str
@@ -181,32 +172,25 @@ class Answer(NamedTuple):
 
 def to_record(row: LessonRow) -> str:
     """A row as JSON; equal rows give equal text."""
-    told: dict[str, object] = {
-        "kind": row.kind,
-        "id": row.id,
-        "text": row.text,
-        "properties": row.properties,
-        "user": row.user,
-        "sources": row.sources,
-        "tools": row.tools,
-        "parents": row.parents,
-        "triples": row.triples,
-        "prior": row.prior,
-        "made_by": row.made_by,
-        "retired": row.retired,
-        "retired_by": row.retired_by,
-    }
-    return json.dumps(told, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    values = {name: getattr(row, name) for name in _FIELDS}
+    return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def from_record(record: str) -> LessonRow:
-    """The row again.
+    """Read `to_record`'s JSON.
 
     Raises:
         ValueError: it is no record of a lesson.
     """
     try:
-        row = _row(json.loads(record))
+        read: dict[str, Any] = json.loads(record)
+        values: dict[str, Any] = {name: read[name] for name in _FIELDS}
+        for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
+            values[name] = tuple(make(*one) for one in values[name])
+        properties: dict[str, Value | list[str]] = read["properties"]
+        values["properties"] = {name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()}
+        values["tools"], values["prior"] = tuple(read["tools"]), Uses(*read["prior"])
+        row = LessonRow(**values)
     except (AttributeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it lacks its {error}") from error
     if row.kind not in KINDS or {type(text) for text in (row.id, row.text, row.user, row.retired)} != {str}:
@@ -217,10 +201,10 @@ def from_record(record: str) -> LessonRow:
 def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | None = None) -> list[StoredLesson]:
     """Lessons of stored rows: number, id, record, shown, uses, successes, vector.
 
-    One whose record cannot be read is left out, with a warning in the log.
+    One whose record cannot be read is left out, and a warning is logged.
 
     Args:
-        damaged: Runs whose words such a one is taken to be in, instead: it is not left out then.
+        damaged: Instead, such a lesson is returned as one whose words come from these runs.
     """
     found: list[StoredLesson] = []
     for seq, name, record, shown, uses, successes, vector in rows:
@@ -231,9 +215,8 @@ def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | No
                 _warn(name, str(error))
                 continue
             row = LessonRow("experience", name, "", sources=tuple(map(Source, damaged)))
-        found.append(
-            StoredLesson(seq, row, Uses(shown, uses, successes), None if vector is None else from_bytes(vector))
-        )
+        counts = Uses(shown, uses, successes)
+        found.append(StoredLesson(seq, row, counts, None if vector is None else from_bytes(vector)))
     return found
 
 
@@ -246,22 +229,3 @@ def showings_of(rows: Iterable[Sequence[Any]]) -> list[Showing]:
 @lru_cache(maxsize=1_000)  # once in a process
 def _warn(name: str, why: str) -> None:
     _log.warning("the record of the lesson %r cannot be read (%s); `hepm doctor --repair` removes it", name, why)
-
-
-def _row(told: dict[str, Any]) -> LessonRow:
-    properties: dict[str, Value | list[str]] = told["properties"]
-    return LessonRow(
-        kind=told["kind"],
-        id=told["id"],
-        text=told["text"],
-        properties={name: tuple(v) if isinstance(v, list) else v for name, v in properties.items()},
-        user=told["user"],
-        sources=tuple(Source(*source) for source in told["sources"]),
-        tools=tuple(told["tools"]),
-        parents=tuple(Parent(*parent) for parent in told["parents"]),
-        triples=tuple(Triple(*triple) for triple in told["triples"]),
-        prior=Uses(*told["prior"]),
-        made_by=told["made_by"],
-        retired=told["retired"],
-        retired_by=told["retired_by"],
-    )

@@ -1,10 +1,12 @@
-"""One driver a store: sessions that see what they wrote, managed transactions, and errors turned into ours."""
+"""The way to a server: sessions that see what they wrote, managed transactions, and errors turned into ours."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hepm.cypher.statements import statement
@@ -16,11 +18,13 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.login import Login
-from hepm.graph.store import no_text
+from hepm.graph.open_store import Login
+from hepm.graph.rows import Header, no_text
+from hepm.types import ToolName
 
 if TYPE_CHECKING:
     import neo4j
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 
@@ -29,7 +33,11 @@ OLDEST: Final = (5, 23)
 
 PROBE_S: Final = 4.0
 RETRY_S: Final = 30.0
-"""How long a transaction is tried again after errors that pass: deadlocks, a leader that moved."""
+"""How long a transaction is repeated after errors that pass: deadlocks, a leader that moved."""
+
+ROWS: Final = 2_000
+VECTOR_ROWS: Final = 500
+"""Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
 
 
 class Connection:
@@ -108,15 +116,11 @@ class Connection:
         with self.guarded(), self._session("WRITE") as session:
             return session.execute_write(work)
 
-    def read(self, name: str, /, **values: object) -> list[tuple[Any, ...]]:
-        """The rows of one reading statement of the store."""
-        return self.read_text(statement(name), values)
-
-    def read_text(self, text: Any, values: dict[str, object]) -> list[tuple[Any, ...]]:
-        """The rows of one reading statement."""
+    def read(self, name: str, folder: str = "store", /, **values: object) -> list[tuple[Any, ...]]:
+        """The rows of a named statement that only reads."""
 
         def work(tx: neo4j.ManagedTransaction) -> list[tuple[Any, ...]]:
-            return rows_of(tx.run(text, values))
+            return rows_of(tx.run(statement(name, folder), values))
 
         with self.guarded(), self._session("READ") as session:
             return session.execute_read(work)
@@ -127,14 +131,17 @@ class Connection:
             for record in session.run(statement(name), values):
                 yield tuple(record.values())
 
-    def run_alone(self, name: str, /) -> None:
-        """Run a statement that makes its own transactions."""
-        self.change_schema(statement(name))
-
-    def change_schema(self, text: Any, **values: object) -> None:
-        """Run a statement on indexes or constraints, which share no transaction with data."""
+    def run_alone(self, text: Any, **values: object) -> None:
+        """Run a statement that shares no transaction with others: on indexes, or one with its own transactions."""
         with self.guarded(), self._session("WRITE") as session:
             session.run(text, values).consume()
+
+    def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> Result:
+        """Run a user's query, with the options of `hepm.cypher.guard.ask_server`."""
+        from hepm.cypher.guard import ask_server
+
+        with self.guarded():
+            return ask_server(self.driver, self.login.database, text, parameters, **options)
 
     def _session(self, mode: str) -> neo4j.Session:
         self.check()
@@ -152,8 +159,87 @@ def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
     return [tuple(record.values()) for record in result]
 
 
+class Sender:
+    """Sends statements about one namespace in one transaction. It takes the memory's write lock until the end."""
+
+    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
+        self._tx = tx
+        self.namespace = namespace
+        self.space = uid(namespace)
+        self.send("lock")
+        self.header = Header(*self.run("memory")[0])
+
+    def send(self, name: str, /, **values: object) -> neo4j.Result:
+        """Send a named statement without waiting for the server: errors come with its rows or the commit."""
+        return self._tx.run(statement(name), values)
+
+    def run(self, name: str, /, **values: object) -> list[tuple[Any, ...]]:
+        """The rows of a named statement."""
+        return rows_of(self.send(name, **values))
+
+    def put(self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object) -> None:
+        """Send a named statement for `size` rows at a time."""
+        for part in parts(rows, size):
+            self.send(name, **{key: part}, **values)
+
+    def ask(
+        self, name: str, rows: Sequence[Any], /, *, size: int = ROWS, key: str = "rows", **values: object
+    ) -> list[tuple[Any, ...]]:
+        """The rows that a named statement returns for all of `rows`."""
+        # All are sent before the first answer is read: the server works while the next part is packed.
+        results = [self.send(name, **{key: part}, **values) for part in parts(rows, size)]
+        return [row for result in results for row in rows_of(result)]
+
+
+def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Rows in parts of `size`."""
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+# Names may be longer than an index holds, so nodes are found by hashes of them.
+
+
+@lru_cache(maxsize=65_536)
+def uid(*parts: str) -> str:
+    """A hash of names; no two lists of names give the same text to hash."""
+    text = "".join([f"{len(part)}:{part}" for part in parts])
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def tool_uid(space: str, name: ToolName) -> str:
+    """Key of a tool."""
+    return uid(space, "tool", name)
+
+
+def run_uid(space: str, name: str) -> str:
+    """Key of a run."""
+    return uid(space, "run", name)
+
+
+def lesson_uid(space: str, name: str) -> str:
+    """Key of a lesson."""
+    return uid(space, "lesson", name)
+
+
+def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
+    """Paint the edges of a namespace again for Neo4j Browser, or with `clear` only remove the paint; how many.
+
+    Nothing else reads the paint. See `hepm/cypher/browser/paint.cypher` for the types and what they mean.
+    """
+
+    def work(tx: neo4j.ManagedTransaction) -> int:
+        tx.run(statement("lock")).consume()  # else it and a writer could wait for each other
+        names = ("clear_paint",) if clear else ("clear_paint", "paint")
+        found = [rows_of(tx.run(statement(name, "browser"), namespace=namespace)) for name in names]
+        return found[-1][0][0]
+
+    with contextlib.closing(Connection(login)) as connection:
+        return connection.write(work)
+
+
 def check_version(agent: str, uri: str) -> None:
-    """Refuse a server that is too old; one that does not tell its version is taken."""
+    """Refuse a server that is too old; one that reports no version is accepted."""
     if (version := version_of(agent)) is not None and version < OLDEST:
         raise StoreVersionError(
             f"{uri} runs {agent}, and hepm needs Neo4j {OLDEST[0]}.{OLDEST[1]} or newer: upgrade it, or start one "
@@ -169,56 +255,54 @@ def version_of(agent: str) -> tuple[int, int] | None:
 
 def explain(error: Exception, login: Login) -> StoreError:
     """A driver's error as one sentence that says what to do; it never holds the password."""
-    where, code = login.uri, str(getattr(error, "code", None) or "")
-    said = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
-    for kind, is_meant, sentence in _SENTENCES:
-        if is_meant(type(error).__name__, code, said):
-            values = {"where": where, "said": said, "user": login.username, "database": login.database}
+    code = str(getattr(error, "code", None) or "")
+    text = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
+    cause = f"{type(error).__name__} {code}" + (" MemoryPool" if "memory pool" in text else "")
+    for kind, pattern, sentence in _SENTENCES:
+        if re.search(pattern, cause):
+            values = {"where": login.uri, "text": text, "user": login.username, "database": login.database}
             return kind(sentence.format_map(values))
-    return StoreError(f"{where}: {said}" + (f" [{code}]" if code else ""))
+    return StoreError(f"{login.uri}: {text}" + (f" [{code}]" if code else ""))
 
 
-# What a server says of a database that it is still opening, or closing.
-_STARTING: Final = ("Neo.TransientError.General.Database", "Neo.TransientError.Database.")
-
-_SENTENCES: Final[tuple[tuple[type[StoreError], Callable[[str, str, str], bool], str], ...]] = (
+# Searched for in the class of the driver's error and its code; the first that is found counts.
+_SENTENCES: Final[tuple[tuple[type[StoreError], str, str], ...]] = (
     (
         StoreAccessError,
-        lambda name, code, said: "RateLimit" in code,
+        "RateLimit",
         "{where} refuses {user!r} for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD.",
     ),
     (
         StoreAccessError,
-        lambda name, code, said: name == "AuthError" or code.startswith("Neo.ClientError.Security"),
+        r"^AuthError| Neo\.ClientError\.Security",
         "{where} does not let {user!r} in: check NEO4J_USERNAME and NEO4J_PASSWORD.",
     ),
     (
         StoreError,
-        lambda name, code, said: code.startswith("Neo.ClientError.Database."),
+        r" Neo\.ClientError\.Database\.",
         "{where} has no database {database!r}: name another one by NEO4J_DATABASE, or leave it out.",
     ),
     (
         StoreUnavailableError,
-        lambda name, code, said: name == "ConfigurationError",
-        "{where} is no address that can be used ({said}): write it like neo4j://localhost:7687.",
+        "^ConfigurationError ",
+        "{where} is no address that can be used ({text}): write it like neo4j://localhost:7687.",
     ),
     (
         StoreUnavailableError,
-        lambda name, code, said: name in _GONE or code.startswith(_STARTING),
-        "no answer from {where} ({said}). Check that Neo4j is running there, start one with `hepm neo4j start`, or "
+        # The codes are those of a database that the server is still opening, or closing.
+        r"^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
+        r"| Neo\.TransientError\.(General\.Database|Database\.)",
+        "no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, or "
         "name a file as the store to work without a server.",
     ),
     (
         StoreError,
-        lambda name, code, said: "OutOfMemory" in code or "MemoryPool" in code or "memory pool" in said,
-        "{where} has too little memory for this ({said}). Nothing of it was stored; give the server a larger heap.",
+        "OutOfMemory|MemoryPool",
+        "{where} has too little memory for this ({text}). Nothing of it was stored; give the server a larger heap.",
     ),
     (
         StoreError,
-        lambda name, code, said: "ReadOnly" in code or "NotALeader" in code,
-        "{where} takes no writes ({said}): in a cluster name it by neo4j://, which finds the member that does.",
+        "ReadOnly|NotALeader",
+        "{where} takes no writes ({text}): in a cluster name it by neo4j://, which finds the member that does.",
     ),
 )
-_GONE: Final = (
-    "ServiceUnavailable", "SessionExpired", "IncompleteCommit", "WriteServiceUnavailable", "ReadServiceUnavailable",
-)  # fmt: skip

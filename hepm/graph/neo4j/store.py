@@ -1,61 +1,58 @@
-"""The tool graph in Neo4j."""
+"""The tool graph in Neo4j, and its write transactions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from hepm.cypher.statements import migrations, schema_statement, statement
-from hepm.errors import InputError, StoreVersionError
-from hepm.graph.delta import Edge, Run
-from hepm.graph.login import Login
-from hepm.graph.neo4j.connection import Connection
-from hepm.graph.neo4j.lessons import Neo4jLessons
-from hepm.graph.neo4j.names import edge_uid, run_uid, tool_uid, uid
-from hepm.graph.neo4j.writing import Neo4jTransaction, told_of
-from hepm.graph.store import (
-    Change,
-    Counting,
-    FloatArray,
-    Header,
-    HeldRun,
-    HeldState,
-    Known,
-    RunRow,
-    StateBatch,
-    StateRow,
-    ToolRow,
-    Totals,
-    batch_of,
+from hepm.errors import StoreVersionError
+from hepm.graph.changes import Transaction
+from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
+from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
+from hepm.graph.neo4j.connection import (
+    VECTOR_ROWS,
+    Connection,
+    Sender,
+    run_uid,
+    tool_uid,
+    uid,
 )
-from hepm.graph.stored_vectors import check_embedder, from_bytes, of_size, to_floats
-from hepm.graph.transaction import Transaction
-from hepm.graph.writes import RunWrites
-from hepm.types import START, Evidence, ToolName
+from hepm.graph.neo4j.lessons import Neo4jLessons, Neo4jLessonTransaction
+from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
+from hepm.graph.store import Store
+from hepm.graph.stored_vectors import FloatArray, from_bytes, to_bytes, to_floats
+from hepm.types import START, Evidence, Tool, ToolName
 
 if TYPE_CHECKING:
     import neo4j
+    from hepm.graph.open_store import Login
 
 T = TypeVar("T")
 
+KEPT_CHANGES: Final = 10_000
+
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
-    ("orphan_passages", "passages lack their edge, or are out of order"),
+    ("orphan_run_edges", "run edges lack their edge, or are out of order"),
     ("orphan_lessons", "lessons lack a link to a run, or have one too many"),
     ("orphan_answers", "answers of a model are about runs that are gone"),
     ("misweighed_edges", "edges have a weight or a share of failures that is not that of their counts"),
     ("journal_ahead", "runs or states are ahead of their counters"),
 )
+# A server compares texts by UTF-16, Python and SQLite by code points: these are sorted here.
+_SORTED: Final = ("edges", "edges_from", "run_edges", "tools", "runs_by_task", "runs_beside")
 
 
-class Neo4jStore(RunWrites):
+class Neo4jStore(Store):
     """See `hepm.graph.store.Store` for what each method promises.
 
     Args:
-        login: Where the server is, and who asks.
+        login: The address of the server, and the user.
         counting: Which runs count; None takes what the store was made with ("all" for a new one).
         states_per_move: Bound on distinct states with text and vector on one move, for a new store.
     """
@@ -66,35 +63,25 @@ class Neo4jStore(RunWrites):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        super().__init__(self._write_in)
-        self.lessons = Neo4jLessons(self._connection, self._write_in)
+        self.lessons = Neo4jLessons(self, self._connection)
         try:
             self._migrate()
-            self._set_up(counting or "all", states_per_move)
-            header = self.header
-            self._index_vectors(header.dimensions)  # a set_embedder that was cut short has left none
-            if counting is not None and header.counting != counting:
-                raise InputError(
-                    f"{self._where} counts {header.counting!r} runs of a task, not {counting!r}. "
-                    "Open it without that option, or ingest into another database."
-                )
+            if not self._connection.read("memory"):
+                values = {"counting": counting or "all", "states_per_move": states_per_move}
+                version = migrations()[-1][0]
+                self._connection.write(lambda tx: run(tx, "create_memory", schema_version=version, **values))
+            self._index_vectors(self.header.dimensions)  # a set_embedder that was cut short has left none
+            self._check_counting(counting, self._where)
         except BaseException:
             self.close()
             raise
-
-    def _set_up(self, counting: Counting, states_per_move: int) -> None:
-        if self._connection.read("memory"):
-            return
-        version = migrations()[-1][0]
-        values = {"counting": counting, "states_per_move": states_per_move, "schema_version": version}
-        self._connection.write(lambda tx: run(tx, "create_memory", **values))
 
     def _migrate(self) -> None:
         pending = self.pending_migrations()
         for version, _, statements in migrations():
             if version in pending:
                 for text in statements:
-                    self._connection.change_schema(text)
+                    self._connection.run_alone(text)
                 self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
             self._connection.read("await_indexes", seconds=300)
@@ -102,7 +89,7 @@ class Neo4jStore(RunWrites):
     def pending_migrations(self) -> dict[int, str]:
         """Versions of the schema that this store lacks, with their names, oldest first."""
         rows = self._connection.read("memory")
-        found = int(rows[0][5]) if rows else 0
+        found = int(rows[0][0]) if rows else 0
         newest = migrations()[-1][0]
         if found > newest:
             raise StoreVersionError(
@@ -113,196 +100,111 @@ class Neo4jStore(RunWrites):
 
     @property
     def header(self) -> Header:
-        ((embedder, dimensions, revision, counting, states_per_move, version, removed),) = self._connection.read(
-            "memory"
-        )
-        return Header(
-            schema_version=version,
-            embedder=embedder,
-            dimensions=dimensions,
-            revision=revision,
-            counting="shortest" if counting == "shortest" else "all",
-            states_per_move=states_per_move,
-            lessons_removed=removed,
-        )
+        return Header(*self._connection.read("memory")[0])
 
-    # Writing
+    def write(
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
+    ) -> T:
+        def checked(tx: neo4j.ManagedTransaction) -> T:
+            write = Neo4jTransaction(tx, namespace)
+            check_embedder(embedder, vectors, header=write.header, where=self._where)
+            return work(write)
+
+        return self._connection.write(checked)
+
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+        space = uid(namespace)
+        if "ids" in values:
+            values["uids"] = [run_uid(space, one) for one in values.pop("ids")]
+        rows = self._connection.read(name, space=space, start=START, **values)
+        if name in _SORTED:
+            rows.sort()
+        return rows
+
+    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+        return self._connection.iterate(name, space=uid(namespace))
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         header = self.header
         if (header.embedder, header.dimensions) == (name, dimensions):
             return
         if header.embedder:
-            # Most of it ahead and piece by piece; a state without a vector is only one that waits for `reembed`.
-            self._connection.run_alone("drop_all_vectors_slowly")
+            # Most of it ahead and piece by piece; a state without a vector only waits for `reembed`.
+            self._connection.run_alone(statement("drop_all_vectors_slowly"))
         spaces = self.namespaces()
 
         def work(tx: neo4j.ManagedTransaction) -> None:
-            # Under the lock it is looked at again: another process may have been first, and stored vectors since.
-            books = Neo4jTransaction(tx, "").books
-            if (books.embedder, books.dimensions) == (name, dimensions):
+            # Read again under the lock: another process may have been first, and stored vectors since.
+            header = Neo4jTransaction(tx, "").header
+            if (header.embedder, header.dimensions) == (name, dimensions):
                 return
             for namespace in spaces:
                 Neo4jTransaction(tx, namespace).note_change(everything=True)
-            if books.embedder:
-                run(tx, "drop_all_vectors")
-                run(tx, "drop_all_said_vectors")
-                run(tx, "drop_all_lesson_vectors")
+            if header.embedder:
+                for what in ("drop_all_vectors", "drop_all_said_vectors", "drop_all_lesson_vectors"):
+                    run(tx, what)
             run(tx, "set_embedder", embedder=name, dimensions=dimensions)
 
         self._connection.write(work)
         self._index_vectors(dimensions)
 
     def _index_vectors(self, dimensions: int) -> None:
-        # A change of the schema makes the server plan every statement anew: not without need.
-        found = dict(self._connection.read_text(schema_statement("find_embeddings"), {}))
+        # A change of the schema makes the server plan every statement again: not without need.
+        found = dict(self._connection.read("find_embeddings", "schema"))
         for name in ("state_embedding", "lesson_embedding"):
-            if not dimensions or found.get(name) == dimensions:
-                continue
-            self._connection.change_schema(schema_statement(f"drop_{name}"))
-            config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-            self._connection.change_schema(schema_statement(name), options={"indexConfig": config})
+            if dimensions and found.get(name) != dimensions:
+                self._connection.run_alone(schema_statement(f"drop_{name}"))
+                config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
+                self._connection.run_alone(schema_statement(name), options={"indexConfig": config})
 
-    def _write_in(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
-    ) -> T:
-        def checked(tx: neo4j.ManagedTransaction) -> T:
-            write = Neo4jTransaction(tx, namespace)
-            books = write.books
-            check_embedder(embedder, vectors, stored=books.embedder, dimensions=books.dimensions, where=self._where)
-            return work(write)
-
-        return self._connection.write(checked)
-
-    def namespaces(self) -> list[str]:
-        return sorted(name for name, _ in self._connection.read("namespaces"))
-
-    def totals(self, *, namespace: str) -> Totals:
-        return Totals(*self._read("totals", namespace, start=START)[0])
-
-    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
-        space = uid(namespace)
-        rows = self._connection.read("find_runs", uids=[run_uid(space, name) for name in ids])
-        return {name: Known(digest, success) for name, digest, success in rows}
-
-    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
-        yield from self._connection.iterate("records", space=uid(namespace))
-
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        for (told,) in self._connection.iterate("held_runs", space=uid(namespace)):
-            name, record, counted = told.get("id", ""), told.get("record", ""), told.get("counted", False)
-            yield HeldRun(name, record, counted, told, told.get("said_vector"))
-
-    def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
-        return told_of(run, namespace)
-
-    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
-        return sorted((environment, task, name) for environment, task, name in self._read("runs_by_task", namespace))
-
-    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
-        uids = [run_uid(uid(namespace), name) for name in runs]
-        rows = self._read("runs_beside", namespace, uids=uids, latest=latest)
-        return sorted((environment, task, name) for environment, task, name in rows)
-
-    def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
-        return dict(self._connection.read("records_of", uids=[run_uid(uid(namespace), name) for name in ids]))
-
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
-        space = uid(namespace)
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
-            rows = self._connection.read("edges", space=space)
-        else:
-            rows = self._connection.read("edges_from", sources=[tool_uid(space, name) for name in sources])
-        rows.sort()  # by code points, as Python and SQLite compare; a server compares UTF-16
-        return rows
-
-    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
-        return {(source, target): sorted(runs) for source, target, runs in self._read("passages", namespace)}
-
-    def tools(self, *, namespace: str) -> list[ToolRow]:
-        return sorted(ToolRow(*row) for row in self._read("tools", namespace, start=START))
+            return self.read("edges", namespace=namespace)
+        keys = [tool_uid(uid(namespace), name) for name in sources]
+        return self.read("edges_from", namespace=namespace, sources=keys)
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         if newer_than:
-            return self._batch(self._read("new_states_after", namespace, tool=tool, newer_than=newer_than))
-        return self._batch(self._connection.read("states_after", uid=tool_uid(uid(namespace), tool)))
-
-    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
-        return self._batch(self._read("states_newer_than", namespace, newer_than=newer_than))
-
-    def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
-        space, wanted = uid(namespace), to_floats(vector)
-        # The index knows no namespaces: a small one could be starved by its neighbours. So it is asked for more, and
-        # where these are too few, all of the namespace are compared.
-        candidates = 20 * limit
-        rows = self._connection.read("nearest_states", vector=wanted, candidates=candidates, space=space)
-        if len(rows) < limit:
-            rows = self._read("embedded_states", namespace)
-        return ranked(rows, vector)[:limit]
-
-    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
-        for row in self._connection.iterate("states", space=uid(namespace)):
-            if not (without_vector and row[-1]):
-                yield state_of(row)
-
-    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
-        for row in self._connection.iterate("held_states", space=uid(namespace)):
-            yield HeldState(state_of(row), row[-2], row[-1])
-
-    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
-        return [(seq, said) for seq, said in self._read("runs_without_vector", namespace)]
+            return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
+        return self._batch(self.read("states_after", namespace=namespace, uid=tool_uid(uid(namespace), tool)))
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         space = uid(namespace)
-        asked = [
-            {
-                "at": at,
-                "edge": edge_uid(space, edge),
-                "source": tool_uid(space, edge[0]),
-                "target": tool_uid(space, edge[1]),
-            }
-            for at, edge in enumerate(edges)
+        queries = [
+            {"at": at, "edge": uid(space, "edge", a, b), "source": tool_uid(space, a), "target": tool_uid(space, b)}
+            for at, (a, b) in enumerate(edges)
         ]
-        rows = self._connection.read("evidence", rows=asked, most_runs=runs, most_summaries=summaries)
+        rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
         return [Evidence(tuple(ids), tuple(texts)) for _, ids, texts in rows]
 
-    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
-        dimensions = self.header.dimensions
-        return [
-            RunRow(number, name, success, sequence, of_size(vector, dimensions))
-            for number, name, success, sequence, vector in self._read("runs_after", namespace, seq=seq)
-        ]
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        for (node,) in self.iterate("held_runs", namespace=namespace):
+            name, record, counted = node.get("id", ""), node.get("record", ""), node.get("counted", False)
+            yield HeldRun(name, record, counted, node, node.get("said_vector"))
 
-    def changes_since(self, revision: int) -> list[Change] | None:
-        rows = self._connection.read("changes_since", revision=revision)
-        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
-            return None
-        return [
-            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), rewritten)
-            for number, namespace, sources, rewritten in rows
-        ]
+    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+        return columns_of(run, namespace)
 
     def orphans(self, *, namespace: str) -> list[str]:
-        found = [f"{count} {what}" for name, what in _ORPHANS if (count := self._read(name, namespace)[0][0])]
+        checks = [(self.read(name, namespace=namespace)[0][0], what) for name, what in _ORPHANS]
         apart = sum(
             floats is None or len(stored) != 2 * len(floats) or not np.allclose(from_bytes(stored), floats, atol=1e-3)
-            for stored, floats in self._connection.iterate("indexed_vectors", space=uid(namespace))
+            for stored, floats in self.iterate("indexed_vectors", namespace=namespace)
         )
-        return [*found, f"{apart} vectors differ from those in the index"] if apart else found
+        checks.append((apart, "vectors differ from those in the index"))
+        return [f"{count} {what}" for count, what in checks if count]
 
     def close(self) -> None:
         self._connection.close()
 
-    def _read(self, name: str, namespace: str, /, **values: object) -> list[tuple[Any, ...]]:
-        return self._connection.read(name, space=uid(namespace), **values)
+    def _names(self, stored: Any) -> tuple[ToolName, ...]:
+        return tuple(stored)
 
-    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
-        return batch_of(rows, self.header.dimensions, state_of)
+    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
+        # and if too few of them are of the namespace, all of its states are compared.
+        rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
+        return rows if len(rows) >= limit else self.read("embedded_states", namespace=namespace)
 
 
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
@@ -310,13 +212,219 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-def ranked(rows: Sequence[tuple[Any, ...]], vector: FloatArray) -> list[tuple[StateRow, float]]:
-    """States by their exact cosine with a vector of unit length, best first, ties by id."""
-    found = [(state_of(row), float(from_bytes(row[-1]) @ vector)) for row in rows]
-    return sorted(found, key=lambda one: (-one[1], one[0].id))
+class Neo4jTransaction(Sender):
+    """See `hepm.graph.changes.Transaction` for what each method promises."""
+
+    def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
+        super().__init__(tx, namespace)
+        self._sources: set[ToolName] = set()
+        self._rewritten = False
+        self._row_numbers: dict[str, int] = {}
+        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
+        self.lessons = Neo4jLessonTransaction(self, shown=shown)
+
+    def note_change(self, *, everything: bool = False) -> None:
+        self.put("weigh_edges", [self._tool(name) for name in sorted(self._sources)], key="sources")
+        sources = None if everything else sorted(self._sources)
+        self.send(
+            "note_change",
+            namespace=self.namespace,
+            space=self.space,
+            sources=json.dumps(sources, ensure_ascii=False),
+            rewritten=self._rewritten or everything,
+            last_run=self._last_run,
+            last_state=self._last_state,
+            kept=KEPT_CHANGES,
+        )
+
+    # Runs
+
+    def known(self, ids: Sequence[str]) -> dict[str, Known]:
+        rows = self.ask("find_runs", [self._trajectory(name) for name in ids], key="uids")
+        return {name: Known(digest, success) for name, digest, success in rows}
+
+    def select(self, selection: Selection) -> list[StoredRun]:
+        if selection.trajectory is not None and selection == Selection(selection.trajectory):
+            rows = self.run("find_run", uid=self._trajectory(selection.trajectory))
+        else:
+            rows = self.run("select_runs", space=self.space, **asdict(selection))
+        return sorted((StoredRun(*row) for row in rows), key=lambda run: run.id)
+
+    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
+        rows = self.run("shortest_success", task_uid=uid(self.space, environment, task))
+        return StoredRun(*rows[0]) if rows else None
+
+    def records(self) -> list[tuple[int, str, str]]:
+        return [(seq, name, record) for seq, name, record in self.run("numbered_records", space=self.space)]
+
+    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
+        # Every run with the move took the edge between its first tools.
+        edges = sorted({self._edge((move.sources[0], move.targets[0])) for move in moves})
+        return list(dict(self.ask("records_on_edges", edges, key="edges")).values())
+
+    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
+        rows: list[dict[str, Any]] = []
+        for run in runs:
+            self._last_run += 1
+            self._row_numbers[run.id] = self._last_run
+            row = columns_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
+            if run.said in vectors:
+                row["said_vector"] = to_bytes(vectors[run.said])
+            rows.append(row)
+        self.put("add_runs", rows, size=VECTOR_ROWS)
+        self.lessons.tie()
+
+    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
+        rows = [columns_of(run, self.namespace) | {"seq": number, "counted": True} for number, _, run in runs]
+        self._row_numbers.update((run.id, number) for number, _, run in runs)
+        self._last_run = max([self._last_run, *(number for number, _, _ in runs)])
+        self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
+
+    def set_counted(self, run: str, counted: bool) -> None:
+        self.send("set_counted", uid=self._trajectory(run), counted=counted)
+
+    def drop_runs(self, ids: Sequence[str]) -> None:
+        self.lessons.untie(ids)
+        self.put("drop_runs", [self._trajectory(name) for name in ids], key="uids")
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
+        self.put("put_run_vectors", rows, size=VECTOR_ROWS, space=self.space)
+
+    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
+        self.put("put_vectors", rows, size=VECTOR_ROWS, space=self.space)
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        rows = [
+            {
+                "uid": self._tool(tool.name),
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
+            }
+            for tool in tools
+        ]
+        self.send("describe_tools", rows=rows, namespace=self.namespace, space=self.space)
+
+    # Counts
+
+    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
+        stale = self._add_counts(delta)
+        runs = {run for of_edge in delta.run_edges.values() for run in of_edge} - self._row_numbers.keys()
+        self._row_numbers.update(self.ask("row_numbers", [self._trajectory(name) for name in sorted(runs)], key="uids"))
+        rows = [
+            {
+                "run": self._trajectory(run),
+                "target": self._tool(target),
+                "after": source,
+                "edge": self._edge((source, target)),
+                "seq": self._row_numbers[run],
+            }
+            for (source, target), of_edge in delta.run_edges.items()
+            for run in of_edge
+        ]
+        self.put("add_run_edges", rows)
+        self.add_states(delta.states, vectors)
+        self.put("tell_edges", [{"source": a, "target": b} for a, b in stale], limit=EDGE_SUMMARIES)
+
+    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
+        self._rewritten = True
+        self._add_counts(delta)
+        self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
+        self.put("drop_run_edges", [self._trajectory(name) for name in ids], key="uids")
+        self.put("drop_states", [self._move(move) for move in delta.states], key="moves")
+        self.drop_empty_tools()
+
+    def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
+        """Ends of the edges whose summaries are out of date."""
+        tools = dict(delta.tools)
+        if any(source == START for source, _ in delta.edges):
+            tools[START] = ToolCounts()
+        rows = [{"uid": self._tool(name), "name": name, **asdict(tool)} for name, tool in sorted(tools.items())]
+        self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
+        self._sources.update(source for source, _ in delta.edges)
+        edges = sorted(delta.edges.items())
+        rows = [{"source": self._tool(a), "target": self._tool(b), **asdict(counts)} for (a, b), counts in edges]
+        return self.ask("add_edges", rows)
+
+    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+        places: dict[str, Move] = {}
+        rows: list[dict[str, object]] = []
+        for move, of_move in states.items():
+            self._sources.update(move.sources)
+            place = self._move(move)
+            for key, state in of_move.items():
+                self._last_state += 1
+                row = self._state(move, place, key, state, vectors.get(state.summary))
+                places[str(row["uid"])] = move
+                rows.append(row)
+        present = {name: flags for name, *flags in self.ask("add_states", rows, size=VECTOR_ROWS)}
+        self._rewritten = self._rewritten or any(worded for worded, _ in present.values())
+        # The statement returns only states that were there before.
+        unlinked = [(name, move) for name, move in places.items() if name not in present or present[name][1]]
+        self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
+        self.put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
+        grown = sorted({self._move(move) for _, move in unlinked})
+        if self.ask("keep_bound", grown, key="moves", bound=self.header.states_per_move):
+            self._rewritten = True
+
+    def _state(
+        self, move: Move, place: str, key: int, state: StateSeen, vector: FloatArray | None
+    ) -> dict[str, object]:
+        return {
+            "uid": uid(place, str(key)),
+            "namespace": self.namespace,
+            "space": self.space,
+            "kept": True,
+            "id": self._last_state,
+            "move": place,
+            "key": key,
+            "sources": list(move.sources),
+            "targets": list(move.targets),
+            "success": move.success,
+            "count": state.count,
+            "seen": state.seen,
+            "trajectory": state.trajectory,
+            "step": state.step,
+            "summary": state.summary,
+            "embedding": None if vector is None else to_floats(vector),
+            "vector": None if vector is None else to_bytes(vector),
+        }
+
+    def clear(self) -> None:
+        self._rewritten = True
+        for name in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors", "reset_tools"):
+            self.send(name, space=self.space)
+
+    def drop_empty_tools(self) -> None:
+        self.send("drop_empty_tools", space=self.space)
+
+    # The keys of nodes
+
+    def _trajectory(self, name: str) -> str:
+        return run_uid(self.space, name)
+
+    def _tool(self, name: ToolName) -> str:
+        return tool_uid(self.space, name)
+
+    def _edge(self, edge: Edge) -> str:
+        return uid(self.space, "edge", *edge)
+
+    def _move(self, move: Move) -> str:
+        sides = (str(len(move.sources)), *move.sources, *move.targets)
+        return uid(self.space, "move", str(move.success), *sides)
 
 
-def state_of(row: Sequence[Any]) -> StateRow:
-    """One state from the fields that every statement on states returns first."""
-    number, sources, targets, *rest = row[:10]
-    return StateRow(number, tuple(sources), tuple(targets), *rest)
+def columns_of(run: Run, namespace: str) -> dict[str, Any]:
+    """The properties of a run's node that derive from its record."""
+    space = uid(namespace)
+    return run.columns | {
+        "uid": run_uid(space, run.id),
+        "namespace": namespace,
+        "space": space,
+        # The shortest run is elected among those with this key.
+        "task_uid": uid(space, run.environment, run.task) if run.success and run.task else None,
+        "day": day_of(run.ended_at),
+        "tools": list(run.called),
+    }

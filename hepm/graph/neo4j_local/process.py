@@ -1,26 +1,28 @@
-"""The server as a process: start it apart from the terminal, find it again, end it."""
+"""The server as a process: start it apart from the terminal, find it again, read why it ended, end it."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final, cast
 
-from hepm.errors import MissingExtraError
+import psutil
 
-if TYPE_CHECKING:
-    import psutil
-
-# Servers that this very process started, so that it notices their end and leaves no zombie.
+# Servers that this process started: it waits for their end, so that none becomes a zombie.
 _children: dict[int, subprocess.Popen[bytes]] = {}
+
+_ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
+# What precedes the message of a Java error.
+_ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread \S+ )?([a-z]\w*\.)+[\w$]+: ")
 
 
 def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
-    """Start a process that outlives this one and its terminal; what it prints goes into `log`. Its pid."""
+    """Start a process that outlives this one and its terminal, with its output in `log`; returns its pid."""
     flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
     with log.open("wb") as output:
         child = subprocess.Popen(
@@ -39,93 +41,78 @@ def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment
 
 
 def find(mark: str, pid: int | None = None) -> int | None:
-    """The pid of the running process that has `mark` among its arguments; None where none runs.
+    """The pid of the running process that has `mark` among its arguments, or None.
 
-    A pid alone says nothing, since the system gives it to another process after a while. Where the given one is not it,
-    all processes are looked at: a start may have been killed before it wrote the pid down.
+    The system may give a noted pid to another process, and a start may be killed before it notes one. So all processes
+    are searched if `pid` is not the one.
     """
-    lib = _psutil()
-    _reap()
-    if pid is not None:
-        with contextlib.suppress(lib.Error):
-            if _is_it(lib.Process(pid), mark):
-                return pid
-    for process in lib.process_iter():
-        with contextlib.suppress(lib.Error):
-            if _is_it(process, mark):
-                return process.pid
-    return None
+    candidates = psutil.pids() if pid is None else [pid, *psutil.pids()]
+    return next((candidate for candidate in candidates if is_alive(candidate, mark)), None)
 
 
 def is_alive(pid: int, mark: str) -> bool:
-    """Whether the process with this pid still runs and is the one meant."""
-    with contextlib.suppress(_psutil().Error):
-        if _is_it(_psutil().Process(pid), mark):
-            return True
-    _reap()
+    """Whether the process with this pid is running and has `mark` among its arguments."""
+    if (child := _children.get(pid)) is not None:
+        # A child that has just been started shows no arguments for some microseconds.
+        if child.poll() is None:
+            return mark in cast("list[object]", child.args)
+        del _children[pid]
+    with contextlib.suppress(psutil.Error):
+        return mark in psutil.Process(pid).cmdline()  # a zombie has none
     return False
 
 
 def listens(pid: int, ports: Collection[int]) -> bool:
-    """Whether the process listens on all of these ports: another one there would get to see the password."""
-    lib = _psutil()
-    with contextlib.suppress(lib.Error):
-        found = lib.Process(pid).net_connections("tcp")
-        return set(ports) <= {one.laddr.port for one in found if one.status == lib.CONN_LISTEN}
+    """Whether the process listens on all of these ports."""
+    with contextlib.suppress(psutil.Error):
+        found = psutil.Process(pid).net_connections("tcp")
+        return set(ports) <= {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
     return False
 
 
 def end(pid: int, mark: str, *, timeout_s: float) -> bool:
-    """Ask a process to end, and kill it after `timeout_s`. Whether it ended by itself."""
-    lib = _psutil()
-    with contextlib.suppress(lib.NoSuchProcess):
-        process = lib.Process(pid)
+    """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
         if is_alive(pid, mark):
             process.terminate()
-        elif pid not in _children:
-            return True
-        if not _ended(process, timeout_s):
-            process.kill()
-            _ended(process, 30)
-            return False
+            if not _ended(process, timeout_s):
+                process.kill()
+                _ended(process, 30)
+                return False
     return True
 
 
 def _ended(process: psutil.Process, timeout_s: float) -> bool:
     until = time.monotonic() + timeout_s
-    while _is_there(process):
+    while _exists(process):
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
-    if (child := _children.pop(process.pid, None)) is not None:
-        child.wait(30)
     return True
 
 
-def _is_there(process: psutil.Process) -> bool:
-    # Its arguments go first, then its first thread, and with the last one its files and locks.
-    lib = _psutil()
-    with contextlib.suppress(lib.Error):
-        return process.is_running() and (process.status() != lib.STATUS_ZOMBIE or process.num_threads() > 1)
+def _exists(process: psutil.Process) -> bool:
+    if (child := _children.get(process.pid)) is not None:
+        return child.poll() is None
+    with contextlib.suppress(psutil.Error):
+        # The first thread ends before the others, and only the last one releases files and locks.
+        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     return False
 
 
-def _is_it(process: psutil.Process, mark: str) -> bool:
-    if (child := _children.get(process.pid)) is not None:
-        # A child that has just been started shows no arguments for some microseconds.
-        return mark in child.args and child.poll() is None
-    return mark in process.cmdline()  # a zombie has none
+def last_error(log: Path, *, since: int = 0) -> str | None:
+    """The last error in a log; None if there is none.
 
-
-def _reap() -> None:
-    for pid, child in list(_children.items()):
-        if child.poll() is not None:
-            del _children[pid]
-
-
-def _psutil():
-    try:
-        import psutil
-    except ImportError as error:
-        raise MissingExtraError("running Neo4j here needs psutil: pip install 'hepm[neo4j-local]'") from error
-    return psutil
+    Args:
+        since: Bytes written before this run; a shorter log has been rotated.
+    """
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(since if since <= log.stat().st_size else 0)
+        lines = stream.read().decode("utf-8", "replace").splitlines()
+        lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
+        if lines and lines[0].startswith("Error occurred during initialization of VM"):
+            return ": ".join(lines[:2])
+        if errors := [line for line in lines if _ERROR.search(line)]:
+            return _ERROR_PREFIX.sub("", errors[-1]).strip(" .")[:400]
+    return None

@@ -1,90 +1,91 @@
 """A Neo4j Community server in a folder, on this machine alone."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
+import os
 import re
+import secrets
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
+from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, LiteralString
 
 from hepm.errors import InputError, LocalServerError
 from hepm.graph.neo4j_local import process
-from hepm.graph.neo4j_local.exclusive import exclusive
-from hepm.graph.neo4j_local.folder import ServerFolder, Settings, known_version
-from hepm.graph.neo4j_local.jars import Report, cache_folder, provide
-from hepm.graph.neo4j_local.java import find_java
-from hepm.graph.neo4j_local.log import complaint, size_of
-from hepm.graph.neo4j_local.login import USER, await_login, require_driver
-from hepm.graph.neo4j_local.ports import HOST, choose_port
-from hepm.graph.neo4j_local.versions import DEFAULT, Line, line_of
+from hepm.graph.neo4j_local.installation import (
+    DEFAULT,
+    Release,
+    Report,
+    Say,
+    exclusive,
+    find_java,
+    provide_jars,
+    release_of,
+)
 
-BOLT_PORT: Final = 7687
-HTTP_PORT: Final = 7474
-HEAP: Final = "1g"
-PAGE_CACHE: Final = "256m"
+HOST: Final = "127.0.0.1"
+USER: Final = "neo4j"
+_FIRST_PASSWORD: Final = "neo4j"
 _SIZE: Final = re.compile(r"[1-9]\d*[kmg]", re.IGNORECASE)
+# What a start leaves that was killed before it wrote the settings.
+_EARLY: Final = {"lock", ".gitignore", "settings.json.new"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a folder keeps from one start to the next; `version` is the name of the release that wrote its data."""
+
+    version: str
+    bolt_port: int = 7687
+    http_port: int = 7474
+    heap: str = "1g"
+    page_cache: str = "256m"
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is known of a server; the password itself is not in it.
+    """The state of a server, without its password.
 
     Attributes:
-        version: Its release; None for a folder where none was started yet.
-        pid: None unless it runs.
+        version: None before the first start, likewise the ports.
+        uri: Where drivers connect; None unless the server is running, likewise browser and pid.
     """
 
-    folder: Path
-    password_file: Path
+    running: bool
     version: str | None
+    folder: Path
+    uri: str | None
+    browser: str | None
+    pid: int | None
+    username: str
+    password_file: Path
     bolt_port: int | None
     http_port: int | None
-    pid: int | None
-
-    @property
-    def running(self) -> bool:
-        """Whether the process is there."""
-        return self.pid is not None
-
-    @property
-    def uri(self) -> str | None:
-        """Where drivers connect, while it runs."""
-        return f"bolt://{HOST}:{self.bolt_port}" if self.running and self.bolt_port else None
-
-    @property
-    def browser(self) -> str | None:
-        """Where Neo4j Browser is, while it runs."""
-        return f"http://{HOST}:{self.http_port}/browser/" if self.running and self.http_port else None
-
-    @property
-    def username(self) -> str:
-        """Whom drivers log in as."""
-        return USER
 
 
 class _PortTakenError(LocalServerError):
     """A port that was free a moment ago is not."""
 
 
-def _quiet(sentence: str) -> None:
-    """Say nothing."""
-
-
 class LocalServer:
-    """A server by its folder. Two objects for one folder mean one server.
+    """A server by its folder, which only its owner can read. Two objects for one folder mean one server.
 
     Args:
-        folder: Holds its data, logs, settings and password; made at the first start.
-        version: `5.26` or `2026.08`; left out: the one of the folder, else 5.26.
-        bolt_port: Left out: that of last time, else 7687, else a free one. `http_port` likewise, with 7474.
-        heap: As `512m` or `2g`; left out: that of last time. `page_cache` likewise.
-        cache: Where the jars are kept; left out: HEPM_NEO4J_CACHE, else the user's cache folder.
-        say: Takes sentences for the user while it works.
-        report: Told how many jars of how many are there, while some are fetched.
+        folder: Its data, logs, settings and password; made at the first start.
+        version: `5.26` or `2026.08`. Default: that of the folder, else 5.26.
+        bolt_port: Default: the last one, else 7687 or the next free one; likewise `http_port` from 7474.
+        heap: Such as `512m` or `2g`. Default: the last one; likewise `page_cache`.
+        say: Receives sentences for the user.
+        report: Called while jars are fetched, with how many are present and how many there are.
     """
 
     def __init__(
@@ -96,192 +97,284 @@ class LocalServer:
         http_port: int | None = None,
         heap: str | None = None,
         page_cache: str | None = None,
-        cache: Path | None = None,
-        say: Callable[[str], None] = _quiet,
+        say: Say = lambda _: None,
         report: Report | None = None,
     ) -> None:
         for name, size in (("heap", heap), ("page cache", page_cache)):
             if size is not None and not _SIZE.fullmatch(size):
                 raise InputError(f"{size!r} is no size of a {name}: write it as 512m or 2g")
-        self._version = None if version is None else line_of(version).name
+        self._version = None if version is None else release_of(version).name
         self._ports = (bolt_port, http_port)
         self._sizes = (heap, page_cache)
-        self._cache = cache or cache_folder()
-        self._folder = ServerFolder(Path(folder))
-        self._mark = f"--home-dir={self._folder.path}"  # no other process has this argument
         self._say = say
         self._report = report
-
-    def __repr__(self) -> str:
-        return f"LocalServer({str(self._folder.path)!r})"
+        self._folder = Path(folder).expanduser().resolve()
+        self._mark = f"--home-dir={self._folder}"  # no other process has this argument
+        self._password_file = self._folder / "password"
+        self._settings_file = self._folder / "settings.json"
+        self._pid_file = self._folder / "run" / "server.pid"
+        self._java_arguments = self._folder / "run" / "java.args"
+        # Exists from the beginning of the first start until the server has answered.
+        self._first_start = self._folder / "run" / "first-start"
+        self._neo4j_log = self._folder / "logs" / "neo4j.log"
+        self._java_log = self._folder / "logs" / "console.log"
 
     @property
     def password(self) -> str:
-        """What drivers log in with."""
-        return self._folder.password_file.read_text("utf-8").strip()
-
-    @property
-    def log(self) -> Path:
-        """What the server tells; before it could tell anything, what Java printed."""
-        return self._folder.log if self._folder.log.exists() else self._folder.console
+        """The password for drivers and Browser."""
+        return self._password_file.read_text("utf-8").strip()
 
     def status(self) -> Status:
-        """What is known now."""
-        settings = self._folder.settings()
+        """The state now."""
+        settings, pid = self._settings(), self._pid()
+        running = settings if pid is not None else None
         return Status(
-            folder=self._folder.path,
-            password_file=self._folder.password_file,
-            version=settings and known_version(settings).release,
+            running=pid is not None,
+            version=settings and release_of(settings.version).version,
+            folder=self._folder,
+            uri=running and f"bolt://{HOST}:{running.bolt_port}",
+            browser=running and f"http://{HOST}:{running.http_port}/browser/",
+            pid=pid,
+            username=USER,
+            password_file=self._password_file,
             bolt_port=settings and settings.bolt_port,
             http_port=settings and settings.http_port,
-            pid=self._pid(),
         )
 
     def start(self, *, timeout_s: float = 120) -> bool:
         """Start the server and wait until it answers a query.
 
         Returns:
-            False where it ran already.
+            False if it was running already.
         Raises:
-            LocalServerError: it cannot be fetched or started; the sentence tells why, and nothing is left running.
+            LocalServerError: it cannot be fetched or started; nothing is left running.
         """
-        require_driver()
-        self._folder.make()
-        with self._alone():
-            line = self._line()
-            pid = self._pid()
-            if pid is not None and self._folder.settings() is None:
+        self._make_folder()
+        with self._exclusive():
+            settings, pid = self._settings(), self._pid()
+            if settings and self._version not in (None, settings.version):
                 raise LocalServerError(
-                    f"a Neo4j (process {pid}) runs from {self._folder.path}, which was removed under it: end it with"
-                    " `hepm neo4j stop`, and start again"
+                    f"{self._folder} holds the data of Neo4j {settings.version}, and {self._version} was asked for:"
+                    " name another --folder for it, or leave --version out"
                 )
-            if pid is not None and self._still_answers(pid, timeout_s):
-                return False
-            java = find_java(line)
-            jars = provide(line, self._cache, report=self._report, say=self._say)
+            if pid is not None:
+                if settings is None:
+                    raise LocalServerError(
+                        f"a Neo4j (process {pid}) runs from {self._folder}, which was removed under it: end it with"
+                        " `hepm neo4j stop`, and start again"
+                    )
+                try:
+                    self._await(pid, settings, timeout_s)
+                    return False
+                except LocalServerError:
+                    if process.is_alive(pid, self._mark):  # else it was about to end
+                        raise
+            release = release_of(settings.version if settings else self._version or DEFAULT)
+            java = find_java()
+            jars = provide_jars(release, report=self._report, say=self._say)
             try:
-                self._launch(line, java, jars, timeout_s)
+                self._launch(release, java, jars, timeout_s)
             except _PortTakenError:
                 if self._ports != (None, None):
                     raise
-                self._launch(line, java, jars, timeout_s)  # on others
+                self._launch(release, java, jars, timeout_s)  # on other ports
         return True
 
     def stop(self, *, timeout_s: float = 60) -> bool:
-        """Stop the server; one that does not end within `timeout_s` is killed, which costs no committed data.
+        """Stop the server. It is killed after `timeout_s`, which loses no committed data.
 
         Returns:
-            False where none ran.
+            False if it was not running.
         """
-        there = self._folder.settings() is not None
-        with self._alone() if there else contextlib.nullcontext():
+        with self._exclusive() if self._settings() else contextlib.nullcontext():
             pid = self._pid()
             if pid is not None and not process.end(pid, self._mark, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
-            self._folder.pid_file.unlink(missing_ok=True)
+            self._pid_file.unlink(missing_ok=True)
         return pid is not None
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
-        return exclusive(self._folder.lock, waiting=lambda: self._say("another hepm starts or stops it: waiting"))
+    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
+        return exclusive(self._folder / "lock", "another hepm starts or stops it: waiting", self._say)
 
     def _pid(self) -> int | None:
         noted = None
         with contextlib.suppress(OSError, ValueError):
-            noted = int(self._folder.pid_file.read_text("ascii"))
+            noted = int(self._pid_file.read_text("ascii"))
         return process.find(self._mark, noted)
 
-    def _line(self) -> Line:
-        settings = self._folder.settings()
-        if settings is None:
-            return line_of(self._version or DEFAULT)
-        if self._version not in (None, settings.version):
+    def _make_folder(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            others = {one.name for one in self._folder.iterdir()} - _EARLY
+            if not others or self._settings_file.exists():
+                self._folder.chmod(0o700)
+                return
+        except OSError as error:
             raise LocalServerError(
-                f"{self._folder.path} holds the data of Neo4j {settings.version}, and {self._version} was asked for:"
-                " name another --folder for it, or leave --version out"
-            )
-        return known_version(settings)
+                f"{self._folder} cannot hold a server ({error.strerror}): name another folder with --folder or"
+                " HEPM_NEO4J_FOLDER"
+            ) from error
+        raise LocalServerError(
+            f"{self._folder} holds other things ({', '.join(sorted(others)[:3])}): name a new or empty folder for"
+            " Neo4j with --folder or HEPM_NEO4J_FOLDER"
+        )
 
-    def _choose(self, line: Line) -> Settings:
-        before = self._folder.settings()
+    def _settings(self) -> Settings | None:
+        try:
+            return Settings(**json.loads(self._settings_file.read_text("utf-8")))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, TypeError) as error:
+            raise LocalServerError(
+                f"{self._settings_file} is damaged ({error}): remove it and start again with the --version that it had"
+            ) from error
+
+    def _keep(self, settings: Settings) -> None:
+        ignored = self._folder / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("# Data and a password: not for a repository.\n*\n", "utf-8")
+        _write_private(self._settings_file, json.dumps(asdict(settings), indent=1) + "\n")
+
+    def _choose(self, base: Settings, *, first: bool) -> Settings:
         bolt, http = self._ports
-        bolt = choose_port(
-            "--bolt-port", wanted=bolt, remembered=before and before.bolt_port, usual=BOLT_PORT, taken=http
-        )
-        http = choose_port(
-            "--http-port", wanted=http, remembered=before and before.http_port, usual=HTTP_PORT, taken=bolt
-        )
-        if before and (bolt, http) != (before.bolt_port, before.http_port) and self._ports == (None, None):
-            self._say(f"ports {before.bolt_port} and {before.http_port} of last time: one is in use, so they changed")
+        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
+        http = _choose_port("--http-port", http, base.http_port, taken=bolt)
+        if not first and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
+            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
         heap, page_cache = self._sizes
-        return Settings(
-            version=line.name,
-            bolt_port=bolt,
-            http_port=http,
-            heap=heap or (before.heap if before else HEAP),
-            page_cache=page_cache or (before.page_cache if before else PAGE_CACHE),
-        )
+        return Settings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
 
-    def _still_answers(self, pid: int, timeout_s: float) -> bool:
+    def _launch(self, release: Release, java: Path, jars: list[Path], timeout_s: float) -> None:
+        before = self._settings()
+        settings = self._choose(before or Settings(release.name), first=before is None)
+        self._keep(settings)
+        self._configure(release, settings, jars)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
+        environment |= {"NEO4J_HOME": str(self._folder), "NEO4J_CONF": str(self._folder / "conf")}
+        self._move_unfinished_data()
+        self._set_first_password(java, environment)
+        self._say(f"starting Neo4j {release.version} with {java}")
+        command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={self._folder / 'conf'}"]
+        log_bytes = self._neo4j_log.stat().st_size if self._neo4j_log.exists() else 0
+        pid = process.spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:
-            self._await(pid, timeout_s)
-        except LocalServerError:
-            if process.is_alive(pid, self._mark):
-                raise
-            return False  # it was about to end
-        return True
-
-    def _launch(self, line: Line, java: Path, jars: list[Path], timeout_s: float) -> None:
-        folder, before, settings = self._folder, self._folder.settings(), self._choose(line)
-        folder.remember(settings)
-        folder.configure(line, settings, jars)
-        if folder.put_unfinished_aside():
-            self._say("a first start did not get as far as to open the server: its empty data were put aside")
-        self._set_first_password(java)
-        self._say(f"starting Neo4j {line.release} with {java}")
-        command = [java, f"@{folder.arguments}", line.main, self._mark, f"--config-dir={folder.path / 'conf'}"]
-        since = size_of(folder.log)
-        pid = process.spawn(command, log=folder.console, folder=folder.path, environment=folder.environment)
-        try:
-            folder.pid_file.write_text(str(pid), "ascii")
-            self._await(pid, timeout_s, since)
+            self._pid_file.write_text(str(pid), "ascii")
+            self._await(pid, settings, timeout_s, log_bytes)
         except BaseException:
             process.end(pid, self._mark, timeout_s=10)
-            # A heap that was too small is not tried again.
-            folder.remember(before or replace(settings, heap=HEAP, page_cache=PAGE_CACHE))
+            # The next start must not repeat a heap that was too small.
+            self._keep(before or Settings(release.name, settings.bolt_port, settings.http_port))
             raise
 
-    def _set_first_password(self, java: Path) -> None:
-        """Before the first start, so that the server is never open with the password that everybody knows."""
-        self._folder.password()
-        if self._folder.is_new:
-            self._folder.set_first_start(True)
-            # The command reads `@file` as the arguments in that file: no password in a process list.
-            admin = [java, f"@{self._folder.arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
-            # Where it fails, the server tells why when it starts, or gets the password as soon as it opens.
+    def _configure(self, release: Release, settings: Settings, jars: list[Path]) -> None:
+        """Write neo4j.conf, and Java's arguments into a file, which keeps the process list short."""
+        for name in ("logs", "run", "conf"):
+            (self._folder / name).mkdir(exist_ok=True)
+        templates = resources.files("hepm.graph.neo4j_local")
+        conf = templates.joinpath("neo4j.conf").read_text("utf-8").format(**asdict(settings))
+        _write_private(self._folder / "conf" / "neo4j.conf", conf + "".join(f"{line}\n" for line in release.settings))
+        class_path = json.dumps(os.pathsep.join(map(str, jars)), ensure_ascii=False)  # quoted as Java reads it
+        arguments = templates.joinpath("java.args").read_text("utf-8")
+        _write_private(self._java_arguments, arguments.format(heap=settings.heap, class_path=class_path))
+
+    def _move_unfinished_data(self) -> None:
+        """Move the data of a killed first start aside: Neo4j rejects them, and no client can have written to them."""
+        data, aside = self._folder / "data", self._folder / "data.unfinished"
+        opened = self._neo4j_log.exists() and "Bolt enabled" in self._neo4j_log.read_text("utf-8", "replace")
+        if self._first_start.exists() and data.exists() and not opened:
+            shutil.rmtree(aside, ignore_errors=True)
+            data.rename(aside)
+            self._say("the first start ended before the server opened: its empty data were moved to data.unfinished")
+
+    def _set_first_password(self, java: Path, environment: dict[str, str]) -> None:
+        """Set the password before the first start: the server is never open with Neo4j's own first password."""
+        if not self._password_file.exists():
+            # The command below reads the file as an argument, where a leading dash or quote has a meaning.
+            _write_private(self._password_file, "n" + secrets.token_urlsafe(24))
+        if not (self._folder / "data" / "databases" / "system").exists():
+            self._first_start.touch(mode=0o600)
+            # The command reads `@file` as its arguments, so no process list shows the password.
+            admin = [java, f"@{self._java_arguments}", "org.neo4j.cli.AdminTool", "dbms", "set-initial-password"]
+            # If it fails, the server says why when it starts, or gets the password as soon as it opens.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 subprocess.run(
-                    [*admin, f"@{self._folder.password_file}"],
-                    env=self._folder.environment, capture_output=True, check=False, timeout=120,
-                )  # fmt: skip
+                    [*admin, f"@{self._password_file}"], env=environment, capture_output=True, check=False, timeout=120
+                )
 
-    def _await(self, pid: int, timeout_s: float, since: int = 0) -> None:
-        settings = self._folder.settings()
-        assert settings is not None
-        ports = (settings.bolt_port, settings.http_port)
-        if await_login(
-            settings.bolt_port,
-            self._folder.password(),
-            alive=lambda: process.is_alive(pid, self._mark),
-            listens=lambda: process.listens(pid, ports),
-            timeout_s=timeout_s,
-        ):
-            self._folder.set_first_start(False)
-            return
+    def _await(self, pid: int, settings: Settings, timeout_s: float, log_bytes: int = 0) -> None:
+        ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until and process.is_alive(pid, self._mark):
+            # Another program on the port must not see the password.
+            if process.listens(pid, ports) and _logs_in(settings.bolt_port, self.password):
+                self._first_start.unlink(missing_ok=True)
+                return
+            time.sleep(0.1)
         if process.is_alive(pid, self._mark):
-            raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. What it did so far is in {self.log}")
-        why = complaint(self._folder.console) or complaint(self._folder.log, since=since) or "it did not tell why"
-        if "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
+            raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
+        why = process.last_error(self._java_log) or process.last_error(self._neo4j_log, since=log_bytes)
+        if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
             raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
-        free_mb = shutil.disk_usage(self._folder.path).free >> 20
-        room = f"; its disk has {free_mb} MB left" if free_mb < 200 else ""
-        raise LocalServerError(f"Neo4j ended while it started: {why}. Its logs are in {self._folder.logs}{room}")
+        raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Write a file atomically that only its owner may read."""
+    new = file.with_name(f"{file.name}.new")
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(handle)
+    new.replace(file)
+
+
+def _choose_port(option: str, chosen: int | None, usual: int, *, taken: int | None) -> int:
+    candidates = range(usual, 65536) if chosen is None else [chosen]
+    port = next((one for one in candidates if one != taken and _is_free(one)), None)
+    if port is None:
+        raise LocalServerError(
+            f"port {chosen or usual} of {HOST} is in use: choose another with {option}, or leave it out for a free one"
+        )
+    return port
+
+
+def _is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        return False  # some systems let two programs listen on one port
+    with contextlib.suppress(OSError), socket.create_server((HOST, port)):
+        return True
+    return False
+
+
+def _logs_in(port: int, password: str) -> bool:
+    """Whether the server answers a query. If it still has Neo4j's first password, it gets ours."""
+    from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+    try:
+        _run(port, password, "neo4j", "RETURN 1")
+        return True
+    except AuthError as refused:
+        change = "ALTER CURRENT USER SET PASSWORD FROM $old TO $new"
+        try:
+            _run(port, _FIRST_PASSWORD, "system", change, old=_FIRST_PASSWORD, new=password)
+        except AuthError:
+            raise LocalServerError(
+                "the server refuses the password that lies in its folder: was it changed elsewhere? Write the right one"
+                " into the file that `hepm neo4j status` names, and start again"
+            ) from refused
+        return False
+    except (DriverError, Neo4jError):  # not up yet: a database that starts, a connection that is cut
+        return False
+
+
+def _run(port: int, password: str, database: str, text: LiteralString, **parameters: str) -> None:
+    from neo4j import GraphDatabase
+
+    logging.getLogger("neo4j").addHandler(logging.NullHandler())
+    options = {"connection_timeout": 5, "max_transaction_retry_time": 0, "telemetry_disabled": True}
+    with (
+        GraphDatabase.driver(f"bolt://{HOST}:{port}", auth=(USER, password), **options) as driver,
+        driver.session(database=database) as session,
+    ):
+        session.run(text, parameters).consume()

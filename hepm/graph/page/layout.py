@@ -22,33 +22,25 @@ _FILLED = 0.34
 """Share of the plane that boxes cover: denser and arrows vanish, sparser and a window shows only dots."""
 
 
-def radii(content: PageContent) -> list[int]:
-    """Size of each dot: its area grows with the calls, START stands apart."""
-    most = max([1, *(tool.calls or 0 for tool in content.tools if tool.name != START)])
-    return [16 if t.name == START else round(9 + 15 * math.sqrt((t.calls or 0) / most)) for t in content.tools]
-
-
-def positions(content: PageContent) -> list[tuple[int, int]]:
-    """One (x, y) per tool: linked tools near each other, boxes apart, START to the left where it lies outside.
+def layout(content: PageContent) -> list[tuple[int, int, int]]:
+    """(x, y, radius) of each tool: linked tools near each other, boxes apart, START to the left if it lies outside.
 
     Distances on the screen follow distances in the graph: stress majorisation (Gansner, Koren, North 2004) from
-    classical scaling, without chance. O(n³): 200 tools take about a second, 1,000 ten.
+    classical scaling, without chance. O(n³): 200 tools take about a second, 1,000 ten. The area of a dot grows with the
+    calls.
     """
-    n = len(content.tools)
-    if n <= 1:
-        return [(0, 0)] * n
+    tools = content.tools
+    most = max([1, *(tool.calls for tool in tools if tool.name != START)])
+    radii = [16 if tool.name == START else round(9 + 15 * math.sqrt(tool.calls / most)) for tool in tools]
+    if len(tools) <= 1:
+        return [(0, 0, radius) for radius in radii]
     xy = _turned(_majorised(_distances(content)), content)
     xy[:, 0] *= _WIDE
-    boxes = np.array(
-        [_box(len(tool.label), radius) for tool, radius in zip(content.tools, radii(content), strict=True)]
-    )
+    names = [_CHARACTER * len(tool.label) for tool in tools]
+    boxes = np.array([(max(name, 2 * r) + _GAP, 2 * r + _GAP) for name, r in zip(names, radii, strict=True)])
     xy = _pushed_apart(xy * _scale(xy, boxes), boxes)
     middle = (xy.max(axis=0) + xy.min(axis=0)) / 2
-    return [(round(float(row[0])), round(float(row[1]))) for row in xy - middle]
-
-
-def _box(characters: int, radius: int) -> tuple[float, float]:
-    return max(_CHARACTER * characters, 2 * radius) + _GAP, 2 * radius + _GAP
+    return [(round(float(x)), round(float(y)), r) for (x, y), r in zip(xy - middle, radii, strict=True)]
 
 
 def _distances(content: PageContent) -> FloatArray:
@@ -57,7 +49,7 @@ def _distances(content: PageContent) -> FloatArray:
     lengths = np.full((n, n), np.inf)
     for edge in content.edges:
         # A share of one run says less than the same share of many.
-        strength = (edge.weight or 0.0) * (1 - 1 / (2 + (edge.support or 0)))
+        strength = edge.weight * (1 - 1 / (2 + edge.support))
         length = 3 - 2 * math.sqrt(strength)
         for pair in ((edge.source, edge.target), (edge.target, edge.source)):
             lengths[pair] = min(lengths[pair], length)

@@ -1,4 +1,4 @@
-"""Opening the file, its schema and migrations, and SQLite's errors turned into ours."""
+"""The SQLite file: its connections, schema and migrations, and SQLite's errors turned into ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
-from hepm.graph.store import no_text
+from hepm.graph.rows import no_text
 
 SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 60.0
@@ -38,7 +38,7 @@ def _resource(name: str) -> str:
 
 
 class _Reader:
-    """A thread's own connection, held by the thread alone: it is closed when the thread has ended."""
+    """A thread's own connection: it is closed when the thread has ended."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -48,7 +48,7 @@ class _Reader:
 
     @contextlib.contextmanager
     def used(self) -> Generator[sqlite3.Connection]:
-        """The connection, which stays open until the end of this."""
+        """The connection, which stays open until the end of the block."""
         with self._lock:
             if self._closed:
                 raise sqlite3.ProgrammingError(_CLOSED)
@@ -62,7 +62,7 @@ class _Reader:
                     self._connection.close()
 
     def close(self) -> None:
-        """Close it, at once or when its present uses end: SQLite crashes where it is closed while a thread reads."""
+        """Close it, at once or when its present uses end: SQLite crashes if it is closed while a thread reads."""
         with self._lock:
             self._closed = True
             if not self._uses:
@@ -73,7 +73,7 @@ class _Reader:
 
 
 class Connections:
-    """One connection that writes, one a thread that reads, for as long as the thread runs; all on one file.
+    """One writing connection, and one reading connection for each thread, on one file.
 
     Writers of this process queue on a lock, writers of other processes on SQLite's own (`BEGIN IMMEDIATE`, 60 s).
     Readers see the last commit and never wait (WAL).
@@ -126,7 +126,7 @@ class Connections:
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
-        """SQLite's errors leave as ours, each with what to do."""
+        """Turn SQLite's errors into ours, which say what to do."""
         try:
             yield
         except sqlite3.Error as error:

@@ -25,11 +25,6 @@ SELECT id, record, kind, user, live,
        shown, uses, successes, embedding
 FROM lesson l WHERE namespace = :namespace ORDER BY seq;
 
--- name: embedded_lessons
-SELECT id, embedding FROM lesson
-WHERE namespace = :namespace AND live = 1
-  AND length(embedding) = 2 * (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'dimensions') ORDER BY seq;
-
 -- name: lessons_from
 SELECT DISTINCT l.seq, l.id, l.record, l.shown, l.uses, l.successes, NULL FROM lesson_source s JOIN lesson l ON l.namespace = s.namespace AND l.id = s.lesson
 WHERE s.namespace = :namespace AND s.run IN (SELECT value FROM json_each(:runs)) ORDER BY l.seq;

@@ -38,7 +38,7 @@ SELECT
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'principle'),
     (SELECT count(*) FROM lesson WHERE namespace = :namespace AND live = 1 AND kind = 'notes');
 
--- name: find_known
+-- name: find_runs
 SELECT id, digest, success, seq FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
@@ -98,7 +98,7 @@ ORDER BY environment, task, id;
 -- name: runs_beside
 -- CROSS JOIN keeps SQLite from reading all runs of the namespace.
 WITH asked AS (
-    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:runs) j
+    SELECT DISTINCT t.environment, t.task, t.id FROM json_each(:ids) j
     CROSS JOIN trajectory t ON t.namespace = :namespace AND t.id = j.value
 )
 SELECT t.environment, t.task, t.id FROM asked a
@@ -121,7 +121,7 @@ SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT
 SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;
 
--- name: passages
+-- name: run_edges
 SELECT p.source, p.target, t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
 WHERE p.namespace = :namespace ORDER BY t.id;
 
@@ -195,10 +195,10 @@ WHERE namespace = :namespace ORDER BY source, target;
 SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
 WHERE namespace = :namespace AND source = :source ORDER BY target;
 
--- name: add_passage
+-- name: add_run_edge
 INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, :source, :target, :trajectory);
 
--- name: delete_passages
+-- name: delete_run_edges
 DELETE FROM passage WHERE trajectory = :seq;
 
 -- name: runs_of_edges
@@ -329,7 +329,7 @@ DELETE FROM state_after WHERE namespace = :namespace;
 -- name: clear_namespace_edges
 DELETE FROM edge WHERE namespace = :namespace;
 
--- name: clear_namespace_passages
+-- name: clear_namespace_run_edges
 DELETE FROM passage WHERE namespace = :namespace;
 
 -- name: orphan_vectors
@@ -351,7 +351,7 @@ SELECT (SELECT count(*) FROM edge WHERE namespace NOT IN (SELECT namespace FROM 
 -- name: drop_stray_edges
 DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
--- name: drop_stray_passages
+-- name: drop_stray_run_edges
 DELETE FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
 -- name: drop_stray_states
@@ -384,7 +384,7 @@ WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND instr(s.sources, '\
               WHERE NOT EXISTS (SELECT 1 FROM state_after a
                                 WHERE a.namespace = s.namespace AND a.tool = value AND a.state = s.id));
 
--- name: orphan_passages
+-- name: orphan_run_edges
 SELECT count(*) FROM passage p
 WHERE p.namespace = :namespace
   AND (NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = p.trajectory AND t.namespace = p.namespace)

@@ -1,4 +1,4 @@
-"""The tool graph in one SQLite file."""
+"""The tool graph in one SQLite file, and its write transactions."""
 
 from __future__ import annotations
 
@@ -6,35 +6,18 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import numpy as np
-
-from hepm.errors import InputError
-from hepm.graph.delta import Edge, Run, facts_of
+from hepm.graph.changes import Transaction
+from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
+from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.lessons import SQLiteLessons
-from hepm.graph.sqlite.writing import SQLiteTransaction
-from hepm.graph.store import (
-    Change,
-    Counting,
-    FloatArray,
-    Header,
-    HeldRun,
-    HeldState,
-    Known,
-    RunRow,
-    StateBatch,
-    StateRow,
-    ToolRow,
-    Totals,
-    batch_of,
-)
-from hepm.graph.stored_vectors import check_embedder, of_size
-from hepm.graph.transaction import Transaction
-from hepm.graph.writes import RunWrites
-from hepm.types import Evidence, ToolName
+from hepm.graph.sqlite.lessons import SQLiteLessons, SQLiteLessonTransaction
+from hepm.graph.store import Store, as_bool
+from hepm.graph.stored_vectors import FloatArray, to_bytes
+from hepm.types import Evidence, Tool, ToolName
 
 T = TypeVar("T")
 
@@ -44,7 +27,7 @@ _ORPHANS: Final = (
     ("orphan_vectors", "vectors belong to a state without text"),
     ("orphan_state_after", "links lead from a tool to a state that is gone or another tool's"),
     ("unlinked_states", "states lack a link from a tool before them"),
-    ("orphan_passages", "passages lack their run or their edge"),
+    ("orphan_run_edges", "run edges lack their run or their edge"),
     ("orphan_showings", "showings lack their lesson"),
     ("orphan_lesson_sources", "links lead from a run to a lesson that is gone"),
     ("orphan_answers", "answers of a model are about runs that are gone"),
@@ -55,13 +38,14 @@ _STRAY: Final = (
     ("stray_run_vectors", "vectors belong to no run"),
     ("stray_rows", "rows belong to a namespace that holds nothing"),
 )
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class SQLiteStore(RunWrites):
+class SQLiteStore(Store):
     """See `hepm.graph.store.Store` for what each method promises.
 
     Args:
-        path: The file, made when it is not there; or a folder, which then holds `memory.hepm`.
+        path: The file, made if missing; or a folder, which then holds `memory.hepm`.
         counting: Which runs count; None takes what the store was made with ("all" for a new one).
         states_per_move: Bound on distinct states with text and vector on one move, for a new store.
     """
@@ -75,227 +59,295 @@ class SQLiteStore(RunWrites):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        super().__init__(self._write_in)
-        self.lessons = SQLiteLessons(self._write_in, self._rows)
+        self.lessons = SQLiteLessons(self)
         self._set_up(counting or "all", states_per_move)
-        if counting is not None and self.header.counting != counting:
-            stored = self.header.counting
-            self.close()
-            raise InputError(
-                f"{self.path} counts {stored!r} runs of a task, not {counting!r}. "
-                "Open it without that option, or ingest into a new store."
-            )
+        self._check_counting(counting, str(self.path))
 
     def _set_up(self, counting: Counting, states_per_move: int) -> None:
-        with self._connections.reading() as db:
-            if self._connections.read_only or db.execute(self._statements["meta"]).fetchall():
-                return
-        first = {
-            "embedder": "",
-            "dimensions": "0",
-            "revision": "0",
-            "counting": counting,
-            "states_per_move": str(states_per_move),
-        }
+        if self._connections.read_only or self.read("meta"):
+            return
+        first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting}
         with self._connections.writing() as db:
-            if not db.execute(self._statements["meta"]).fetchall():
-                db.executemany(self._statements["set_meta"], [{"key": k, "value": v} for k, v in first.items()])
+            if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
+                self._set_meta(db, **first, states_per_move=states_per_move)
+
+    def _set_meta(self, db: sqlite3.Connection, **values: object) -> None:
+        rows = [{"key": key, "value": str(value)} for key, value in values.items()]
+        db.executemany(self._statements["set_meta"], rows)
 
     @property
     def header(self) -> Header:
-        with self._connections.reading() as db:
-            return self._header_in(db)
+        return _header(self.read("meta"))
 
-    def _header_in(self, db: sqlite3.Connection) -> Header:
-        meta = dict(db.execute(self._statements["meta"]).fetchall())
-        return Header(
-            schema_version=SCHEMA_VERSION,
-            embedder=meta["embedder"],
-            dimensions=int(meta["dimensions"]),
-            revision=int(meta["revision"]),
-            counting="shortest" if meta["counting"] == "shortest" else "all",
-            states_per_move=int(meta["states_per_move"]),
-            lessons_removed=int(meta.get("lessons_removed", 0)),
-        )
-
-    # Writing
-
-    def _write_in(
-        self,
-        namespace: str,
-        work: Callable[[Transaction], T],
-        *,
-        embedder: str | None = None,
-        vectors: Iterable[FloatArray] = (),
+    def write(
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
     ) -> T:
         with self._connections.writing() as db:
-            header = self._header_in(db)
-            check_embedder(
-                embedder, vectors, stored=header.embedder, dimensions=header.dimensions, where=str(self.path)
-            )
-            return work(self._transaction(db, namespace, header))
+            header = _header(db.execute(self._statements["meta"]))
+            check_embedder(embedder, vectors, header=header, where=str(self.path))
+            return work(SQLiteTransaction(db, self._statements, namespace, header))
 
-    def _transaction(self, db: sqlite3.Connection, namespace: str, header: Header) -> SQLiteTransaction:
-        return SQLiteTransaction(
-            db,
-            self._statements,
-            namespace=namespace,
-            counting=header.counting,
-            states_per_move=header.states_per_move,
-        )
+    def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        values = {key: json.dumps(v) if isinstance(v, list | tuple) else v for key, v in values.items()}
+        with self._connections.reading() as db:
+            return db.execute(self._statements[name], values).fetchall()
+
+    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+        with self._connections.reading() as db:
+            yield from db.execute(self._statements[name], {"namespace": namespace})
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         with self._connections.writing() as db:
-            before = self._header_in(db)
+            before = _header(db.execute(self._statements["meta"]))
             if (before.embedder, before.dimensions) == (name, dimensions):
                 return
-            db.execute(self._statements["drop_all_vectors"])
-            db.execute(self._statements["drop_all_run_vectors"])
-            db.execute(self._statements["drop_all_lesson_vectors"])
-            for key, value in (("embedder", name), ("dimensions", str(dimensions))):
-                db.execute(self._statements["set_meta"], {"key": key, "value": value})
+            for statement in ("drop_all_vectors", "drop_all_run_vectors", "drop_all_lesson_vectors"):
+                db.execute(self._statements[statement])
+            self._set_meta(db, embedder=name, dimensions=dimensions)
             for (namespace,) in db.execute(self._statements["namespaces"]).fetchall():
-                self._transaction(db, namespace, before).note_change(everything=True)
+                SQLiteTransaction(db, self._statements, namespace, before).note_change(everything=True)
 
-    # Reading
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
+        if sources is None:
+            return self.read("edges", namespace=namespace)
+        return [row for one in sorted(sources) for row in self.read("edges_from", namespace=namespace, source=one)]
 
-    def namespaces(self) -> list[str]:
-        with self._connections.reading() as db:
-            return [row[0] for row in db.execute(self._statements["namespaces"])]
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
 
-    def totals(self, *, namespace: str) -> Totals:
-        return Totals(*self._rows("totals", namespace=namespace)[0])
-
-    def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
-        rows = self._rows("find_known", namespace=namespace, ids=json.dumps(ids))
-        return {name: Known(digest, None if success is None else bool(success)) for name, digest, success, _ in rows}
-
-    def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
-        with self._connections.reading() as db:
-            for name, record, counted in db.execute(self._statements["records"], {"namespace": namespace}):
-                yield name, record, bool(counted)
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        queries = {"namespace": namespace, "edges": list(edges)}
+        ids, texts = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
+        for edge, run in self.read("runs_of_edges", **queries, limit=runs):
+            ids[edge].append(run)
+        for edge, text in self.read("summaries_of_edges", **queries, limit=summaries):
+            texts[edge].append(text)
+        return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
 
     def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
         with self._connections.reading() as db:
             found = db.execute(self._statements["held_runs"], {"namespace": namespace})
             names = [column for column, *_ in found.description]
             for *values, record, counted, vector in found:
-                told = dict(zip(names, values, strict=False))
-                if told["success"] in (0, 1):
-                    told["success"] = bool(told["success"])
-                yield HeldRun(told["id"], record, bool(counted), told, vector)
+                columns = dict(zip(names, values, strict=False))
+                if columns["success"] in (0, 1):
+                    columns["success"] = bool(columns["success"])
+                yield HeldRun(columns["id"], record, bool(counted), columns, vector)
 
-    def told_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         del namespace
-        return facts_of(run)
-
-    def runs_by_task(self, *, namespace: str) -> list[tuple[str, str, str]]:
-        return self._rows("runs_by_task", namespace=namespace)
-
-    def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[str, str, str]]:
-        return self._rows("runs_beside", namespace=namespace, runs=json.dumps(runs), latest=latest)
-
-    def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
-        return dict(self._rows("records_of", namespace=namespace, ids=json.dumps(ids)))
-
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[object, ...]]:
-        if sources is None:
-            return self._rows("edges", namespace=namespace)
-        return [
-            row for source in sorted(sources) for row in self._rows("edges_from", namespace=namespace, source=source)
-        ]
-
-    def passages(self, *, namespace: str) -> dict[Edge, list[str]]:
-        found: defaultdict[Edge, list[str]] = defaultdict(list)
-        for source, target, run in self._rows("passages", namespace=namespace):
-            found[source, target].append(run)
-        return found
-
-    def tools(self, *, namespace: str) -> list[ToolRow]:
-        return [ToolRow(*row) for row in self._rows("tools", namespace=namespace)]
-
-    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        return self._batch(self._rows("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-
-    def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
-        return self._batch(self._rows("states_newer_than", namespace=namespace, newer_than=newer_than))
-
-    def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
-        return batch_of(rows, self.header.dimensions, _state)
-
-    def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
-        batch = self._batch(self._rows("embedded_states", namespace=namespace))
-        if not batch.rows:
-            return []
-        cosines = batch.vectors_ND @ vector
-        best = np.argsort(-cosines, kind="stable")[:limit]
-        return [(batch.rows[at], float(cosines[at])) for at in best]
-
-    def iter_states(self, *, namespace: str, without_vector: bool = False) -> Iterator[StateRow]:
-        with self._connections.reading() as db:
-            for row in db.execute(self._statements["states"], {"namespace": namespace}):
-                if not (without_vector and row[-1]):
-                    yield _state(row)
-
-    def iter_held_states(self, *, namespace: str) -> Iterator[HeldState]:
-        with self._connections.reading() as db:
-            for row in db.execute(self._statements["held_states"], {"namespace": namespace}):
-                yield HeldState(_state(row), row[-2] is not None, row[-1])
-
-    def runs_without_vector(self, *, namespace: str) -> list[tuple[int, str]]:
-        return self._rows("runs_without_vector", namespace=namespace)
-
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        asked = {"namespace": namespace, "edges": json.dumps(edges)}
-        ids, texts = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
-        for edge, run in self._rows("runs_of_edges", **asked, limit=runs):
-            ids[edge].append(run)
-        for edge, text in self._rows("summaries_of_edges", **asked, limit=summaries):
-            texts[edge].append(text)
-        return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
-
-    def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
-        rows, dimensions = self._rows("runs_after", namespace=namespace, seq=seq), self.header.dimensions
-        return [
-            RunRow(seq, name, bool(success), sequence, of_size(blob, dimensions))
-            for seq, name, success, sequence, blob in rows
-        ]
-
-    def changes_since(self, revision: int) -> list[Change] | None:
-        rows = self._rows("changes_since", revision=revision)
-        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
-            return None
-        return [
-            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))
-            for number, namespace, sources, rewritten in rows
-        ]
+        return run.columns
 
     def orphans(self, *, namespace: str) -> list[str]:
-        asked = _ORPHANS
-        if namespace in self.namespaces()[:1]:
-            # Nothing tells whose they were: they are found with the first, and any rebuild drops them.
-            asked += _STRAY
-        return [f"{count} {what}" for name, what in asked if (count := self._rows(name, namespace=namespace)[0][0])]
+        # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
+        checks = (*_ORPHANS, *(_STRAY if namespace in self.namespaces()[:1] else ()))
+        return [f"{count} {what}" for name, what in checks if (count := self.read(name, namespace=namespace)[0][0])]
 
     def close(self) -> None:
         self._connections.close()
 
-    def _rows(self, name: str, /, **values: object) -> list[Any]:
-        with self._connections.reading() as db:
-            return db.execute(self._statements[name], values).fetchall()
+    def _names(self, stored: Any) -> tuple[ToolName, ...]:
+        return tuple(json.loads(stored))
+
+    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        return self.read("embedded_states", namespace=namespace)
 
 
-def _state(row: Sequence[Any]) -> StateRow:
-    number, sources, targets, success, key, count, seen, trajectory, step, summary, *_ = row
-    return StateRow(
-        number,
-        tuple(json.loads(sources)),
-        tuple(json.loads(targets)),
-        bool(success),
-        key,
-        count,
-        seen,
-        trajectory,
-        step,
-        summary,
+def _header(meta: Iterable[tuple[str, str]]) -> Header:
+    values = dict(meta)
+    return Header(
+        schema_version=SCHEMA_VERSION,
+        embedder=values["embedder"],
+        dimensions=int(values["dimensions"]),
+        revision=int(values["revision"]),
+        counting="shortest" if values["counting"] == "shortest" else "all",
+        states_per_move=int(values["states_per_move"]),
+        lessons_removed=int(values.get("lessons_removed", 0)),
     )
+
+
+class SQLiteTransaction:
+    """See `hepm.graph.changes.Transaction` for what each method promises."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, statements: Mapping[str, str], namespace: str, header: Header
+    ) -> None:
+        self.header = header
+        self._connection = connection
+        self._statements = statements
+        self._namespace = namespace
+        self._sources: set[ToolName] = set()
+        self._rewritten = False
+        self._row_numbers: dict[str, int] = {}
+        self.lessons = SQLiteLessonTransaction(self.run)
+
+    def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
+        return self._connection.execute(self._statements[name], {"namespace": self._namespace, **values})
+
+    def _put(self, name: str, rows: Iterable[Mapping[str, object]]) -> None:
+        namespace = self._namespace
+        self._connection.executemany(self._statements[name], ({"namespace": namespace, **row} for row in rows))
+
+    def note_change(self, *, everything: bool = False) -> None:
+        revision = int(self.run("next_revision").fetchone()[0])
+        sources = None if everything else sorted(self._sources)
+        rewritten = int(self._rewritten or everything)
+        self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
+        self.run("trim_changes", revision=revision)
+
+    # Runs
+
+    def known(self, ids: Sequence[str]) -> dict[str, Known]:
+        rows = self.run("find_runs", ids=json.dumps(ids)).fetchall()
+        self._row_numbers.update((name, number) for name, _, _, number in rows)
+        return {name: Known(digest, as_bool(success)) for name, digest, success, _ in rows}
+
+    def select(self, selection: Selection) -> list[StoredRun]:
+        return [self._stored(row) for row in self.run("select_trajectories", **asdict(selection)).fetchall()]
+
+    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
+        row = self.run("shortest_success", environment=environment, task=task).fetchone()
+        return None if row is None else self._stored(row)
+
+    def _stored(self, row: Sequence[Any]) -> StoredRun:
+        number, name, environment, task, success, steps, counted, record = row
+        self._row_numbers[name] = number
+        return StoredRun(name, environment, task, as_bool(success), steps, bool(counted), record)
+
+    def records(self) -> list[tuple[int, str, str]]:
+        return self.run("numbered_records").fetchall()
+
+    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
+        found: dict[str, str] = {}
+        for move in moves:
+            # Every run with the move took the edge between its first tools.
+            found.update(self.run("records_on_edge", source=move.sources[0], target=move.targets[0]).fetchall())
+        return list(found.values())
+
+    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
+        for run in runs:
+            (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
+            self._row_numbers[run.id] = number
+        self._put(
+            "add_run_vector",
+            (
+                {"trajectory": self._row_numbers[run.id], "embedding": to_bytes(vectors[run.said])}
+                for run in runs
+                if run.said in vectors
+            ),
+        )
+
+    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
+        for number, name, run in runs:
+            if name != run.id:
+                self.run("free_id", id=run.id)
+            self.run("restate_trajectory", seq=number, **run.columns)
+            self._row_numbers[run.id] = number
+
+    def set_counted(self, run: str, counted: bool) -> None:
+        self.run("set_counted", id=run, counted=int(counted))
+
+    def drop_runs(self, ids: Sequence[str]) -> None:
+        for number in [self._row_numbers.pop(name) for name in ids]:
+            self.run("delete_run_vector", seq=number)
+            self.run("delete_trajectory", seq=number)
+
+    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        self._put(
+            "add_run_vector_if_run", ({"trajectory": run, "embedding": to_bytes(v)} for run, v in vectors.items())
+        )
+
+    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
+        self._put("add_vector_if_state", ({"state": one, "embedding": to_bytes(v)} for one, v in vectors.items()))
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            self.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
+
+    # Counts
+
+    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
+        self._add_counts(delta)
+        self._put(
+            "add_run_edge",
+            (
+                {"source": a, "target": b, "trajectory": self._row_numbers[run]}
+                for (a, b), runs in delta.run_edges.items()
+                for run in runs
+            ),
+        )
+        self.add_states(delta.states, vectors)
+
+    def _add_counts(self, delta: Delta) -> None:
+        self._sources.update(source for source, _ in delta.edges)
+        edges = sorted(delta.edges.items())
+        self._put("add_edge", ({"source": a, "target": b, **asdict(counts)} for (a, b), counts in edges))
+        self._put("add_tool", ({"name": name, **asdict(tool)} for name, tool in sorted(delta.tools.items())))
+
+    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
+        self._rewritten = True
+        self._add_counts(delta)
+        for source in {a for a, _ in delta.edges}:
+            self.run("delete_empty_edges", source=source)
+        self.drop_empty_tools()
+        for name in ids:
+            self.run("delete_run_edges", seq=self._row_numbers[name])
+        for move in delta.states:
+            for (state,) in self.run("states_of_move", **_place(move)).fetchall():
+                self._drop_state("delete_state", state, move)
+
+    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+        for move, of_move in states.items():
+            self._add_states(move, of_move, vectors)
+
+    def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
+        place = _place(move)
+        grown = False
+        for key, state in states.items():
+            columns = {
+                "count": state.count,
+                "seen": state.seen,
+                "trajectory": state.trajectory,
+                "step": state.step,
+                "summary": state.summary,
+            }
+            row, count, trajectory, step = self.run("add_state", key=key, **place, **columns).fetchone()
+            if (trajectory, step) != (state.trajectory, state.step):
+                continue  # an equal state with a later wording is there already
+            grown = True
+            for tool in move.sources:
+                self.run("add_state_after", tool=tool, state=row)
+            if count > state.count:
+                self._rewritten = True
+                self.run("drop_vector", state=row)
+            if (vector := vectors.get(state.summary)) is not None:
+                self.run("add_vector", state=row, embedding=to_bytes(vector))
+        self._sources.update(move.sources)
+        if not grown or int(self.run("states_on_move", **place).fetchone()[0]) <= self.header.states_per_move:
+            return
+        excess = int(self.run("kept_states", **place).fetchone()[0]) - self.header.states_per_move
+        if excess > 0:
+            self._rewritten = True
+            for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
+                self._drop_state("drop_text", state, move)
+
+    def _drop_state(self, statement: str, state: int, move: Move) -> None:
+        self.run("drop_vector", state=state)
+        for tool in move.sources:
+            self.run("drop_state_after", tool=tool, state=state)
+        self.run(statement, state=state)
+
+    def clear(self) -> None:
+        self._rewritten = True
+        for verb in ("clear_namespace", "drop_stray"):
+            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges"):
+                self.run(f"{verb}_{table}")
+        self.run("reset_tools")
+
+    def drop_empty_tools(self) -> None:
+        self.run("delete_empty_tools")
+
+
+def _place(move: Move) -> dict[str, object]:
+    return {"sources": _json(move.sources), "targets": _json(move.targets), "success": move.success}

@@ -24,19 +24,16 @@ MOST_COMPARED: Final = 2048
 
 @dataclass(frozen=True, slots=True)
 class EncodedQuery:
-    """Where the agent stands.
+    """A query in the numbers of the call matrix.
 
     Attributes:
-        before: Numbers of its last calls, latest first; -1 where there is none or memory does not know it.
-        called: How often it called each tool that memory knows.
+        before: Numbers of the last calls, latest first; -1 where there is none or memory does not know it.
+        called: How often the run called each tool that memory knows.
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
-        state_D: Vector of what it knows; None where it did not say.
-        said_D: Vector of what the user said; None likewise.
-        summary: What it knows, in words.
         after_N: Rows of the calls after its last tool, ascending; after parallel ones, of the turn after one with it.
         compared_N: The latest of these whose states are compared.
-        states_ND: Vectors of those states, copied once for all that compares them; none without a state.
+        states_ND: Vectors of those states, copied once for all comparisons; none without a state.
     """
 
     before: tuple[int, ...]
@@ -52,14 +49,12 @@ class EncodedQuery:
 
 
 def encode_query(query: Query, fitted: FittedMemory, last: ToolName) -> EncodedQuery:
-    """Translate a query; `last` of the last turn's tools is taken for the last call. Tools never seen become -1."""
+    """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
     names = list(query.history)
     if last in names:
         # Its latest call comes last, the others of its turn just before.
-        names.reverse()
-        names.remove(last)
-        names.reverse()
-        names.append(last)
+        at = len(names) - 1 - names[::-1].index(last)
+        names.append(names.pop(at))
     known = [fitted.number.get(name, -1) for name in names]
     before = (*(fitted.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
     called = [tool for tool in known if tool >= 0]

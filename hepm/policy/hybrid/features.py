@@ -1,8 +1,8 @@
-"""What speaks for each candidate, in numbers that mean the same in every environment (no tool names, no ids), and the
-shipped weight of each, made by benchmarks/fit_hybrid.py; benchmarks/LOG.md tells how.
+"""Features of candidates that mean the same in every environment (no tool names, no ids), and the shipped weight of
+each, made by benchmarks/fit_hybrid.py; benchmarks/LOG.md says how, docs/policies.md describes each feature.
 
-Counts and states are those of successful runs: read from all runs, they would repeat what agents usually do wrong. How
-the failed ones ended is weighed apart (`hepm.policy.hybrid.outcomes`).
+Counts and states are those of successful runs: read from all runs, they would repeat what agents usually do wrong.
+Outcomes of failed runs are weighed apart (`hepm.policy.hybrid.outcomes`).
 """
 
 from __future__ import annotations
@@ -19,24 +19,10 @@ from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 
 Tools: TypeAlias = NDArray[np.intp]
 
-NAMES: Final = (
-    "often",
-    "after_last",
-    "in_this_moment",
-    "seen",
-    "times",
-    "recency",
-    "remaining",
-    "nearest",
-    "vote",
-    "ridge",
-    "named_by_user",
-    "named_by_agent",
-    "contrast",
-)
-"""In the order of the columns."""
+CONTRAST: Final = 8.0
+"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
 
-_FITTED: Final = {
+_WEIGHTS: Final = {
     "often": -0.4010,
     "after_last": -0.0603,
     "in_this_moment": 0.1735,
@@ -49,21 +35,22 @@ _FITTED: Final = {
     "ridge": 2.4858,
     "named_by_user": 1.4235,
     "named_by_agent": 1.7274,
+    "contrast": CONTRAST,
 }
 
-CONTRAST: Final = 8.0
-"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
+NAMES: Final = tuple(_WEIGHTS)
+"""In the order of the columns."""
 
-WEIGHTS: Final[FloatArray] = np.array([{**_FITTED, "contrast": CONTRAST}[name] for name in NAMES], dtype=np.float32)
+WEIGHTS: Final[FloatArray] = np.array([*_WEIGHTS.values()], dtype=np.float32)
 
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
-"""Where no state is told there is nothing to compare: the shares of what successful runs did after the last tool."""
+"""Weights where no state is given: the shares of what successful runs did after the last tool."""
 
 MOST_CALLS: Final = 4096
 """The latest calls after the last tool that are counted."""
 
 FAILED_LIKENESS: Final = 0.2
-"""What the likeness of a failed run counts in `contrast`, against that of a successful one. Most calls of a failed run
+"""Weight of the similarity of a failed run in `contrast`, against that of a successful one. Most calls of a failed run
 are innocent."""
 
 _ALIKE_FROM: Final = 0.5
@@ -81,7 +68,7 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
-    calls = fitted.calls
+    calls, compared = fitted.calls, query.compared_N
     won = query.after_N[fitted.success_N[query.after_N]][-MOST_CALLS:]
     following = calls.next_N[won]
     p1 = _witten_bell(np.bincount(following, minlength=fitted.tools), fitted.often_T)
@@ -89,22 +76,34 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     alike = np.bincount(following[calls.flags_N[won] & _MOMENT == query.flags], minlength=fitted.tools)
     two = np.bincount(following[calls.before_NK[won, 1] == query.before[1]], minlength=fitted.tools)
     times_C = np.array([query.called[tool] for tool in tools.tolist()], dtype=np.float32)
-    compared = query.compared_N
-    cosines: FloatArray | None = None
+    distance_C = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
+    # Share of runs with similar user messages that called the tool oftener than this run has so far.
+    remaining_C = fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
+    ridge_C = p1[tools]
+    if query.state_D is not None and not first:
+        ridge_C = fitted.ridge.scores(query.state_D, query.before, query.called, query.flags, tools)
+    summary = query.summary
+    named_by_user_T = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
+    vote_T, contrast_C = p1, np.zeros(len(tools), dtype=np.float32)
     if query.state_D is not None and len(compared):
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
         cosines = np.einsum("nd,d->n", query.states_ND, query.state_D)
+        vote_T = _vote(fitted, compared, cosines, p1)
+        contrast_C = _contrast(fitted, compared, cosines, _witten_bell(two, p1), tools)
     columns = (
         fitted.log_often_T[tools],
         np.log(p1[tools] + _TINY),
         np.log(_witten_bell(alike, p1)[tools] + _TINY),
-        *_own_run(query, tools, times_C),
-        np.log(_remaining(fitted, query, tools, times_C) + _RUN_FLOOR),
+        (times_C > 0).astype(np.float32),
+        np.log1p(times_C),
+        np.divide(1.0, distance_C, where=distance_C > 0, out=distance_C),
+        np.log(remaining_C + _RUN_FLOOR),
         fitted.nearest(query.state_D, first=first)[tools],
-        np.log(_vote(fitted, compared, cosines, p1)[tools] + _VOTE_FLOOR),
-        p1[tools] if first else _read(fitted, query, p1, tools),
-        *_named(fitted, query, tools),
-        _contrast(fitted, compared, cosines, _witten_bell(two, p1), tools),
+        np.log(vote_T[tools] + _VOTE_FLOOR),
+        ridge_C,
+        named_by_user_T[tools],
+        fitted.words.shares(stems(summary.assistant))[tools],
+        contrast_C,
     )
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -118,56 +117,24 @@ def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
     return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
 
 
-def _vote(fitted: FittedMemory, compared: Tools, cosines: FloatArray | None, p1: FloatArray) -> FloatArray:
+def _vote(fitted: FittedMemory, compared: Tools, cosines: FloatArray, p1: FloatArray) -> FloatArray:
     """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (T,)."""
     won = fitted.success_N[compared]
-    if cosines is None or not won.any():
+    if not won.any():
         return p1
     votes = np.exp((cosines[won] - cosines[won].max()) / TEMPERATURE)
     following = fitted.calls.next_N[compared[won]]
     return np.bincount(following, votes / votes.sum(), minlength=fitted.tools).astype(np.float32)
 
 
-def _contrast(
-    fitted: FittedMemory, compared: Tools, cosines: FloatArray | None, p2: FloatArray, tools: Tools
-) -> FloatArray:
-    """How like this are the successful runs that went on with each tool, less a fifth for the failed ones; shape (C,).
+def _contrast(fitted: FittedMemory, compared: Tools, cosines: FloatArray, p2: FloatArray, tools: Tools) -> FloatArray:
+    """Similarity of the successful runs that went on with each tool, less a fifth of the failed ones'; shape (C,).
 
     Case-based: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
     of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
     """
-    if cosines is None:
-        return np.zeros(len(tools), dtype=np.float32)
     best_2T = np.zeros((2, fitted.tools), dtype=np.float32)
     np.maximum.at(best_2T, (fitted.success_N[compared].astype(np.intp), fitted.calls.next_N[compared]), cosines)
     failed_C, succeeded_C = best_2T[:, tools]
     alike = np.clip((succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM), 0.0, 1.0)
     return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)
-
-
-def _read(fitted: FittedMemory, query: EncodedQuery, p1: FloatArray, tools: Tools) -> FloatArray:
-    if query.state_D is None:
-        return p1[tools]
-    return fitted.ridge.scores(query.state_D, query.before, query.called, query.flags, tools)
-
-
-def _own_run(query: EncodedQuery, tools: Tools, times_C: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Whether this run called the tool, log(1 + how often), and 1 / how many calls ago."""
-    distance = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
-    return (
-        (times_C > 0).astype(np.float32),
-        np.log1p(times_C),
-        np.divide(1.0, distance, where=distance > 0, out=distance),
-    )
-
-
-def _remaining(fitted: FittedMemory, query: EncodedQuery, tools: Tools, times_C: FloatArray) -> FloatArray:
-    """Share of runs whose users said something similar that called the tool oftener than this run has so far."""
-    return fitted.oftener(query.said_D, tools, np.minimum(times_C, _MOST_COUNTED).astype(np.uint8))
-
-
-def _named(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> tuple[FloatArray, FloatArray]:
-    """How much of each name the user's last message and the agent's last text hold."""
-    summary = query.summary
-    by_user = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
-    return by_user[tools], fitted.words.shares(stems(summary.assistant))[tools]

@@ -1,4 +1,4 @@
-"""What is worked out once for a state of the memory, so that a suggestion only looks it up."""
+"""What is computed once for a snapshot of the memory, so that a suggestion only looks it up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEMPERATURE: Final = 0.05
 """Of every softmax over cosines: what is .05 less similar has 1/e of the vote."""
 
 FAILED_SHARE: Final = 0.25
-"""What a failed run counts, against a successful one, where it is asked which tools runs with like requests call."""
+"""Weight of a failed run, against a successful one, in which tools runs with similar requests call."""
 
 _CLEAR: Final = 10.0
 _MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
@@ -39,25 +39,20 @@ _EVERYWHERE: Final = frozenset({"user"})
 
 
 class FittedMemory:
-    """One snapshot of the call memory, made ready. Immutable.
+    """One snapshot of the call memory with T tools and N calls. Immutable.
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
 
     Args:
-        former: Of an earlier snapshot of the same memory, so that only what came since is worked out; None
-            works out all.
+        former: Of an earlier snapshot of the same memory, so that only what came since is computed.
 
     Attributes:
-        tools: Number of tools, T.
-        dimensions: Of the vectors, D; 0 where there are none.
-        number: Number of each tool by name.
+        dimensions: Of the vectors; 0 where there are none.
         place_T: Place of each tool in the order of names.
         start: The number of START.
         candidates: Tools that successful runs called.
-        successes_T: How many successful runs called each tool.
-        failures_T: How many failed ones did.
+        successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
-        log_often_T: Log of the same.
         success_N: Whether each call's run succeeded.
     """
 
@@ -83,7 +78,8 @@ class FittedMemory:
         self.candidates = np.flatnonzero(in_success)
         # The first call of a run is no transition between tools: it is counted after START alone.
         later_N = calls.before_NK[:, 0] != self.start
-        self.often_T = _shares(calls.next_N[later_N & self.success_N], in_success)
+        often_T = np.bincount(calls.next_N[later_N & self.success_N], minlength=self.tools) + 0.1 * in_success
+        self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
         known_N = calls.state_N >= 0
         rows = np.flatnonzero(later_N & known_N & self.success_N)
@@ -110,7 +106,7 @@ class FittedMemory:
         return tuple(ids[row] for row in rows.tolist()[: -most - 1 : -1])
 
     def likely(self, last: Sequence[int], most: int) -> NDArray[np.intp]:
-        """At most so many candidates: those that followed one of `last`, then the most called ones."""
+        """The first candidates: those that followed one of `last`, then the most called ones."""
         following = np.zeros(self.tools)
         for tool in last:
             rows = self.after(tool)
@@ -136,10 +132,10 @@ class FittedMemory:
         return best
 
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
-        """Share of the runs whose users said something similar that called each tool oftener than so often, shape (C,).
+        """Share of the runs with similar user messages that called each tool more often than `called_C`, shape (C,).
 
         Runs weigh as in a softmax over cosines; all are equal where the user said nothing. Failed ones weigh less, but
-        they too say which tools such requests need.
+        they too show which tools such requests need.
         """
         if not self._called_TR.size:
             return np.zeros(len(tools), dtype=np.float32)
@@ -153,12 +149,10 @@ class FittedMemory:
 
 
 class _Latest:
-    """The latest vectors of a growing table, as they are compared fastest: coordinate by coordinate if lexical.
+    """The latest vectors of a growing table, in a block for fast comparison.
 
-    Args:
-        keys_N: Ascending numbers that tell later entries from earlier ones.
-        rows_N: Where the vector of each lies.
-        former: Of an earlier snapshot: only what came since is copied, and readers of the former see no change.
+    `keys_N` ascend from earlier entries to later ones, `rows_N` are their rows in the table. Of a `former` one only
+    what came since is copied, and its readers see no change.
     """
 
     def __init__(
@@ -175,7 +169,7 @@ class _Latest:
         self._stop = len(self._block)
 
     def _holds(self, keys_N: NDArray[np.intp], dimensions: int) -> bool:
-        """Whether little enough is gone, and nothing else has changed, for the block to be gone on with."""
+        """Whether the block can be continued: little enough is gone, and nothing else has changed."""
         gone, kept = np.searchsorted(self.keys_N, keys_N[:1]), keys_N <= self.keys_N.max(initial=-1)
         return (
             self._dimensions == dimensions
@@ -184,7 +178,6 @@ class _Latest:
         )
 
     def similarities(self, query_D: FloatArray) -> FloatArray:
-        """Cosine with each, shape (N,)."""
         return self._block.similarities(query_D)[self._stop - len(self.keys_N) : self._stop]
 
 
@@ -193,24 +186,15 @@ def _latest_states(calls: CallMatrix, chosen_N: NDArray[np.bool_], former: _Late
     return _Latest(calls.states_SD, rows, calls.state_N[rows].astype(np.intp), former)
 
 
-def _shares(next_N: NDArray[np.int32], in_success_T: NDArray[np.bool_]) -> FloatArray:
-    counts = np.bincount(next_N, minlength=len(in_success_T)) + 0.1 * in_success_T
-    return (counts / max(counts.sum(), 1e-9)).astype(np.float32)
-
-
 def stems(text: str) -> set[str]:
     """Stems of the words of a text: cut after five letters, so that "cancelled" meets `cancel_order`."""
-    return {_stem(word) for word in set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE}
-
-
-def _stem(word: str) -> str:
-    if len(word) > _STEM:
-        return word[:_STEM]
-    return word[:-1] if word.endswith("s") and len(word) >= _PLURAL else word
+    words = set(_WORD.findall(_CAMEL.sub(" ", text).lower())) - _EVERYWHERE
+    plural = (word.endswith("s") and _PLURAL <= len(word) <= _STEM for word in words)
+    return {word[:-1] if cut else word[:_STEM] for word, cut in zip(words, plural, strict=True)}
 
 
 class NameWords:
-    """The words of T tool names: how much of each name was said."""
+    """The words of T tool names, and how much of each name a text holds."""
 
     def __init__(self, names: Sequence[ToolName]) -> None:
         holders: dict[str, list[int]] = defaultdict(list)
@@ -220,7 +204,7 @@ class NameWords:
         self._holders = {word: np.array(tools) for word, tools in holders.items()}
         # A word that many names hold tells little: log((T + 1) / (holders + 0.5)).
         self._weight = {w: float(np.log((len(names) + 1) / (len(h) + 0.5))) for w, h in holders.items()}
-        # A name without words has no share, whatever was said.
+        # A name without words has no share.
         self._total_T = np.maximum(self._sums(set(holders), len(names)), 1e-6)
 
     def _sums(self, said: set[str], size: int) -> FloatArray:

