@@ -98,7 +98,7 @@ def _server_hint(chosen: str) -> str:
 
 
 def store_file(store: str) -> Path | None:
-    """The file behind `--store`, there or not; None where it names a server."""
+    """The file behind `--store`, existing or not; None for a server."""
     from hepm.graph.open_store import is_address
     from hepm.graph.sqlite.store import FILE_NAME
 
