@@ -23,16 +23,16 @@ def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
     row = Principle("guiding", "Look.").row()
     store.lessons.change(LessonChange(put=[row]), {}, namespace=NS)
     library = library_in(store)
-    write = store.lessons._write
+    write = store.write
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreError("no room left to write")
 
-    store.lessons._write = refuse  # type: ignore[assignment, method-assign]
+    store.write = refuse  # type: ignore[assignment, method-assign]
     library.show("run", [row.id], namespace=NS)
     library.record_outcome("run", success=True, namespace=NS)
     assert "wait for the store" in caplog.text
-    store.lessons._write = write  # type: ignore[method-assign]
+    store.write = write  # type: ignore[method-assign]
     library.deliver()
     (stored,) = store.lessons.list(namespace=NS)
     assert stored.uses == Uses(1, 1, 1)

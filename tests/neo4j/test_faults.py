@@ -145,8 +145,8 @@ def test_what_waits_is_delivered_once_though_the_process_died_before_it_could_sa
     auth, box = (server.username, server.password), Outbox(tmp_path / "outbox")
     runs = some_runs(5, "twice")
     prepared = [run for _, run in prepare(runs, ReadOptions(), IngestOptions())]
-    box.put("default", prepared)  # type: ignore[arg-type]
-    box.put("default", prepared)  # type: ignore[arg-type]  # as after a crash between storing and deleting
+    box.put("default", prepared, [])  # type: ignore[arg-type]
+    box.put("default", prepared, [])  # type: ignore[arg-type]  # as after a crash between storing and deleting
     (tmp_path / "outbox" / "0-torn.runs").write_text("{")
     with Memory.open(server.uri, auth=auth, poll_s=0.01, outbox=tmp_path / "outbox") as memory:
         # A suggestion looks for what other processes wrote; the outbox is delivered with it.
