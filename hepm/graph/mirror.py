@@ -24,14 +24,14 @@ _log = logging.getLogger("hepm")
 _PAUSE_FACTOR = 10
 """After reading all calls of a large memory the follower pauses ten times as long as that took."""
 
-_SWITCH_S = 0.0005
+_SWITCH_S: Final = 0.0001
 _switching = threading.Lock()
 _switched: list[float] = []
 
 
 @contextlib.contextmanager
 def switching_often() -> Generator[None]:
-    """Let Python's threads take turns after .5 ms, not 5, so that long work delays no event loop.
+    """Let Python's threads take turns after .1 ms, not 5, so that long work delays no event loop.
 
     The interval is the whole process's; it is reset when the last of these blocks ends.
     """
