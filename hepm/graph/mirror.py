@@ -24,7 +24,7 @@ _log = logging.getLogger("hepm")
 _PAUSE_FACTOR = 10
 """After reading all calls of a large memory the follower pauses ten times as long as that took."""
 
-_SWITCH_S: Final = 0.0001
+_SWITCH_S = 0.0001
 _switching = threading.Lock()
 _switched: list[float] = []
 
