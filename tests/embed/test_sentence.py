@@ -18,6 +18,8 @@ TEXTS = [
 ]
 
 
+pytestmark = pytest.mark.xdist_group("sentence")  # torch is loaded once
+
 REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
 
 

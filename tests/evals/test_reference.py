@@ -13,6 +13,8 @@ from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalReport
 from hepm.ingest import Rejection, read_runs
 
+pytestmark = pytest.mark.xdist_group("reference")  # the runs are evaluated once
+
 TOLERANCE = 0.003
 
 EVENTS = dict(zip(TEN_DOMAINS, (1658, 2087, 270, 403, 467, 178, 1067, 772, 508, 942), strict=True))

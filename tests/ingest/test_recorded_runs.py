@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+pytestmark = pytest.mark.xdist_group("recorded_runs")  # the runs are read once
+
 import re
 from collections import Counter
 from collections.abc import Sequence
