@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-pytestmark = pytest.mark.xdist_group("recorded_runs")  # the runs are read once
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +11,8 @@ import pytest
 
 from hepm.ingest import Redactor, Rejection, parse_run, read_runs, shorten, write_run
 from hepm.types import Trajectory
+
+pytestmark = pytest.mark.xdist_group("recorded_runs")  # the runs are read once
 
 Item = tuple[str, Trajectory | Rejection]
 
