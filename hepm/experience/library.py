@@ -234,7 +234,8 @@ class Library:
         """
         by_task, alone = _by_task(self.beside(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
-            self._live_groups(step, environment, namespace).remove(ids)  # their first one may have been alone before
+            for groups in self._live.get(namespace, ({}, 0.0))[0].values():
+                groups.remove(ids)  # the first of them may have been alone before
             yield Task(environment, name, self.runs(ids, namespace=namespace), frozenset(ids))
         for environment, ids in alone.items():
             groups = self._live_groups(step, environment, namespace)
