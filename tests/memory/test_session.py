@@ -388,7 +388,7 @@ def test_an_async_session_that_is_cancelled_keeps_its_run(memory: Memory) -> Non
 def test_a_killed_process_loses_the_session_under_way_and_no_other(tmp_path: Path) -> None:
     store = tmp_path / "store.hepm"
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.agents.sessions", str(store)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.memory.sessions", str(store)], stdout=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
         finished = []
