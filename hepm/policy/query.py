@@ -52,7 +52,7 @@ class Floors:
 
     support: int = 1
     similarity: float = 0.2
-    chance: float = 0.25
+    chance: float = 0.3
     further: float = 0.02
 
 

@@ -22,6 +22,9 @@ from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 DOUBT: Final = 2
 """What is likely after a tool counts n / (n + 2) of its chance, where n successful runs went on from there."""
 
+WITHOUT_FAILURES: Final = 5 / 6
+"""Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
+
 USUAL: Final = 0.05
 """Least chance of any tool where no state is given: less comes from smoothing alone in a small memory."""
 
@@ -96,7 +99,7 @@ class Hybrid:
         rows = stacked.mean(axis=0)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
         further = floors.further if given or not floors.further else max(floors.further, USUAL)
-        floor = floors.chance if given else further
+        floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else further
         sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
         if sure < floor:
             best = f"best {names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
