@@ -148,6 +148,8 @@ class RequestGroups:
 
         Words are weighted as they were for the requests of the beginning.
         """
+        if run in self.group_of:
+            return self.group_of[run]
         wording = _wording(_words(request), self._named)
         if not wording:
             return self.group_of.setdefault(run, run)

@@ -56,7 +56,7 @@ def is_alive(pid: int, mark: str) -> bool:
         # A child that has just been started shows no arguments for some microseconds.
         if child.poll() is None:
             return mark in cast("list[object]", child.args)
-        del _children[pid]
+        _children.pop(pid, None)  # another thread may have noticed too
     with contextlib.suppress(psutil.Error):
         return mark in psutil.Process(pid).cmdline()  # a zombie has none
     return False
