@@ -1,0 +1,292 @@
+"""The two APIs of OpenAI on the wire: what a request says, where a hint goes into it, what a reply holds.
+
+Everything is read as OpenAI chat messages, the form in which sessions record a run. Requests are changed in one place
+alone, by `with_hint`; replies are only read, from a copy of their bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from hepm.errors import InputError
+
+Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
+Api: TypeAlias = Literal["chat", "responses"]
+Object: TypeAlias = dict[str, Any]
+
+_IDS: Final = ("session_id", "thread_id", "conversation_id")
+_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
+_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
+_OWN_CALLS: Final = ("local_shell_call", "shell_call", "apply_patch_call")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered.
+
+    Attributes:
+        messages: As chat messages.
+        id: Of the response, which a next request may name as `previous_response_id`; "" in Chat Completions.
+    """
+
+    messages: tuple[Object, ...] = ()
+    id: str = ""
+
+
+def api_of(path: str) -> Api | None:
+    """The API behind a path below `/v1`; None for one that is passed through."""
+    return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
+
+
+def read_body(raw: bytes) -> Object:
+    """The JSON object of a request; InputError if it is none."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise InputError("the body is no JSON object")
+    return cast(Object, body)
+
+
+def messages_of(api: Api, body: Object) -> list[Object]:
+    """The conversation in a request, as chat messages."""
+    if api == "chat":
+        return _objects(body.get("messages"))
+    given = body.get("input")
+    said: list[Object] = [{"role": "user", "content": given}] if isinstance(given, str) else _chat(_objects(given))
+    instructions = body.get("instructions")
+    return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
+
+
+def continued(body: Object) -> str:
+    """Id of the response or conversation that a request continues on the server; "" if it carries its whole history."""
+    conversation = body.get("conversation")
+    if isinstance(conversation, dict):
+        conversation = cast(Object, conversation).get("id")
+    return next((one for one in (conversation, body.get("previous_response_id")) if _named(one)), "")
+
+
+def session_id_of(body: Object) -> str:
+    """The session as the client names it in a request's body; "" if it does not."""
+    metadata = body.get("metadata")
+    named: list[Any] = [cast(Object, metadata).get(key) for key in _IDS] if isinstance(metadata, dict) else []
+    return next((one for one in (*named, body.get("prompt_cache_key")) if _named(one)), "")
+
+
+def user_of(body: Object) -> str:
+    """The end user a request names; "" if none."""
+    return next((one for one in (body.get("user"), body.get("safety_identifier")) if _named(one)), "")
+
+
+def tools_of(body: Object) -> list[Object]:
+    """The tools of a request that have a name, as Chat Completions write them."""
+    found: list[Object] = []
+    for tool in _objects(body.get("tools")):
+        inner = tool.get("function") or tool.get("custom") or tool
+        if isinstance(inner, dict) and _named(cast(Object, inner).get("name")):
+            found.append({"type": "function", "function": inner})
+    return found
+
+
+def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
+    """A copy of a request with what memory says; `body` itself if it says nothing.
+
+    Args:
+        stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
+            else into the first user message.
+        present: What belongs to this turn.
+        placement: Where `present` goes: at the end of the last message ("tail", which every chat template accepts),
+            into the system message, or into a message of its own.
+    """
+    if not (stable or present):
+        return body
+    if api == "responses":
+        return _responses_with_hint(body, stable, present, placement)
+    messages = list(_objects(body.get("messages")))
+    if stable:
+        _append(messages, _index_of_system(messages, default=0), stable)
+    if present and placement == "system":
+        at = _index_of_system(messages, default=-1)
+        if at < 0:
+            messages.insert(0, {"role": "system", "content": present})
+        else:
+            _append(messages, at, present)
+    elif present and placement == "message":
+        messages.append({"role": "developer", "content": present})
+    elif present:
+        _append(messages, _last_given(messages), present)
+    return {**body, "messages": messages}
+
+
+def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else list(_objects(given))
+    instructions = body.get("instructions")
+    instructions = instructions if isinstance(instructions, str) else ""
+    # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
+    kept = bool(continued(body)) or body.get("store") is not False
+    into_instructions = [stable, present if placement == "system" or kept else ""]
+    said = "\n\n".join(part for part in (instructions, *into_instructions) if part)
+    if present and not into_instructions[1]:
+        items.append({"role": "developer", "content": present})
+    return {**body, "input": items, **({"instructions": said} if said else {})}
+
+
+def _index_of_system(messages: Sequence[Object], *, default: int) -> int:
+    roles = [message.get("role") for message in messages]
+    return next((at for at, role in enumerate(roles) if role in ("system", "developer")), default)
+
+
+def _last_given(messages: Sequence[Object]) -> int:
+    """The last message that the model did not write."""
+    return next((at for at in reversed(range(len(messages))) if messages[at].get("role") != "assistant"), -1)
+
+
+def _append(messages: list[Object], at: int, text: str) -> None:
+    """Add a text to a message, in a copy of it; to a new user message if there is none."""
+    if not 0 <= at < len(messages):
+        messages.append({"role": "user", "content": text})
+        return
+    content = messages[at].get("content")
+    if isinstance(content, list):
+        content = [*cast("list[Any]", content), {"type": "text", "text": text}]
+    else:
+        content = f"{content}\n\n{text}" if content else text
+    messages[at] = {**messages[at], "content": content}
+
+
+# Replies
+
+
+def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
+    """What a model answered, from the bytes of its response, streamed or not. What cannot be read is left out."""
+    if "text/event-stream" in content_type:
+        events = list(_events(raw))
+        return _streamed_chat(events) if api == "chat" else _streamed_response(events)
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        return Reply()
+    if not isinstance(body, dict):
+        return Reply()
+    body = cast(Object, body)
+    if api == "responses":
+        return Reply(tuple(_chat(_objects(body.get("output")))), _text(body.get("id")))
+    message = next((one.get("message") for one in _objects(body.get("choices")) if not one.get("index")), None)
+    return Reply((cast(Object, message),) if isinstance(message, dict) else ())
+
+
+def _events(raw: bytes) -> Iterator[Object]:
+    for line in raw.splitlines():
+        if line.startswith(b"data:"):
+            try:
+                event = json.loads(line[5:])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict):
+                yield cast(Object, event)
+
+
+def _streamed_chat(events: Sequence[Object]) -> Reply:
+    """The first choice of a stream.
+
+    Groq and Ollama send several whole calls at one index, and no id after the first delta: another id begins a call.
+    """
+    text: list[str] = []
+    calls: list[Object] = []
+    at: dict[Any, Object] = {}
+    for event in events:
+        for choice in _objects(event.get("choices")):
+            delta = choice.get("delta")
+            if choice.get("index") or not isinstance(delta, dict):
+                continue
+            delta = cast(Object, delta)
+            text.append(_text(delta.get("content")))
+            for part in _objects(delta.get("tool_calls")):
+                place, id = part.get("index"), part.get("id")
+                call = at.get(place)
+                if call is None or (id and call["id"] and id != call["id"]):
+                    call = at[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+                    calls.append(call)
+                call["id"] = call["id"] or _text(id)
+                told = part.get("function") or part.get("custom")
+                if isinstance(told, dict):
+                    told = cast(Object, told)
+                    function = call["function"]
+                    function["name"] = function["name"] or _text(told.get("name"))
+                    function["arguments"] += _text(told.get("arguments") or told.get("input"))
+    calls = [call for call in calls if call["function"]["name"]]
+    if not (calls or any(text)):
+        return Reply()
+    return Reply(({"role": "assistant", "content": "".join(text), **({"tool_calls": calls} if calls else {})},))
+
+
+def _streamed_response(events: Sequence[Object]) -> Reply:
+    items: list[Object] = []
+    id = ""
+    for event in events:
+        item, response = event.get("item"), event.get("response")
+        if isinstance(response, dict):
+            id = id or _text(cast(Object, response).get("id"))
+        if event.get("type") == "response.output_item.done" and isinstance(item, dict):
+            items.append(cast(Object, item))
+    return Reply(tuple(_chat(items)), id)
+
+
+def _chat(items: Sequence[Object]) -> list[Object]:
+    """Items of the Responses API as chat messages; calls that follow one another are parallel."""
+    found: list[Object] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind in _CALLS or kind in _OWN_CALLS:
+            name = _text(item.get("name")) or kind.removesuffix("_call")
+            arguments = item.get(_CALLS.get(kind, "action"))
+            call = {
+                "id": _text(item.get("call_id") or item.get("id")),
+                "type": "function",
+                "function": {"name": name, "arguments": arguments},
+            }
+            if found and found[-1].get("tool_calls"):
+                found[-1]["tool_calls"].append(call)
+            else:
+                found.append({"role": "assistant", "content": "", "tool_calls": [call]})
+            if kind == "mcp_call" and ("output" in item or "error" in item):
+                found.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+        elif kind in _RESULTS or (kind.endswith("_call_output") and "call_id" in item):
+            found.append(_result(_text(item.get("call_id")), item.get("output"), None))
+        elif kind == "message":
+            content = item.get("content")
+            if isinstance(content, list):
+                content = "\n".join(_text(part.get("text")) for part in _objects(cast("list[Any]", content)))
+            found.append({"role": item.get("role", "user"), "content": content})
+    return found
+
+
+def _result(call: str, output: Any, error: bool | None) -> Object:
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    if error is None:
+        return {"role": "tool", "tool_call_id": call, "content": text}
+    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
+    return {"role": "user", "content": [block]}
+
+
+def _objects(value: Any) -> list[Object]:
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast(Object, one) for one in listed if isinstance(one, dict)]
+
+
+def _named(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def header_text(headers: Mapping[str, str], name: str) -> str:
+    """A header's value without surrounding space; "" if it is missing."""
+    return headers.get(name, "").strip()
