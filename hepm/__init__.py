@@ -11,6 +11,7 @@ Importing hepm loads nothing heavy: `Memory` and its dependencies are imported o
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hepm.errors import HepmError
@@ -55,9 +56,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("Memory", "Session"):
-        from hepm import memory
-
-        return getattr(memory, name)
+        return getattr(import_module("hepm.memory"), name)
     if name == "__version__":
         from importlib.metadata import version
 

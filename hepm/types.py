@@ -1,8 +1,4 @@
-"""hepm's data types: trajectories in, transitions between, suggestions out.
-
-They are frozen and checked on construction, and know nothing of files, stores or policies.
-docs/glossary.md defines the terms.
-"""
+"""hepm's data types, frozen and checked on construction. docs/glossary.md defines the terms."""
 
 from __future__ import annotations
 
@@ -23,17 +19,13 @@ START: Final[ToolName] = "<START>"
 """The node before the first call (ours; the paper starts after the first call)."""
 
 DEFAULT_NAMESPACE: Final = "default"
-"""The namespace of runs and lessons without one."""
 
+# What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
+# recalled text. Readers use them to remove hepm's own hints from runs.
 HINT: Final = "Suggested next tools: "
-"""Prefix of the prompt line (H-EPM, appendix E.1). Readers use it to remove hepm's own hints from runs."""
-
 FAILED_HINT: Final = "Ways that failed from here: "
-"""Prefix of that line if it only warns."""
-
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
-"""Markers around recalled text in a prompt. Readers use them to remove it from runs."""
 
 DISTRUSTED: Final = "hepm:distrusted"
 """Tag of a run that is stored but never counted. Its value is the run's outcome, as JSON."""
@@ -45,13 +37,36 @@ USER_SIDE: Final = "user:"
 """Prefix of a tool that the simulated user called, if user-side calls are included."""
 
 
+def normal(name: ToolName) -> ToolName:
+    """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def _tool_name(name: ToolName) -> ToolName:
+    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
+        raise ValueError(f"a tool call without a name: {name!r}")
+    if name == START:
+        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
+    return normal(name)
+
+
+def _to_float(owner: object, name: str, what: str) -> None:
+    """Replace a number, also a huge integer or one of numpy's types, with a finite Python float; None stays None."""
+    value = getattr(owner, name)
+    if value is None:
+        return
+    try:
+        if math.isfinite(value):
+            object.__setattr__(owner, name, float(value))
+            return
+    except OverflowError:
+        raise ValueError(f"{what} is too large a number") from None
+    raise ValueError(f"{what} is {value}, not a finite number")
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as records describe it.
-
-    Attributes:
-        parameters: JSON Schema of the arguments; empty if unknown.
-    """
+    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown."""
 
     name: ToolName
     description: str = ""
@@ -78,18 +93,14 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _tool_name(self.name))
-        if self.latency_s is not None:
-            object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
+        _to_float(self, "latency_s", "the latency")
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message. The calls of one turn were issued together: a set without order.
 
-    A turn of role "user" has calls only if a simulated user has tools of its own.
-
-    Attributes:
-        reward: Reward for this turn alone, no unit; None if not recorded.
+    A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     """
 
     role: Role
@@ -98,25 +109,18 @@ class Turn:
     reward: float | None = None
 
     def __post_init__(self) -> None:
-        if self.reward is not None:
-            object.__setattr__(self, "reward", _as_float(self.reward, "the reward of a turn"))
+        _to_float(self, "reward", "the reward of a turn")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
-
-    Attributes:
-        reward: As recorded, no unit; None if not recorded.
-        success: The label; None if unknown. Such a run is stored but not counted.
-    """
+    """How a run ended: the recorded reward, no unit, and the label. A run without a label is stored but not counted."""
 
     reward: float | None = None
     success: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.reward is not None:
-            object.__setattr__(self, "reward", _as_float(self.reward, "the reward"))
+        _to_float(self, "reward", "the reward")
         if type(self.success) is not bool and self.success is not None:
             if self.success not in (True, False):  # readers of records handle words such as "no"
                 raise ValueError(f"whether the run succeeded is {self.success!r}, neither true nor false")
@@ -152,8 +156,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a trajectory needs an id")
-        if self.ended_at is not None:
-            object.__setattr__(self, "ended_at", _as_float(self.ended_at, "the end of the run"))
+        _to_float(self, "ended_at", "the end of the run")
 
     @property
     def trusted(self) -> bool:
@@ -198,17 +201,9 @@ class StateSummary:
 
     @property
     def text(self) -> str:
-        """The summary as one text, for people and embedders.
-
-        The labels are single letters, which lexical embedders ignore.
-        """
-        if self.own:
-            return self.own
-        parts = (("U", self.said[-1] if self.said else ""), ("R", self.result))
-        lines = [f"{name}: {part}" for name, part in parts if part]
-        if self.tools:
-            lines.append("T: " + ", ".join(self.tools))
-        return "\n".join(lines)
+        """The summary as one text. Its labels are single letters, which lexical embedders ignore."""
+        parts = {"U": self.said[-1] if self.said else "", "R": self.result, "T": ", ".join(self.tools)}
+        return self.own or "\n".join(f"{name}: {part}" for name, part in parts.items() if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +211,7 @@ class Transition:
     """The calls of one turn followed by those of the next turn with calls: every pair across the two sets.
 
     Attributes:
-        sources: Tools of the earlier turn in listed order; (START,) before the first call.
-        targets: Tools of the later turn in listed order.
+        sources, targets: Tools of the earlier turn, (START,) before the first call, and of the later one.
         step: Index of the transition in the run, from 0.
         state: What the agent knew when it issued the later turn.
     """
@@ -233,7 +227,7 @@ class Recalled:
     """A state of successful runs, found by a search.
 
     Attributes:
-        after, before: Tools of the turn before it; tools of the turn after it.
+        after, before: Tools of the turn before it, and of the turn after it.
         similarity: Cosine with the text searched for, in [-1, 1].
         count: Number of near-identical states merged into it.
         run: Id of the run whose text is kept.
@@ -278,7 +272,7 @@ class Suggestion:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Runs and summaries behind it. Read from the store on first access, to keep suggestions fast."""
+        """Runs and summaries behind it, read from the store on first access."""
         return self.look_up()
 
     @property
@@ -297,12 +291,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool to avoid: most runs that called it from here failed.
-
-    Attributes:
-        failures: Failed runs that called it.
-        runs: All labelled runs that called it, including failed ones.
-    """
+    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed."""
 
     tool: ToolName
     failures: int
@@ -343,26 +332,3 @@ class Suggestions(Sequence[Suggestion]):
 
     def __len__(self) -> int:
         return len(self.ranked)
-
-
-def normal(name: ToolName) -> ToolName:
-    """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
-
-
-def _tool_name(name: ToolName) -> ToolName:
-    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
-        raise ValueError(f"a tool call without a name: {name!r}")
-    if name == START:
-        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
-    return normal(name)
-
-
-def _as_float(value: float, what: str) -> float:
-    """A finite Python float, also from huge integers' and numpy's types."""
-    try:
-        if math.isfinite(value):
-            return float(value)
-    except OverflowError:
-        raise ValueError(f"{what} is too large a number") from None
-    raise ValueError(f"{what} is {value}, not a finite number")

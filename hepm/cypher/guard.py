@@ -33,22 +33,14 @@ _REFUSED: Final = re.compile(
 )
 """Operators that write, or read more than the graph: other clients' queries, settings, users."""
 
-_FUNCTION_SPACES: Final = {
-    *("date", "datetime", "localdatetime", "localtime", "time", "duration", "point", "vector", "db"),
-}
+_FUNCTION_SPACE: Final = re.compile(r"date|(local)?(date)?time|duration|point|vector|db")
 _READING: Final = {"MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN", "CALL"}
 _CATALOG: Final = {"SHOW_TABLES", "SHOW_FUNCTIONS", "TABLE_INFO"}
 _ESCAPE: Final = re.compile(r"\\u+([0-9a-fA-F]{4})")
 _TOKEN: Final = re.compile(
-    r"""
-    //[^\n\r]* | /\*.*?\*/
-  | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"
-  | \d[\w.]*
-  | \$?`[^`]*` | \$?\w+
-  | \.\. | \S
-    """,
-    re.VERBOSE | re.DOTALL,
+    r"""//[^\n\r]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?`[^`]*`|\$?\w+|\.\.|\S""", re.DOTALL
 )
+TIMED_OUT: Final = "the query did not end within {:g} s: narrow it, or give it more with --timeout."
 _NAME: Final = r"(?:`[^`]*`|\w+)"
 _CALLED: Final = re.compile(rf"(\. )?((?:{_NAME} \. )*{_NAME}) \(")
 
@@ -121,12 +113,12 @@ def _explained(timeout_s: float) -> Generator[None]:
         yield
     except QueryError:
         raise
-    except (OverflowError, UnicodeError, ValueError, TypeError) as error:
+    except (OverflowError, ValueError, TypeError) as error:
         raise QueryError(f"a parameter cannot be sent to Neo4j: {error}.") from error
     except (ClientError, TransientError) as error:
         code, message = str(error.code or ""), " ".join(str(error.message or error).split())
         if "TimedOut" in code or "Terminated" in code:
-            message = f"the query did not end within {timeout_s:g} s: narrow it, or give it more with --timeout."
+            message = TIMED_OUT.format(timeout_s)
         elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
             message = "the query would write, and only reads: to change the graph, use --write."
         else:
@@ -164,7 +156,7 @@ def check_text(text: str) -> None:
     for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
         for dot, called in _CALLED.findall(" ".join(_tokens(read))):
             name = called.replace(" . ", ".").replace("`", "")
-            known = name.partition(".")[0].lower() in _FUNCTION_SPACES or name in PROCEDURES
+            known = _FUNCTION_SPACE.fullmatch(name.partition(".")[0].lower()) or name in PROCEDURES
             if (dot or "." in name) and not known:
                 raise QueryError(f"{name}() comes from a plug-in or is not for reading: run it with --write.")
 

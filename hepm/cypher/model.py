@@ -65,8 +65,7 @@ class Relationship(NamedTuple):
 
 
 def _properties(text: str) -> Properties:
-    parts = (part.split() for part in text.split(",") if part)
-    return {name: cast("PropertyType", kind) for name, kind in parts}
+    return {name: cast("PropertyType", kind) for name, kind in (part.split() for part in text.split(",") if part)}
 
 
 NODES: Final[Mapping[str, Properties]] = {label: _properties(text) for label, text in _NODES.items()}

@@ -11,21 +11,19 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from itertools import islice
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from hepm.cypher.guard import check_embedded
+from hepm.cypher.guard import TIMED_OUT, check_embedded
 from hepm.cypher.model import PROPERTIES, TABLES, PropertyType, Result, Table, Value, entity
 from hepm.errors import MissingExtraError, QueryError, StoreError
 
-LAYOUT: Final = 2
-"""Incremented when the tables change, so that no older copy is read."""
-
-MEMORY_BYTES: Final = 1 << 30
-ABANDONED_S: Final = 3600.0
+_LAYOUT: Final = 2  # incremented when the tables change, so that no older copy is read
+_MEMORY_BYTES: Final = 1 << 30
+_ABANDONED_S: Final = 3600.0
 _BUILDING: Final = "building-"
 _SUFFIX: Final = ".lbug"
 _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
@@ -48,19 +46,19 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
         engine = _engine()
         try:
             self._database = engine.Database(
-                file, read_only=True, buffer_pool_size=MEMORY_BYTES, throw_on_wal_replay_failure=False
+                file, read_only=True, buffer_pool_size=_MEMORY_BYTES, throw_on_wal_replay_failure=False
             )
         except RuntimeError as error:
             raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
         self._connection = engine.Connection(self._database)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Release the file."""
         self._connection.close()
         self._database.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
         """Run a query unchanged, in the engine's own Cypher.
@@ -85,26 +83,23 @@ class Projection(contextlib.AbstractContextManager["Projection"]):
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             message = " ".join(str(error).split())
             if "Interrupted" in message:
-                message = f"the query did not end within {timeout_s:g} s: narrow it, or give it more with --timeout."
-            elif "Buffer manager" in message or "memory" in message.lower():
-                mb = MEMORY_BYTES >> 20
-                message = f"the query needs more than {mb} MB: narrow it, or run it on a store in Neo4j."
-            else:
-                message = (
-                    f"the embedded engine cannot answer that: {message.removeprefix('Binder exception: ')} Its Cypher "
-                    "is a dialect (docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
-                )
-            raise QueryError(message) from error
+                raise QueryError(TIMED_OUT.format(timeout_s)) from error
+            if "Buffer manager" in message or "memory" in message.lower():
+                needed = f"the query needs more than {_MEMORY_BYTES >> 20} MB"
+                raise QueryError(f"{needed}: narrow it, or run it on a store in Neo4j.") from error
+            raise QueryError(
+                f"the embedded engine cannot answer that: {message.removeprefix('Binder exception: ')} Its Cypher "
+                "is a dialect (docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
+            ) from error
 
 
 def _engine() -> Any:
     try:
-        import ladybug
+        return import_module("ladybug")
     except ImportError as error:
         raise MissingExtraError(
             "Cypher without a server needs its engine: pip install 'hepm[cypher]'. Or name a store in Neo4j by --store."
         ) from error
-    return ladybug
 
 
 def _plain(value: Any) -> Value:
@@ -133,7 +128,7 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
     version, name = _engine().__version__, ""
     for _ in range(3):
         now = state()
-        name = hashlib.blake2b(f"{LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
+        name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
         built = next((folder / name for folder in folders if (folder / name).exists()), None)
         file = built or _build(folders, name, tables)
         try:
@@ -149,7 +144,13 @@ def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: C
 
 
 def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
-    folder = _writable(folders)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                break
+    else:
+        raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
     building = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
     try:
         with tempfile.TemporaryDirectory(prefix="hepm-cypher-") as scratch:
@@ -163,34 +164,29 @@ def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Pa
             rest.unlink(missing_ok=True)
     for file in folder.iterdir():  # copies of older states, and what killed builds left
         with contextlib.suppress(OSError):  # removed already, or open on Windows
-            abandoned = time.time() - file.stat().st_mtime > ABANDONED_S
+            abandoned = time.time() - file.stat().st_mtime > _ABANDONED_S
             if file.name != name and (abandoned or not file.name.startswith(_BUILDING)):
                 file.unlink()
     return folder / name
 
 
-def _writable(folders: Sequence[Path]) -> Path:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK | os.X_OK):
-                return folder
-    raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
-
-
 def _fill(file: Path, scratch: Path, tables: Rows) -> None:
     engine = _engine()
-    database = engine.Database(file, buffer_pool_size=MEMORY_BYTES)
+    database = engine.Database(file, buffer_pool_size=_MEMORY_BYTES)
     connection = engine.Connection(database)
     try:
-        for statement in _schema():
-            connection.execute(statement)
+        for name, properties in PROPERTIES.items():
+            columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+            pairs = [table.ends for table in TABLES if table.name == name and table.ends]
+            ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
+            kind, first = ("REL", ends) if ends else ("NODE", "pk INT64 PRIMARY KEY")
+            connection.execute(f"CREATE {kind} TABLE `{name}`({first}{columns})")
         files = {table: scratch / f"{number}.csv" for number, table in enumerate(TABLES)}
         for table, rows in tables:
-            cells = map(_cells, rows)
+            # Texts in quotes, null as an unquoted empty cell.
+            lines = (",".join([_cell(value) for value in row]) + "\n" for row in rows)
             with files[table].open("a", encoding="utf-8", newline="") as csv:
-                while part := list(islice(cells, 1000)):
-                    csv.write("".join(part))
+                csv.writelines(lines)
         for table in TABLES:  # relationships find their nodes there
             if files[table].exists():
                 connection.execute(_copy(table, files[table]))
@@ -198,18 +194,6 @@ def _fill(file: Path, scratch: Path, tables: Rows) -> None:
     finally:
         connection.close()
         database.close()
-
-
-def _schema() -> Iterator[str]:
-    for name, properties in PROPERTIES.items():
-        columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
-        pairs = [table.ends for table in TABLES if table.name == name and table.ends]
-        ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
-        yield (
-            f"CREATE REL TABLE `{name}`({ends}{columns})"
-            if ends
-            else (f"CREATE NODE TABLE `{name}`(pk INT64 PRIMARY KEY{columns})")
-        )
 
 
 def _copy(table: Table, path: Path) -> str:
@@ -223,11 +207,6 @@ def _copy(table: Table, path: Path) -> str:
     options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
     ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
     return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
-
-
-def _cells(row: Sequence[object]) -> str:
-    """A line of a CSV file: texts in quotes, null as an unquoted empty cell."""
-    return ",".join([_cell(value) for value in row]) + "\n"
 
 
 def _cell(value: object) -> str:

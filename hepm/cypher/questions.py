@@ -14,7 +14,7 @@ from importlib import resources
 from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from hepm.cypher.statements import statement
+from hepm.cypher import statement
 from hepm.errors import QueryError
 
 ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
@@ -22,12 +22,7 @@ ParameterType: TypeAlias = Literal["string", "int", "float", "boolean"]
 _FILES: Final = resources.files("hepm.cypher")
 _EMBEDDED: Final = ".embedded.cypher"
 _PARAMETER: Final = re.compile(r"\$(\w+) (string|int|float|boolean)(?: = (.+))?")
-_PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "int": (int,),
-    "float": (float, int),
-    "boolean": (bool,),
-}
+_PYTHON: Final = {"string": (str,), "int": (int,), "float": (float, int), "boolean": (bool,)}
 
 
 class Parameter(NamedTuple):
@@ -80,9 +75,10 @@ class Question:
     @property
     def signature(self) -> str:
         """Its parameters in one line."""
-        return ", ".join(
-            p.name if p.default is None else f"{p.name} = {json.dumps(p.default)}" for p in self.parameters
-        )
+        defaults = {
+            name: "" if default is None else f" = {json.dumps(default)}" for name, _, default in self.parameters
+        }
+        return ", ".join(name + default for name, default in defaults.items())
 
 
 @cache
@@ -138,18 +134,21 @@ def favourites() -> bytes:
 def scripts() -> Mapping[str, str]:
     """Each favourite by its path: settings for Browser, then pictures, then all other questions.
 
-    `painted` is no question of the library, since the embedded engine has no painted edges.
     Browser uses a script's first line as its name and shows some 25 letters of it, so it begins with the name.
     """
-    prepare = {
-        "1": ("Style", f":style {json.dumps(style(), ensure_ascii=False)}"),
-        "2": ("Draw what is asked for", ":config autoComplete: false"),
-        "3": ("Values for parameters", _parameter_values()),
+    library = questions()
+    names = sorted({parameter.name for question in library.values() for parameter in question.parameters})
+    prepare = (
+        ("Style", f":style {json.dumps(style(), ensure_ascii=False)}"),
+        ("Draw what is asked for", ":config autoComplete: false"),
+        ("Values for parameters", f":param [{{{', '.join(names)}}}] => {{\n{statement('parameters', 'browser')}\n}}"),
+    )
+    found = {
+        f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in enumerate(prepare, 1)
     }
-    found = {f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in prepare.items()}
-    pictures = {"painted": _browser_file("painted.cypher")}
-    pictures |= {name: question.text for name, question in questions().items() if question.picture}
-    others = {name: question.text for name, question in questions().items() if not question.picture}
+    pictures = {"painted": _browser_file("painted.cypher")}  # not in the library: only a server has painted edges
+    pictures |= {name: question.text for name, question in library.items() if question.picture}
+    others = {name: question.text for name, question in library.items() if not question.picture}
     for folder, texts in (("hepm pictures", pictures), ("hepm questions", others)):
         found |= {f"{folder}/{name}.cypher": text.replace("// ", f"// {name}: ", 1) for name, text in texts.items()}
     return found
@@ -162,12 +161,6 @@ def style() -> dict[str, dict[str, str]]:
     measures less than its circle, so it is not cut to eight letters.
     """
     return json.loads(_browser_file("style.json"))
-
-
-def _parameter_values() -> str:
-    """Browser's command that gives every parameter of the library a value."""
-    names = sorted({parameter.name for question in questions().values() for parameter in question.parameters})
-    return f":param [{{{', '.join(names)}}}] => {{\n{statement('parameters', 'browser')}\n}}"
 
 
 def _browser_file(name: str) -> str:

@@ -93,8 +93,7 @@ class Memory:
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
             auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
                 database if the address does not.
-            outbox: A folder for long-lived processes. While the server is down, new runs wait there; they are stored
-                once, in order, when it is back. Without it, such an ingest is an error.
+            outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -132,14 +131,10 @@ class Memory:
         Args:
             source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
                 content of a file in any format. The report lists what could not be read.
-            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`.
-            id: Id of the run in `messages`; "" takes a hash of its content. A known id with more messages is rejected
-                in the report.
-            task, environment, user, model: Further facts about that run.
-            success, reward: Its outcome; words such as "failed" or "no" work too. Without `success`, a reward of 1 is a
-                success. Without both, the run is stored but not counted until it comes again with an outcome.
-            namespace: The partition to store them in.
-            options: How runs are prepared. None for the defaults.
+            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`. Its
+                facts are `id` ("" takes a hash of its content), `task`, `environment`, `user`, `model`, and its
+                outcome: `success` (words such as "no" work too), or a `reward`, where 1 is a success. Without an
+                outcome, the run is not counted until it comes again with one.
             tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
             vectors: False stores state summaries without vectors; `reembed` adds them later.
             on_batch: Called with the report so far after each batch.
@@ -152,13 +147,12 @@ class Memory:
         about |= {"environment": environment, "user": user, "model": model}
         source = source_of(source, messages, about, reading)
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
-        # Created per call: its redactor caches texts of users.
-        options = IngestOptions() if options is None else options
+        options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe([tool if clean is None else clean.tool(tool) for tool in described])
+            pipeline.describe(described if clean is None else [clean.tool(tool) for tool in described])
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
@@ -178,10 +172,7 @@ class Memory:
         namespace: str = DEFAULT_NAMESPACE,
         dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added; returns their ids.
-
-        With `dry_run`, only returns the ids.
-        """
+        """Remove the runs that match every given part, and everything they added; returns their ids."""
         selection = Selection(trajectory, environment, task, user)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
@@ -223,10 +214,7 @@ class Memory:
         return Preferences(self.library)
 
     def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Distil a stored run and the other runs of its task on a background thread, without a model.
-
-        Sessions do this when they finish.
-        """
+        """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
         from hepm.experience.distilling import BackgroundDistiller
 
         with self._making:
@@ -260,28 +248,17 @@ class Memory:
 
         Args:
             id: The id of the stored run; "" generates one.
-            task: Id of the task. Lessons compare failed and successful runs of one task.
-            user: Whose run it is. Hints include this user's notes, and forgetting the user forgets the run.
-            environment: Where the run takes place. Lessons of other environments are left out.
-            model: The agent's model.
+            task: Lessons compare failed and successful runs of one task.
+            user: Hints include this user's notes, and forgetting the user forgets the run.
+            environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.
             tools: The agent's tools, as names, OpenAI or MCP specifications. Only these are suggested; None for any.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
-            prompt_options: What hints contain. None for the defaults.
-            ingest_options: How the run is prepared before it is stored, including redaction. None for the defaults.
+            prompt_options: What hints contain.
+            ingest_options: How the run is prepared before it is stored, including redaction.
         """
-
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        return Session(
-            self,
-            run,
-            system=system,
-            tools=tools,
-            namespace=namespace,
-            distil=distil,
-            prompt_options=prompt_options,
-            ingest_options=ingest_options,
-        )
+        return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options)
 
     def suggest(
         self,
@@ -299,9 +276,9 @@ class Memory:
         """The tools to try next, best first, each with its reason. Empty if memory has no opinion.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). `after`,
-                `history` and `state` are read from it.
             after: Tool of the last turn, or several parallel ones. None before the first call.
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects), from which
+                `after`, `history` and `state` are read.
             history: All calls so far, oldest first. Without `after`, the last one is used.
             state: What the agent knows now, in a few lines.
             tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all.
@@ -360,16 +337,13 @@ class Memory:
         """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). State, last
-                tools and history are read from it.
-            state, after, history: The same, without messages.
-            tools: Tools the agent has; None for all.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`.
             user: The user whose notes to include.
             environment: Leave out lessons of other environments; "" for none.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            options: What the prompt contains. None for the defaults.
+            options: What the prompt contains.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
@@ -407,10 +381,9 @@ class Memory:
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
         (vector,) = self._current_embedder().embed([text])
-        found = self._store.search_states(vector, namespace=namespace, limit=k)
         return [
             Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
-            for state, cosine in found
+            for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
         ]
 
     def graph(
@@ -451,12 +424,11 @@ class Memory:
     # Maintenance
 
     def refresh(self) -> None:
-        """See at once what other processes stored. Otherwise suggestions see it after about `poll_s`."""
+        """See at once what other processes stored, and not only after about `poll_s`."""
         self._mirror.refresh()
 
     def follow_now(self) -> None:
-        """Wait until the next suggestion knows every run stored here. In a large memory this takes some milliseconds
-        after each `ingest`. Sessions do this when they finish."""
+        """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
@@ -476,9 +448,9 @@ class Memory:
         namespaces: Sequence[str] | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
-        """Copy namespaces into another memory, all by default, and compare the counts of each.
+        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy.
 
-        Repeat it to continue after an interruption. Lazy: it works as you take the results.
+        Repeat it to continue after an interruption.
         """
         names = self.namespaces() if namespaces is None else namespaces
         try:
@@ -501,9 +473,9 @@ class Memory:
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Compute the vectors of all states with this embedder, in all namespaces; only missing ones if it is the same.
+        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many.
 
-        Repeat it to continue after an interruption. Returns the number of vectors written.
+        Repeat it to continue after an interruption.
         """
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)

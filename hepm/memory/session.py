@@ -33,14 +33,11 @@ class Session:
     Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as messages, or
     record it call by call with `say` and `record`.
 
-    A session raises nothing before its end. If memory fails, there is no hint. What cannot be recorded is raised by
-    `finish`, or at the end of the block. Both are logged as warnings when they happen.
+    A session raises nothing before its end. If memory fails, there is no hint; what cannot be recorded is raised by
+    `finish`, or at the end of the block. Both are logged as warnings. A `with` block without `finish` stores the run
+    without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
-    If a `with` block ends without `finish`, or by an exception, the run is stored without a label. It does not
-    count, and may still be finished. A session without messages and calls stores nothing.
-
-    `async with` does the same without blocking the event loop: memory is read before the block and written after it, on
-    another thread. `hint` does not read the store. Call `afinish` instead of `finish`.
+    `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
 
     Attributes:
         id: The id of the stored run.
@@ -50,7 +47,6 @@ class Session:
         self,
         memory: Memory,
         run: Trajectory,
-        *,
         system: str,
         tools: Iterable[object] | None,
         namespace: str,
@@ -80,8 +76,6 @@ class Session:
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
-
-        Each lesson in a hint is credited once with the outcome of the run.
 
         Args:
             messages: The conversation so far, as OpenAI chat messages; not with `say` and `record`. The list is the
@@ -187,11 +181,7 @@ class Session:
     # End
 
     def finish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> None:
         """Store the run with its outcome, credit the lessons shown in it, and start distilling its own.
 
@@ -209,11 +199,7 @@ class Session:
         self._store(self._finished(success, reward, messages))
 
     async def afinish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> None:
         """`finish` without blocking the event loop."""
         await asyncio.to_thread(self._store, self._finished(success, reward, messages))
@@ -285,20 +271,17 @@ class Session:
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns without hepm's own hints and without lone surrogates, which models do write.
+    """Turns without hepm's own hints and without lone surrogates, which models do write; none that is then empty."""
 
-    Turns with nothing else are removed.
-    """
+    def clean(text: str) -> str:
+        return without_surrogates(without_hints(text))
+
     found: list[Turn] = []
     for turn in turns:
-        text = without_surrogates(without_hints(turn.text))
+        text = clean(turn.text)
         calls = tuple(
-            replace(
-                call,
-                arguments=without_surrogates(call.arguments),
-                result=None if call.result is None else without_surrogates(without_hints(call.result)),
-            )
-            for call in turn.calls
+            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
+            for one in turn.calls
         )
         if text.strip() or calls or not turn.text:
             found.append(replace(turn, text=text, calls=calls))

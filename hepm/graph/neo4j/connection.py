@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hepm.cypher.statements import statement
+from hepm.cypher import statement
 from hepm.errors import (
     HepmError,
     MissingExtraError,

@@ -1,4 +1,4 @@
-"""The server as a process: start it apart from the terminal, find it again, read why it ended, end it."""
+"""The server as a process: start it apart from the terminal, find it, read why it ended, end it."""
 
 from __future__ import annotations
 
@@ -85,28 +85,22 @@ def end(pid: int, mark: str, *, timeout_s: float) -> bool:
 
 def _ended(process: psutil.Process, timeout_s: float) -> bool:
     until = time.monotonic() + timeout_s
-    while _exists(process):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
+    child = _children.get(process.pid)
+    with contextlib.suppress(psutil.Error):
+        # The first thread ends before the others, and only the last one releases files and locks.
+        while (
+            child.poll() is None
+            if child
+            else process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
+        ):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
     return True
 
 
-def _exists(process: psutil.Process) -> bool:
-    if (child := _children.get(process.pid)) is not None:
-        return child.poll() is None
-    with contextlib.suppress(psutil.Error):
-        # The first thread ends before the others, and only the last one releases files and locks.
-        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
-    return False
-
-
 def last_error(log: Path, *, since: int = 0) -> str | None:
-    """The last error in a log; None if there is none.
-
-    Args:
-        since: Bytes written before this run; a shorter log has been rotated.
-    """
+    """The last error in a log after `since` bytes, or None; a log that is shorter has been rotated."""
     with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
         stream.seek(since if since <= log.stat().st_size else 0)
         lines = stream.read().decode("utf-8", "replace").splitlines()

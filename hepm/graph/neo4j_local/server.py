@@ -82,8 +82,8 @@ class LocalServer:
     Args:
         folder: Its data, logs, settings and password; made at the first start.
         version: `5.26` or `2026.08`. Default: that of the folder, else 5.26.
-        bolt_port: Default: the last one, else 7687 or the next free one; likewise `http_port` from 7474.
-        heap: Such as `512m` or `2g`. Default: the last one; likewise `page_cache`.
+        bolt_port, http_port: Default: the last ones, else 7687 and 7474 or the next free ones.
+        heap, page_cache: Such as `512m` or `2g`. Default: the last ones.
         say: Receives sentences for the user.
         report: Called while jars are fetched, with how many are present and how many there are.
     """
@@ -121,31 +121,24 @@ class LocalServer:
 
     @property
     def password(self) -> str:
-        """The password for drivers and Browser."""
+        """For drivers and Browser."""
         return self._password_file.read_text("utf-8").strip()
 
     def status(self) -> Status:
         """The state now."""
         settings, pid = self._settings(), self._pid()
         running = settings if pid is not None else None
+        uri = running and f"bolt://{HOST}:{running.bolt_port}"
+        browser = running and f"http://{HOST}:{running.http_port}/browser/"
+        version = settings and release_of(settings.version).version
+        ports = (settings.bolt_port, settings.http_port) if settings else (None, None)
         return Status(
-            running=pid is not None,
-            version=settings and release_of(settings.version).version,
-            folder=self._folder,
-            uri=running and f"bolt://{HOST}:{running.bolt_port}",
-            browser=running and f"http://{HOST}:{running.http_port}/browser/",
-            pid=pid,
-            username=USER,
-            password_file=self._password_file,
-            bolt_port=settings and settings.bolt_port,
-            http_port=settings and settings.http_port,
+            pid is not None, version, self._folder, uri, browser, pid, USER, self._folder / "password", *ports
         )
 
     def start(self, *, timeout_s: float = 120) -> bool:
-        """Start the server and wait until it answers a query.
+        """Start the server and wait until it answers a query; returns False if it was running already.
 
-        Returns:
-            False if it was running already.
         Raises:
             LocalServerError: it cannot be fetched or started; nothing is left running.
         """
@@ -181,11 +174,7 @@ class LocalServer:
         return True
 
     def stop(self, *, timeout_s: float = 60) -> bool:
-        """Stop the server. It is killed after `timeout_s`, which loses no committed data.
-
-        Returns:
-            False if it was not running.
-        """
+        """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
         with self._exclusive() if self._settings() else contextlib.nullcontext():
             pid = self._pid()
             if pid is not None and not process.end(pid, self._mark, timeout_s=timeout_s):
@@ -230,23 +219,18 @@ class LocalServer:
             ) from error
 
     def _keep(self, settings: Settings) -> None:
-        ignored = self._folder / ".gitignore"
-        if not ignored.exists():
-            ignored.write_text("# Data and a password: not for a repository.\n*\n", "utf-8")
+        with contextlib.suppress(FileExistsError), (self._folder / ".gitignore").open("x", encoding="utf-8") as ignored:
+            ignored.write("# Data and a password: not for a repository.\n*\n")
         _write_private(self._settings_file, json.dumps(asdict(settings), indent=1) + "\n")
-
-    def _choose(self, base: Settings, *, first: bool) -> Settings:
-        bolt, http = self._ports
-        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
-        http = _choose_port("--http-port", http, base.http_port, taken=bolt)
-        if not first and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
-            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
-        heap, page_cache = self._sizes
-        return Settings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
 
     def _launch(self, release: Release, java: Path, jars: list[Path], timeout_s: float) -> None:
         before = self._settings()
-        settings = self._choose(before or Settings(release.name), first=before is None)
+        base, (bolt, http), (heap, page_cache) = before or Settings(release.name), self._ports, self._sizes
+        bolt = _choose_port("--bolt-port", bolt, base.bolt_port, taken=http)
+        http = _choose_port("--http-port", http, base.http_port, taken=bolt)
+        if before and self._ports == (None, None) and (bolt, http) != (base.bolt_port, base.http_port):
+            self._say(f"ports {base.bolt_port} and {base.http_port} of last time: one is in use, so they changed")
+        settings = Settings(base.version, bolt, http, heap or base.heap, page_cache or base.page_cache)
         self._keep(settings)
         self._configure(release, settings, jars)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NEO4J_")}
