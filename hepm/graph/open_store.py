@@ -44,6 +44,16 @@ def is_address(location: object) -> bool:
     return isinstance(location, str) and location.partition("://")[0] in SCHEMES and "://" in location
 
 
+def embedded_file(location: str | os.PathLike[str]) -> Path | None:
+    """The file behind a path, existing or not; None for a server."""
+    if is_address(location):
+        return None
+    from hepm.graph.sqlite.store import FILE_NAME
+
+    path = Path(location)
+    return path / FILE_NAME if path.is_dir() else path
+
+
 @dataclass(frozen=True, slots=True)
 class Login:
     """How to reach one database.

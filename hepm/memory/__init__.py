@@ -19,17 +19,19 @@ from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.open_store import open_store
+from hepm.graph.open_store import embedded_file, open_store
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
 from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, source_of
+from hepm.ingest.redact import Redactor
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
 from hepm.ingest.workers import prepare
+from hepm.memory.journal import Journal
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, Trajectory, normal
@@ -60,8 +62,10 @@ class Memory:
         poll_s: float = 1.0,
         endpoint: tuple[str | None, str | None] = (None, None),
         outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
+        self._journal = None if sessions is None else Journal(Path(sessions))
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
@@ -80,6 +84,7 @@ class Memory:
         endpoint: tuple[str | None, str | None] = (None, None),
         auth: tuple[str, str] | None = None,
         outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -94,13 +99,17 @@ class Memory:
             auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
                 database if the address does not.
             outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
+            sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
+                beside the file; none for a server.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox)
+            if sessions is None and (file := embedded_file(path)) is not None:
+                sessions = file.with_name(f"{file.name}-sessions")
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox, sessions=sessions)
         except BaseException:
             store.close()
             raise
@@ -258,7 +267,31 @@ class Memory:
             ingest_options: How the run is prepared before it is stored, including redaction.
         """
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options)
+        return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options, self._journal)
+
+    def store_abandoned(self, *, idle_s: float = 1_800) -> int:
+        """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
+
+        A crash may have ended them. They do not count until they are labelled, and `session(id=…)` continues them.
+        """
+        stored = 0
+        for kept in () if self._journal is None else self._journal.all():
+            if kept.idle_s >= idle_s:
+                self.library.show(kept.run.id, list(kept.shown), namespace=kept.namespace)
+                stored += self.ingest(kept.run, namespace=kept.namespace).stored
+                kept.file.unlink(missing_ok=True)
+        return stored
+
+    def forget_beginning(self, run: Trajectory, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
+        """Forget the stored run with this id if it has no label and is the beginning of `run`; whether it was."""
+        record = self._store.records_of([run.id], namespace=namespace).get(run.id)
+        before = None if record is None else parse_stored(run.id, record)
+        if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
+            return False
+        clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
+        if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
+            return False
+        return bool(self.forget(trajectory=run.id, namespace=namespace))
 
     def suggest(
         self,

@@ -6,23 +6,25 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
+from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
+from hepm.ingest.redact import Redactor
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages
 from hepm.types import Outcome, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
-    from hepm.experience.prompt import PromptOptions
-    from hepm.ingest.prepare import IngestOptions
+    from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.memory import Memory
+    from hepm.memory.journal import Journal
 
 _log = logging.getLogger("hepm")
 
@@ -53,6 +55,7 @@ class Session:
         distil: bool,
         prompt_options: PromptOptions | None,
         ingest_options: IngestOptions | None,
+        journal: Journal | None,
     ) -> None:
         self.id = run.id
         self._memory = memory
@@ -63,13 +66,19 @@ class Session:
         self._distil = distil
         self._prompt_options = prompt_options
         self._ingest_options = ingest_options
+        self._journal = journal
+        kept = None if journal is None else journal.find(namespace, run.id)
+        self._written: tuple[Turn, ...] = () if kept is None else kept.run.turns
+        self._resumed = list(_as_messages(self._written))  # of a session that a crash ended
         self._given: Sequence[object] | None = None
         self._recorded: list[dict[str, Any]] = []
         self._calls = 0
-        self._shown: dict[str, None] = {}
+        self._prefix = "again_" if self._resumed else "call_"
+        self._shown: dict[str, None] = {} if kept is None else dict.fromkeys(kept.shown)
         self._failed: InputError | None = None
         self._warned = False
         self._stored: Trajectory | None = None
+        self._recording = RLock()
         self._storing = Lock()
 
     # During the run
@@ -81,12 +90,20 @@ class Session:
             messages: The conversation so far, as OpenAI chat messages; not with `say` and `record`. The list is the
                 record of the run: messages appended after the last hint belong to it.
         """
-        if messages is not None and not self._kept(lambda: self._take(messages)):
-            return ""
-        tools = None if self._tools is None else [tool.name for tool in self._tools]
-        return self._prompt(self._messages, tools=tools, environment=self._run.environment)
+        return self.prompt(messages).text
 
-    def _prompt(self, messages: Sequence[object], **about: Any) -> str:
+    def prompt(self, messages: Sequence[object] | None = None) -> Prompt:
+        """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions."""
+        from hepm.experience.prompt import Prompt
+
+        if messages is not None and not self._kept(lambda: self._take(messages)):
+            return Prompt()
+        tools = None if self._tools is None else [tool.name for tool in self._tools]
+        self._save()
+        found = self._ask(self._messages, tools=tools, environment=self._run.environment)
+        return Prompt() if found is None else found
+
+    def _ask(self, messages: Sequence[object], **about: Any) -> Prompt | None:
         options, namespace = self._prompt_options, self._namespace
         try:
             with switching_often():
@@ -98,13 +115,14 @@ class Session:
                 self._warned = True
                 known = isinstance(error, HepmError)
                 _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
-            return ""
+            return None
         self._shown.update(dict.fromkeys(found.lessons))
-        return found.text
+        return found
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
-        self._kept(lambda: self._append({"role": role, "content": text}))
+        if self._kept(lambda: self._append({"role": role, "content": text})):
+            self._save()
 
     def record(
         self,
@@ -122,12 +140,14 @@ class Session:
             error: Whether it failed; None if unknown.
             together: Whether it was issued in parallel with the previous call.
         """
-        self._kept(lambda: self._record(call, arguments, result, error, together))
+        if self._kept(lambda: self._record(call, arguments, result, error, together)):
+            self._save()
 
     def _kept(self, record: Callable[[], None]) -> bool:
         """Whether this could be recorded. The first error is raised when the run is stored."""
         try:
-            record()
+            with self._recording:
+                record()
         except InputError as error:
             if self._failed is None:
                 self._failed = error
@@ -146,7 +166,7 @@ class Session:
         except (RecordError, TypeError, ValueError, RecursionError) as error_found:
             raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
         self._calls += 1
-        number = f"call_{self._calls}"
+        number = f"{self._prefix}{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
         if together and before is not None:
@@ -172,11 +192,38 @@ class Session:
                 f"the session {self.id!r} is recorded with say() and record(): "
                 "call hint() and finish() without messages"
             )
+        if self._given is None and self._resumed and _starts_alike(messages, self._resumed):
+            self._resumed = []  # these messages are the whole run, not what came after the crash
         self._given = messages
 
     @property
     def _messages(self) -> Sequence[object]:
-        return self._recorded if self._given is None else self._given
+        messages = self._recorded if self._given is None else self._given
+        return [*self._resumed, *messages] if self._resumed else messages
+
+    def _save(self) -> None:
+        """Keep the turns that are not on disk yet."""
+        if self._journal is None or self._stored is not None:
+            return
+        with self._recording:
+            try:
+                turns = self._turns()
+                at = _common(turns, self._written)
+                part = replace(self._run, turns=turns[at:])
+                if part.turns or len(self._written) > len(turns):
+                    redactor = (self._ingest_options or IngestOptions()).redactor
+                    part = part if redactor is None else redactor(part)
+                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
+                    self._written = turns
+            except (InputError, ValueError) as error:
+                _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
+
+    def _turns(self) -> tuple[Turn, ...]:
+        """The run so far, without hepm's own hints."""
+        turns = _without_memory(read_messages(self._messages))
+        if self._system and not any(turn.role == "system" for turn in turns):
+            turns = (*_without_memory([Turn("system", self._system)]), *turns)
+        return turns
 
     # End
 
@@ -210,12 +257,7 @@ class Session:
             raise self._failed
         if messages is not None:
             self._take(messages)
-        if self._stored is not None and messages is None:
-            turns = self._stored.turns
-        else:
-            turns = _without_memory(read_messages(self._messages))
-            if self._system and not any(turn.role == "system" for turn in turns):
-                turns = (*_without_memory([Turn("system", self._system)]), *turns)
+        turns = self._stored.turns if self._stored is not None and messages is None else self._turns()
         if success is None and reward is not None:
             success = reward >= SOLVED
         ended_at = time.time() if self._stored is None else self._stored.ended_at
@@ -241,9 +283,13 @@ class Session:
                     )
             self._memory.library.show(self.id, list(self._shown), namespace=self._namespace)
             report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
+            if report.rejected and self._memory.forget_beginning(run, namespace=self._namespace):
+                report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
+            if self._journal is not None:
+                self._journal.remove(self._namespace, self.id)
             self._memory.follow_now()
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
@@ -263,7 +309,7 @@ class Session:
                 _log.warning("the run that an exception ended is not stored: %s", failed)
 
     async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self._prompt, ())
+        await asyncio.to_thread(self._ask, ())
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -286,3 +332,37 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
         if text.strip() or calls or not turn.text:
             found.append(replace(turn, text=text, calls=calls))
     return tuple(found)
+
+
+def _as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+    """Turns as chat messages, each result with whether its call failed."""
+    number = 0
+    for turn in turns:
+        calls: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        for call in turn.calls:
+            number += 1
+            id = f"call_{number}"
+            calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+            if call.result is not None or call.error is not None:
+                block = {"type": "tool_result", "tool_use_id": id, "content": call.result or "", "is_error": call.error}
+                results.append(block)
+        yield {"role": turn.role, "content": turn.text} | ({"tool_calls": calls} if calls else {})
+        if results:
+            yield {"role": "user", "content": results}
+
+
+def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
+    """How many turns both have at their beginning."""
+    pairs = zip(turns, others, strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(turns), len(others)))
+
+
+def _starts_alike(messages: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether both begin with the same words of a user."""
+
+    def first(some: Sequence[object]) -> str | None:
+        return next((turn.text for turn in read_messages(some) if turn.role == "user"), None)
+
+    text = first(messages)
+    return text is not None and Redactor().text(text) == first(others)

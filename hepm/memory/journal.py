@@ -1,0 +1,101 @@
+"""Sessions under way on disk: a file each, so that a crash loses at most the turn under way."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from hepm.errors import FormatError, InputError
+from hepm.ingest.hepm import parse_run, write_run
+from hepm.types import Trajectory
+
+_log = logging.getLogger("hepm")
+
+_SUFFIX: Final = ".session"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a file holds.
+
+    Attributes:
+        run: The run so far, without secrets and without an outcome.
+        shown: Ids of the lessons in its hints.
+        idle_s: Seconds since its last turn.
+    """
+
+    file: Path
+    namespace: str
+    run: Trajectory
+    shown: tuple[str, ...]
+    idle_s: float
+
+
+class Journal:
+    """A folder of sessions under way. Several processes may share it, with different sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._warned = False
+
+    def file(self, namespace: str, id: str) -> Path:
+        """The file of a session."""
+        digest = blake2b(f"{len(namespace)} {namespace}{id}".encode(), digest_size=16).hexdigest()
+        return self.folder / f"{digest}{_SUFFIX}"
+
+    def write(self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str) -> None:
+        """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
+        line = json.dumps({"namespace": namespace, "at": at, "shown": list(shown), "run": write_run(run)}) + "\n"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
+                file.write(line)  # one write, so that another process sees a whole line or none
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
+
+    def read(self, file: Path) -> Kept | None:
+        """What a file holds; None if it is gone or no line of it is whole."""
+        found: Kept | None = None
+        try:
+            idle_s = time.time() - file.stat().st_mtime
+            lines = file.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            return None
+        for line in lines:
+            try:
+                told = json.loads(line)
+                part = parse_run(told["run"])
+                turns = (() if found is None else found.run.turns[: told["at"]]) + part.turns
+                shown = (*(() if found is None else found.shown), *told["shown"])
+                found = Kept(file, told["namespace"], replace(part, turns=turns), tuple(dict.fromkeys(shown)), idle_s)
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                FormatError,
+                InputError,
+            ):
+                continue  # a torn line: the last one before a crash
+        return found
+
+    def find(self, namespace: str, id: str) -> Kept | None:
+        """A session under way; None if there is none."""
+        return self.read(self.file(namespace, id))
+
+    def all(self) -> Iterator[Kept]:
+        """Every session under way that can be read."""
+        for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
+            if (kept := self.read(file)) is not None:
+                yield kept
+
+    def remove(self, namespace: str, id: str) -> None:
+        """Forget a session, as it is stored."""
+        self.file(namespace, id).unlink(missing_ok=True)
