@@ -26,6 +26,7 @@ from hepm.ingest.copying import Copied, copy_store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
 from hepm.ingest.prepare import IngestOptions, Source, source_of
+from hepm.ingest.records import SOLVED
 from hepm.ingest.redact import Redactor
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
@@ -34,7 +35,18 @@ from hepm.ingest.workers import prepare
 from hepm.memory.journal import Journal
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
-from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, Trajectory, normal
+from hepm.types import (
+    DEFAULT_NAMESPACE,
+    START,
+    Outcome,
+    Recalled,
+    StateSummary,
+    Suggestions,
+    Tool,
+    ToolName,
+    Trajectory,
+    normal,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -269,6 +281,13 @@ class Memory:
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
         return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options, self._journal)
 
+    def resume(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Session | None:
+        """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
+        kept = None if self._journal is None else self._journal.find(namespace, id)
+        if kept is None:
+            return None
+        return Session(self, kept.run, "", kept.run.tools or None, namespace, True, None, None, self._journal)
+
     def store_abandoned(self, *, idle_s: float = 1_800) -> int:
         """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
 
@@ -282,10 +301,36 @@ class Memory:
                 kept.file.unlink(missing_ok=True)
         return stored
 
+    def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
+        """A stored run; None if there is none with this id."""
+        record = self._store.records_of([id], namespace=namespace).get(id)
+        return None if record is None else parse_stored(id, record)
+
+    def label(
+        self,
+        id: str,
+        *,
+        success: bool | None = None,
+        reward: float | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> None:
+        """Set the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        stored = self.run(id, namespace=namespace)
+        if stored is None:
+            raise InputError(
+                f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
+            )
+        if success is None and reward is not None:
+            success = reward >= SOLVED
+        self.ingest(replace(stored, outcome=Outcome(reward, success)), namespace=namespace)
+
     def forget_beginning(self, run: Trajectory, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
         """Forget the stored run with this id if it has no label and is the beginning of `run`; whether it was."""
-        record = self._store.records_of([run.id], namespace=namespace).get(run.id)
-        before = None if record is None else parse_stored(run.id, record)
+        before = self.run(run.id, namespace=namespace)
         if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
             return False
         clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))

@@ -99,7 +99,7 @@ class Session:
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
         tools = None if self._tools is None else [tool.name for tool in self._tools]
-        self._save()
+        self.keep()
         found = self._ask(self._messages, tools=tools, environment=self._run.environment)
         return Prompt() if found is None else found
 
@@ -122,7 +122,7 @@ class Session:
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
         if self._kept(lambda: self._append({"role": role, "content": text})):
-            self._save()
+            self.keep()
 
     def record(
         self,
@@ -141,7 +141,7 @@ class Session:
             together: Whether it was issued in parallel with the previous call.
         """
         if self._kept(lambda: self._record(call, arguments, result, error, together)):
-            self._save()
+            self.keep()
 
     def _kept(self, record: Callable[[], None]) -> bool:
         """Whether this could be recorded. The first error is raised when the run is stored."""
@@ -201,8 +201,8 @@ class Session:
         messages = self._recorded if self._given is None else self._given
         return [*self._resumed, *messages] if self._resumed else messages
 
-    def _save(self) -> None:
-        """Keep the turns that are not on disk yet."""
+    def keep(self) -> None:
+        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
         if self._journal is None or self._stored is not None:
             return
         with self._recording:

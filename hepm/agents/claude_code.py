@@ -1,0 +1,89 @@
+"""Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
+
+Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
+parallel calls of a turn. What a hook adds stays in the agent's context, so nothing is said twice in a row.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.wire import Object
+from hepm.ingest.turns import OpenCall
+from hepm.types import ToolName
+
+SHELLS: Final = frozenset({"Bash", "PowerShell", "shell", "local_shell", "exec_command"})
+"""Tools whose command says what they do: its first word becomes part of the name."""
+
+_HINTED: Final = ("UserPromptSubmit", "PostToolBatch")
+
+
+def tool_name(name: ToolName, arguments: object) -> ToolName:
+    """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
+    if name not in SHELLS or not isinstance(arguments, dict):
+        return name
+    told = cast(Object, arguments).get("command")
+    words = cast("list[Any]", told) if isinstance(told, list) else str(told or "").split()
+    for word in words:
+        first = str(word)
+        if "=" not in first and first not in ("sudo", "env", "time", "nohup", "bash", "-lc", "-c", "sh", "cd"):
+            return f"{name} {first.rsplit('/', 1)[-1]}"[:80]
+    return name
+
+
+class ClaudeCode:
+    """Answers hooks."""
+
+    def __init__(self, runs: LiveRuns) -> None:
+        self._runs = runs
+        self._failed: dict[str, dict[str, str]] = {}
+        self._said: dict[str, str] = {}
+
+    def answer(self, event: Object, namespace: str) -> Object:
+        """The body of the answer to one event; {} if there is nothing to say."""
+        session, kind = event.get("session_id"), event.get("hook_event_name")
+        if not isinstance(session, str) or not session:
+            return {}
+        run = self._runs.named(session, namespace=namespace, door="claude-code", environment="claude-code")
+        with run.lock:
+            if kind == "UserPromptSubmit":
+                run.session.say("user", str(event.get("prompt") or ""))
+            elif kind == "PostToolUseFailure":
+                failed = self._failed.setdefault(session, {})
+                failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+                return {}
+            elif kind == "PostToolBatch":
+                self._record(run, session, event)
+            elif kind == "Stop":
+                if text := event.get("last_assistant_message"):
+                    run.session.say("assistant", str(text))
+                return {}  # a context here would make the agent go on
+            elif kind == "SessionEnd":
+                self._failed.pop(session, None)
+                self._said.pop(session, None)
+                return {}
+        if kind not in _HINTED:
+            return {}
+        text = self._runs.hint(run).text
+        if not text or text == self._said.get(session):
+            return {}
+        self._said[session] = text
+        return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
+
+    def _record(self, run: LiveRun, session: str, event: Object) -> None:
+        failed = self._failed.pop(session, {})
+        names: list[ToolName] = []
+        for call in event.get("tool_calls") or ():
+            if not isinstance(call, dict):
+                continue
+            call = cast(Object, call)
+            read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
+            name = tool_name(read.name, read.arguments)
+            response: Any = call.get("tool_response")
+            error = failed.get(str(read.id))
+            result = error if error is not None else response if isinstance(response, str) else json.dumps(response)
+            run.session.record(name, read.arguments, result, error=error is not None, together=bool(names))
+            names.append(name)
+        self._runs.called(run, names)

@@ -1,0 +1,137 @@
+"""The Model Context Protocol: memory as tools that an agent may call, over stdio and over HTTP.
+
+Every tool takes the session's id, as the protocol itself has no sessions any more (2026-07-28).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from hepm.agents.runs import LiveRuns
+from hepm.errors import HepmError
+from hepm.ingest.transitions import SUMMARY_TOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+
+
+class NextTool(BaseModel):
+    """A tool to try next."""
+
+    tool: str
+    score: float
+    support: int = Field(description="Successful runs that called it from here")
+    failure_share: float | None = Field(description="Share of the runs that failed after calling it from here")
+    reason: str
+
+
+class NextTools(BaseModel):
+    """The tools to try next, best first."""
+
+    tools: list[NextTool]
+    prompt: str = Field(description="The same as a line of text; empty without an opinion")
+    no_opinion: str | None = Field(description="Why nothing is suggested")
+
+
+class Situation(BaseModel):
+    """A remembered situation and what agents did in it."""
+
+    summary: str
+    after: list[str]
+    before: list[str]
+    similarity: float
+    run: str
+
+
+def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
+    """The server.
+
+    Args:
+        namespace: Gives the namespace of the request under way.
+    """
+    app: MCPServer[Any] = MCPServer(
+        "hepm",
+        instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and tell the outcome with "
+        "record_outcome at the end. Use one session_id throughout a task.",
+    )
+    Session = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
+
+    @app.tool(annotations=_READS)
+    def suggest_next_tools(
+        session_id: Session,
+        history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
+        state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
+        tools: Annotated[list[str] | None, Field(description="Names of the tools you have; null for any")] = None,
+        k: Annotated[int, Field(ge=1, le=20)] = 2,
+    ) -> NextTools:
+        """Rank the tools that worked next in earlier runs, with the reason for each."""
+        del session_id
+        try:
+            found = runs.memory.suggest(history=history, state=state or None, tools=tools, k=k, namespace=namespace())
+        except HepmError as error:
+            raise ToolError(str(error)) from error
+        names = ("tool", "score", "support", "failure_share", "reason")
+        ranked = [NextTool(**{name: getattr(one, name) for name in names}) for one in found]
+        return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
+
+    @app.tool(annotations=_READS)
+    def search_experience(
+        query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
+        k: Annotated[int, Field(ge=1, le=20)] = 5,
+    ) -> list[Situation]:
+        """Find the situations of earlier runs most similar to this one, and what agents did in them."""
+        try:
+            found = runs.memory.search(query, k=k, namespace=namespace())
+        except HepmError as error:
+            raise ToolError(str(error)) from error
+        return [
+            Situation(
+                summary=one.summary,
+                after=list(one.after),
+                before=list(one.before),
+                similarity=one.similarity,
+                run=one.run,
+            )
+            for one in found
+        ]
+
+    @app.tool(name=SUMMARY_TOOL, annotations=_READS)
+    def summarize_the_task(
+        session_id: Session,
+        summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
+    ) -> str:
+        """Say what you know before you choose the next tool; returns what memory says about such a situation."""
+        run = runs.named(session_id, namespace=namespace(), door="mcp")
+        with run.lock:
+            run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
+        return runs.hint(run).text or "memory has nothing to say here"
+
+    @app.tool()
+    def record_outcome(
+        session_id: Session,
+        success: Annotated[bool | None, Field(description="Whether the task is solved")] = None,
+        reward: Annotated[float | None, Field(description="Instead: 1 for solved, less for less")] = None,
+        calls: Annotated[
+            list[str] | None, Field(description="Names of all tools called, in order, if nothing else records them")
+        ] = None,
+    ) -> str:
+        """Tell how the task ended, so that later runs learn from it."""
+        try:
+            run = runs.named(session_id, namespace=namespace(), door="mcp") if calls else None
+            for name in calls or ():
+                assert run is not None
+                with run.lock:
+                    run.session.record(name)
+            runs.finish(session_id, namespace=namespace(), success=success, reward=reward)
+        except HepmError as error:
+            raise ToolError(str(error)) from error
+        return "recorded"
+
+    return app

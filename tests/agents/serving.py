@@ -1,0 +1,35 @@
+"""`hepm serve` in a thread of the tests, on a real port."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+
+from hepm import Memory
+from hepm.agents.server import ServeOptions, Server, uvicorn_config
+
+
+@contextlib.contextmanager
+def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
+    """A server and its address."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    chosen = ServeOptions(port=port, **{"hint_s": 60.0, **options})
+    server = Server(memory, chosen)
+    running = uvicorn.Server(uvicorn_config(server.app, chosen))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        while not running.started:
+            time.sleep(0.005)
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        running.should_exit = True
+        thread.join()

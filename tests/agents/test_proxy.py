@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from hepm import Memory
+from tests.agents.serving import serving
+from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
+
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("get_order", "refund", "close_ticket")
+]
+WISH = {"role": "user", "content": "Refund parcel 7, the glass is broken."}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for number in range(5):
+            calls = [("get_order", "delivered"), ("refund", "done")]
+            messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
+            for name, result in calls:
+                call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+                messages.append({"role": "tool", "tool_call_id": name, "content": result})
+            memory.ingest(messages=messages, id=f"run-{number}", success=True)
+        yield memory
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_recorded(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    stream: bool,
+) -> None:
+    loopback.replies = [tool_call("get_order", {"parcel": 7}), completion("refunded")]
+    with serving(memory, upstream=loopback.url) as (_, url), openai.OpenAI(base_url=f"{url}/v1", api_key="k") as client:
+        messages: list[Any] = [WISH]
+        for _ in range(2):
+            given: Any = client.chat.completions.with_raw_response.create(
+                model="small", messages=messages, tools=TOOLS, stream=stream
+            )
+            session = given.headers["x-hepm-session"]
+            if stream:
+                calls: dict[int, Any] = {}
+                text = ""
+                for chunk in given.parse():
+                    for choice in chunk.choices:
+                        text += choice.delta.content or ""
+                        for call in choice.delta.tool_calls or ():
+                            calls.setdefault(call.index, {"id": call.id, "name": call.function.name, "arguments": ""})
+                            calls[call.index]["arguments"] += call.function.arguments or ""
+                told: Any = {"role": "assistant", "content": text}
+                if calls:
+                    told["tool_calls"] = [
+                        {
+                            "id": c["id"],
+                            "type": "function",
+                            "function": {"name": c["name"], "arguments": c["arguments"]},
+                        }
+                        for c in calls.values()
+                    ]
+            else:
+                told = given.parse().choices[0].message.model_dump(exclude_none=True)
+            messages.append(told)
+            for call in told.get("tool_calls", ()):
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": "delivered, broken"})
+        first, second = (request.body["messages"] for request in loopback.requests)
+        assert "Suggested next tools: get_order" in first[-1]["content"]
+        assert "Suggested next tools: refund" in second[-1]["content"]
+        assert "Suggested" not in json.dumps(second[:-1])
+        answer = httpx2.post(f"{url}/outcome", json={"session": session, "success": True})
+        assert answer.status_code == 200, answer.text
+        stored = memory.run(session)
+        assert stored is not None
+        assert [call.name for turn in stored.turns for call in turn.calls] == ["get_order"]
+        assert stored.turns[-1].text == "refunded"
+        assert "Suggested" not in repr(stored)
+        assert stored.outcome.success is True
+
+
+def test_errors_and_rate_limits_come_through_as_they_are(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
+    loopback.replies = [error(429, "slow down", retry_after_s=7)]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        got = httpx2.post(f"{url}/v1/chat/completions", json={"model": "small", "messages": [WISH]})
+    direct = httpx2.post(f"{loopback.url}/chat/completions", json={"model": "small", "messages": [WISH]})
+    assert direct.status_code == 200
+    assert got.status_code == 429
+    assert got.headers["retry-after"] == "7"
+    assert got.json()["error"]["message"] == "slow down"
