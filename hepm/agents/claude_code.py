@@ -7,6 +7,7 @@ parallel calls of a turn. What a hook adds stays in the agent's context, so noth
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
@@ -17,19 +18,27 @@ from hepm.types import ToolName
 SHELLS: Final = frozenset({"Bash", "PowerShell", "shell", "local_shell", "exec_command"})
 """Tools whose command says what they do: its first word becomes part of the name."""
 
+_PARTS: Final = re.compile(r"&&|\|\||[;|\n]")
+_SET: Final = re.compile(r"\w+=")
+_BEFORE: Final = frozenset({"sudo", "env", "time", "nohup", "exec"})
+_SILENT: Final = frozenset({"cd", "export", "source", ".", "set", "true", "#"})
+
 _HINTED: Final = ("UserPromptSubmit", "PostToolBatch")
+"""Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
 
 
 def tool_name(name: ToolName, arguments: object) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
     if name not in SHELLS or not isinstance(arguments, dict):
         return name
-    told = cast(Object, arguments).get("command")
-    words = cast("list[Any]", told) if isinstance(told, list) else str(told or "").split()
-    for word in words:
-        first = str(word)
-        if "=" not in first and first not in ("sudo", "env", "time", "nohup", "bash", "-lc", "-c", "sh", "cd"):
-            return f"{name} {first.rsplit('/', 1)[-1]}"[:80]
+    command = cast(Object, arguments).get("command")
+    if isinstance(command, list):  # ["bash", "-lc", "git status"]
+        words = [str(word) for word in cast("list[Any]", command)]
+        command = words[2] if len(words) > 2 and words[1] in ("-c", "-lc") else " ".join(words)
+    for part in _PARTS.split(command if isinstance(command, str) else ""):
+        words = [word for word in part.split() if not _SET.match(word) and word not in _BEFORE]
+        if words and words[0] not in _SILENT:
+            return f"{name} {words[0].rsplit('/', 1)[-1]}"[:80]
     return name
 
 
@@ -53,17 +62,13 @@ class ClaudeCode:
             elif kind == "PostToolUseFailure":
                 failed = self._failed.setdefault(session, {})
                 failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
-                return {}
             elif kind == "PostToolBatch":
                 self._record(run, session, event)
-            elif kind == "Stop":
-                if text := event.get("last_assistant_message"):
-                    run.session.say("assistant", str(text))
-                return {}  # a context here would make the agent go on
+            elif kind == "Stop" and event.get("last_assistant_message"):
+                run.session.say("assistant", str(event["last_assistant_message"]))
             elif kind == "SessionEnd":
                 self._failed.pop(session, None)
                 self._said.pop(session, None)
-                return {}
         if kind not in _HINTED:
             return {}
         text = self._runs.hint(run).text

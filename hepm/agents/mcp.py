@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 
 
+SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
+
+
 class NextTool(BaseModel):
     """A tool to try next."""
 
@@ -61,11 +64,10 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
         instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and tell the outcome with "
         "record_outcome at the end. Use one session_id throughout a task.",
     )
-    Session = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
 
     @app.tool(annotations=_READS)
     def suggest_next_tools(
-        session_id: Session,
+        session_id: SessionId,
         history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
         state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
         tools: Annotated[list[str] | None, Field(description="Names of the tools you have; null for any")] = None,
@@ -104,7 +106,7 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
 
     @app.tool(name=SUMMARY_TOOL, annotations=_READS)
     def summarize_the_task(
-        session_id: Session,
+        session_id: SessionId,
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
@@ -115,7 +117,7 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
 
     @app.tool()
     def record_outcome(
-        session_id: Session,
+        session_id: SessionId,
         success: Annotated[bool | None, Field(description="Whether the task is solved")] = None,
         reward: Annotated[float | None, Field(description="Instead: 1 for solved, less for less")] = None,
         calls: Annotated[

@@ -160,10 +160,10 @@ class LiveRuns:
 
     # During a run
 
-    def hint(self, run: LiveRun, messages: Sequence[Object] | None = None) -> Prompt:
+    def hint(self, run: LiveRun) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say."""
         with run.lock:
-            prompt = run.session.prompt(run.messages if messages is None else messages)
+            prompt = run.session.prompt(run.messages or None)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked

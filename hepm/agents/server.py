@@ -10,10 +10,12 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -21,6 +23,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hepm.agents.claude_code import ClaudeCode
+from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Placement
@@ -32,6 +36,11 @@ if TYPE_CHECKING:
     import uvicorn
 
 _log = logging.getLogger("hepm")
+
+_NAMESPACE: Final = ContextVar("namespace", default=DEFAULT_NAMESPACE)
+"""Of the request under way, for the tools of MCP."""
+
+_NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _SWEEP_S: Final = 30.0
@@ -158,6 +167,7 @@ class _Guard:
         if not access.to(namespace):
             return _error(403, f"this token does not open the namespace {namespace!r}")
         scope["hepm.access"], scope["hepm.namespace"] = access, namespace
+        _NAMESPACE.set(namespace)
         return None
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
@@ -232,11 +242,19 @@ class Server:
         self.runs = LiveRuns(memory, idle_s=options.idle_s)
         self.proxy: Proxy | None = None
         self.started = time.time()
+        self._hooks = ClaudeCode(self.runs)
+        self._mcp_server = mcp_server(self.runs, _NAMESPACE.get)
+        self._mcp = self._mcp_server.streamable_http_app(
+            stateless_http=True, json_response=True, transport_security=_NO_CHECK
+        )
         routes = [
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),
             Route("/{namespace}/outcome", self._outcome, methods=["POST"]),
+            Route("/hooks/claude-code", self._hook, methods=["POST"]),
+            Route("/{namespace}/hooks/claude-code", self._hook, methods=["POST"]),
+            *self._mcp.routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
             Route("/{namespace}/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
@@ -252,7 +270,8 @@ class Server:
         sweeping = asyncio.create_task(self._sweep())
         gc.freeze()  # a full collection of what is loaded once would hold every request up
         try:
-            yield
+            async with self._mcp_server.session_manager.run():
+                yield
         finally:
             sweeping.cancel()
             await self.proxy.close()
@@ -302,6 +321,21 @@ class Server:
             self.runs.finish, session, namespace=request.scope["hepm.namespace"], success=success, reward=reward
         )
         return JSONResponse({"session": session, "stored": True})
+
+    async def _hook(self, request: Request) -> Response:
+        if not request.scope["hepm.access"].write:
+            return _error(403, "this token may not write: hooks record runs")
+        try:
+            event: Any = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            event = None
+        if not isinstance(event, dict):
+            return _error(400, "a hook's event is a JSON object")
+        try:
+            return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, request.scope["hepm.namespace"]))
+        except Exception as error:  # the agent goes on without memory
+            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError))
+            return JSONResponse({})
 
     async def _proxied(self, request: Request) -> Response:
         if self.proxy is None:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from hepm import Memory
+from hepm.agents.claude_code import tool_name
+from tests.agents.serving import serving
+from tests.agents.test_proxy import memory  # noqa: F401
+
+
+def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: Memory) -> None:  # noqa: F811
+    with serving(memory) as (_, url):
+
+        def hook(kind: str, **more: Any) -> dict[str, Any]:
+            event = {"session_id": "c1", "hook_event_name": kind, "cwd": "/w", **more}
+            answer = httpx2.post(f"{url}/hooks/claude-code", json=event)
+            assert answer.status_code == 200
+            return answer.json()
+
+        first = hook("UserPromptSubmit", prompt="Refund parcel 9, the glass is broken.")
+        hook("PostToolUseFailure", tool_use_id="b", tool_name="get_order", tool_input={}, error="no such order")
+        calls = [
+            {
+                "tool_name": "Bash",
+                "tool_input": {"command": "cd x"},
+                "tool_use_id": "a",
+                "tool_response": {"stdout": ""},
+            },
+            {"tool_name": "get_order", "tool_input": {"id": 9}, "tool_use_id": "b", "tool_response": "no such order"},
+        ]
+        second = hook("PostToolBatch", tool_calls=calls)
+        assert hook("Stop", stop_hook_active=False, last_assistant_message="done") == {}
+        assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
+    assert "Suggested next tools: get_order" in first["hookSpecificOutput"]["additionalContext"]
+    assert "Suggested next tools: refund" in second["hookSpecificOutput"]["additionalContext"]
+    stored = memory.run("c1")
+    assert stored is not None
+    [turn] = [turn for turn in stored.turns if turn.calls]
+    assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), ("get_order", True)]
+    assert stored.turns[-1].text == "done"
+    assert stored.outcome.success is False
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("git status", "Bash git"),
+        ("FOO=1 sudo /usr/bin/pytest -q", "Bash pytest"),
+        (["bash", "-lc", "make test"], "Bash make"),
+        ("cd /w && uv run pytest | tail", "Bash uv"),
+        ("cd /w", "Bash"),
+        ("", "Bash"),
+        (None, "Bash"),
+    ],
+)
+def test_the_first_word_of_a_command_is_part_of_the_tools_name(command: object, name: str) -> None:
+    assert tool_name("Bash", {"command": command}) == name
