@@ -63,6 +63,7 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
         "hepm",
         instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and tell the outcome with "
         "record_outcome at the end. Use one session_id throughout a task.",
+        log_level="WARNING",
     )
 
     @app.tool(annotations=_READS)

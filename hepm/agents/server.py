@@ -8,8 +8,9 @@ import gc
 import hmac
 import json
 import logging
+import socket
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -353,11 +354,25 @@ async def _told(request: Request, error: Exception) -> Response:
     return _error(503 if isinstance(error, StoreError) else 404 if "no run" in str(error) else 409, str(error))
 
 
-def serve(memory: Memory, options: ServeOptions) -> None:
-    """Serve a memory until the process is told to stop. Requests under way are answered, and runs stay on disk."""
+def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], object] = lambda address: None) -> None:
+    """Serve a memory until the process is told to stop. Requests under way are answered, and runs stay on disk.
+
+    Raises:
+        InputError: the port is in use.
+    """
     import uvicorn
 
-    uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run()
+    with socket.socket(socket.AF_INET6 if ":" in options.host else socket.AF_INET) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((options.host, options.port))
+        except OSError as error:
+            where = f"{options.host}:{options.port}"
+            raise InputError(f"{where} cannot be used ({error.strerror}): give another --port") from error
+        listening.listen(2_048)
+        host, port = listening.getsockname()[:2]
+        on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
 
 
 def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:

@@ -137,6 +137,8 @@ COMMANDS: Final = {
     "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
     "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
     "library": ("library:app", "Experiences, principles and notes as a file."),
+    "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
+    "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
     "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
 }
 """Module and function of each command, and its line in `hepm --help`, which imports none of them."""

@@ -1,0 +1,73 @@
+"""`hepm serve` and `hepm mcp`: doors for running agents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from hepm.cli.commands import Option
+from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, open_memory
+from hepm.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from hepm.agents.server import Access
+
+
+def serve(
+    store: StoreOption = STORE,
+    host: Annotated[str, Option(help="Address to listen on. Others than this machine need a token.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65_535, help="Port; 0 for any free one.")] = 8765,
+    upstream: Annotated[
+        str, Option(envvar="HEPM_UPSTREAM", help="The endpoint behind the proxy, with its /v1.")
+    ] = "https://api.openai.com/v1",
+    placement: Annotated[
+        Literal["auto", "tail", "system", "message"],
+        Option(help="Where a hint goes: end of the last message, system message, or a message of its own."),
+    ] = "auto",
+    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored without a label.")] = 1800,
+    hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
+    token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
+    tokens: Annotated[
+        Path | None, Option(help='JSON file of tokens: {"TOKEN": {"namespaces": ["desk"], "write": true}}.')
+    ] = None,
+    rate: Annotated[float, Option(min=0.0, help="Requests a second of one client; 0 for no limit.")] = 0.0,
+    max_body: Annotated[int, Option(min=1, help="Size limit of a request, in bytes.")] = 64 << 20,
+) -> None:
+    """Serve a memory to running agents: a proxy for OpenAI clients, MCP, and hooks of Claude Code.
+
+    Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
+    """
+    try:
+        from hepm.agents.server import Access, ServeOptions, read_tokens, serve
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
+
+    allowed: dict[str, Access] = {} if tokens is None else read_tokens(tokens)
+    if token:
+        allowed[token] = Access()
+    options = ServeOptions(
+        host=host,
+        port=port,
+        upstream=upstream,
+        placement=placement,
+        idle_s=idle,
+        hint_s=hint_timeout,
+        tokens=allowed,
+        rate=rate,
+        max_body=max_body,
+    )
+    with open_memory(store) as memory:
+        serve(memory, options, lambda address: print(f"hepm serves {store} at {address}", file=sys.stderr, flush=True))
+
+
+def mcp(store: StoreOption = STORE, namespace: NamespaceOption = NAMESPACE) -> None:
+    """Serve a memory as MCP tools on standard input and output, for a client that starts this command."""
+    try:
+        from hepm.agents.mcp import mcp_server
+        from hepm.agents.runs import LiveRuns
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
+
+    with open_memory(store) as memory:
+        mcp_server(LiveRuns(memory), lambda: namespace).run(transport="stdio")
