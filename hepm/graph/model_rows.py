@@ -24,7 +24,7 @@ from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
-    from hepm.cypher.projection import Projection
+    from hepm.cypher.engines import Projection
 
 Row: TypeAlias = tuple[object, ...]
 Read: TypeAlias = Callable[[Sequence[str]], Sequence[Run]]
@@ -48,7 +48,7 @@ def open_copy(store: Store, file: Path, read: Read) -> Projection:
     Raises:
         MissingExtraError: the engine is not installed.
     """
-    from hepm.cypher.projection import open_projection
+    from hepm.cypher.engines import open_projection
 
     return open_projection(folders_of(file), lambda: _state_of(store, file), lambda: ModelRows(store, read).tables())
 

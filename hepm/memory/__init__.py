@@ -248,17 +248,15 @@ class Memory:
 
         Args:
             id: The id of the stored run; "" generates one.
-            task: Lessons compare failed and successful runs of one task.
             user: Hints include this user's notes, and forgetting the user forgets the run.
             environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.
-            tools: The agent's tools, as names, OpenAI or MCP specifications. Only these are suggested; None for any.
+            tools: Only these are suggested (forms: see `suggest`); None for any.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
-            prompt_options: What hints contain.
-            ingest_options: How the run is prepared before it is stored, including redaction.
         """
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options)
+        own = None if tools is None else read_tools(tools)
+        return Session(self, run, system, own, namespace, distil, prompt_options, ingest_options)
 
     def suggest(
         self,
@@ -339,11 +337,10 @@ class Memory:
         Args:
             messages, state, after, history, tools: The conversation so far, as for `suggest`.
             user: The user whose notes to include.
-            environment: Leave out lessons of other environments; "" for none.
+            environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            options: What the prompt contains.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
@@ -386,11 +383,9 @@ class Memory:
             for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
         ]
 
-    def graph(
-        self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
-    ) -> nx.DiGraph[ToolName]:
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
-        return self._mirror.namespace(namespace).graph(c=c, evidence=evidence)
+        return self._mirror.namespace(namespace).graph(c=c)
 
     def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
         """Counts of what a namespace holds."""

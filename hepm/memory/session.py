@@ -7,17 +7,16 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
-from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages
-from hepm.types import Outcome, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import PromptOptions
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 
+@dataclass(eq=False, repr=False)
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
@@ -38,39 +38,29 @@ class Session:
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
     `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
-
-    Attributes:
-        id: The id of the stored run.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        run: Trajectory,
-        system: str,
-        tools: Iterable[object] | None,
-        namespace: str,
-        distil: bool,
-        prompt_options: PromptOptions | None,
-        ingest_options: IngestOptions | None,
-    ) -> None:
-        self.id = run.id
-        self._memory = memory
-        self._run = run
-        self._system = system
-        self._tools = None if tools is None else read_tools(tools)
-        self._namespace = namespace
-        self._distil = distil
-        self._prompt_options = prompt_options
-        self._ingest_options = ingest_options
-        self._given: Sequence[object] | None = None
-        self._recorded: list[dict[str, Any]] = []
-        self._calls = 0
-        self._shown: dict[str, None] = {}
-        self._failed: InputError | None = None
-        self._warned = False
-        self._stored: Trajectory | None = None
-        self._storing = Lock()
+    _memory: Memory
+    _run: Trajectory
+    _system: str
+    _tools: Sequence[Tool] | None
+    _namespace: str
+    _distil: bool
+    _prompt_options: PromptOptions | None
+    _ingest_options: IngestOptions | None
+    _given: Sequence[object] | None = None
+    _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _calls: int = 0
+    _shown: dict[str, None] = field(default_factory=dict[str, None])
+    _failed: InputError | None = None
+    _warned: bool = False
+    _stored: Trajectory | None = None
+    _storing: Lock = field(default_factory=Lock)
+
+    @property
+    def id(self) -> str:
+        """The id of the stored run."""
+        return self._run.id
 
     # During the run
 
@@ -189,7 +179,6 @@ class Session:
 
         Args:
             success: None if only the reward is known (1 or more is a success), or nothing yet.
-            reward: The task's reward, no unit.
             messages: The whole conversation, if the list given to `hint` is not complete.
         Raises:
             InputError: the run was finished with another outcome, its id is taken, or a part of it could not be

@@ -79,7 +79,12 @@ def read_content(
     strength = dict.fromkeys(calls, 0.0)
     if focus is not None:
         if focus not in calls:
-            raise InputError(f"no tool {_short_label(focus)!r} in this graph{_close_matches(focus, calls)}")
+            by_lower = {name.lower(): _short_label(name) for name in sorted(calls)}
+            near = [by_lower[one] for one in difflib.get_close_matches(focus.lower(), by_lower, n=3, cutoff=0.5)]
+            known = (
+                f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
+            )
+            raise InputError(f"no tool {_short_label(focus)!r} in this graph{known}")
         strength = {focus: 1.0}
         for a, b, edge in graph.edges(data=True):
             if focus in {a, b}:
@@ -127,14 +132,6 @@ def _short_label(name: ToolName) -> str:
     return line if len(line) <= _LABEL_CHARACTERS else line[:head] + "…" + line[-(_LABEL_CHARACTERS - head - 1) :]
 
 
-def _close_matches(name: ToolName, known: Mapping[ToolName, object]) -> str:
-    by_lower = {other.lower(): other for other in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-    if not found:
-        return f"; it has {len(known)} tools, none of a similar name"
-    return f". Close to it: {', '.join(_short_label(by_lower[lower]) for lower in found)}"
-
-
 def _cut(texts: Sequence[str]) -> list[str]:
     return [text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…" for text in texts]
 
@@ -147,6 +144,26 @@ def render_page(content: PageContent, *, title: str) -> str:
     """
     # A lone surrogate, which JSON may contain, has no UTF-8.
     title = title.encode("utf-8", "replace").decode("utf-8")
+    successes, runs = content.outcomes[0], sum(content.outcomes)
+    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
+    if content.focus is not None:
+        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
+    if runs:
+        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
+    if content.left_out:
+        counts += f" ({count_of(content.left_out, 'more tool')} left out)"
+    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
+    data = {
+        "title": title,
+        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
+        "focus": content.focus,
+        "base": round(content.outcomes[1] / runs, 6) if runs else None,
+        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
+        "edges": content.edges,
+    }
+    # In ASCII, and nothing that an HTML parser takes for markup.
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     style = "\n" + _read("page.css")
     library = ["\n" + _vis_network()] if content.tool_count else []
     scripts = ["\n" + _read(name) for name in _SCRIPTS] if content.tool_count else []
@@ -156,9 +173,9 @@ def render_page(content: PageContent, *, title: str) -> str:
     values = {
         "policy": "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"]),
         "title": html.escape(title),
-        "counts": html.escape(_counts(content)),
+        "counts": html.escape(counts),
         "style": style,
-        "data": _data(content, title),
+        "data": text,
         "library": "".join(f"<script>{script}</script>\n" for script in library),
         "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
     }
@@ -173,32 +190,6 @@ def _read(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _counts(content: PageContent) -> str:
-    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
-    if content.focus is not None:
-        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
-    successes, runs = content.outcomes[0], sum(content.outcomes)
-    if runs:
-        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
-    return counts + (f" ({count_of(content.left_out, 'more tool')} left out)" if content.left_out else "")
-
-
-def _data(content: PageContent, title: str) -> str:
-    """The content as JSON in ASCII that no HTML parser takes for markup."""
-    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
-    runs = sum(content.outcomes)
-    data = {
-        "title": title,
-        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
-        "focus": content.focus,
-        "base": round(content.outcomes[1] / runs, 6) if runs else None,
-        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
-        "edges": content.edges,
-    }
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _vis_network() -> str:
