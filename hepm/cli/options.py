@@ -202,8 +202,9 @@ def raw(text: str) -> str:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines to stdout in UTF-8, whatever a terminal shows."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        stdout.reconfigure(encoding="utf-8", newline="\n")
     for line in lines:
         print(raw(line))
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import click
 
@@ -59,12 +59,12 @@ class Preparing:
         from hepm.ingest.prepare import IngestOptions, TrustByTags
         from hepm.ingest.redact import DEFAULT_RULES, Redactor
 
-        rules = [tuple(rule.split("=", 1)) for rule in self.redact or ()]
+        rules = [(kind, expression) for kind, _, expression in (rule.partition("=") for rule in self.redact or ())]
         for given, rule in zip(self.redact or (), rules, strict=True):
-            if len(rule) < 2 or not all(rule):
+            if not all(rule):
                 example = "'ssn=\\d{3}-\\d{2}-\\d{4}'"
                 raise click.BadParameter(f"{given!r} is not KIND=REGEX, such as {example}", param_hint="--redact")
-        redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *((rule[0], rule[1]) for rule in rules)))
+        redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *rules))
         trusted = TrustByTags.but(self.distrust) if self.distrust else None
         return IngestOptions(redactor, self.assume_success, self.processes, trusted, self.own_states)
 
@@ -102,15 +102,8 @@ def ingest(
             bar.show(report.read)
 
         try:
-            report = memory.ingest(
-                runs,
-                namespace=place.namespace,
-                reading=read,
-                options=prepared,
-                tools=described,
-                vectors=vectors,
-                on_batch=show,
-            )
+            about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
+            report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
         except KeyboardInterrupt:
             with suppress(OSError):
                 so_far = count_of(stored, "run")
@@ -131,23 +124,15 @@ def ingest(
 def _print_report(report: IngestReport) -> None:
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
     print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-    nothing, name_key = (
-        "for nothing",
-        "name the key of outcomes with --success-key or --reward-key, or pass --assume-success",
-    )
-    notes = (
-        (report.without_calls, "holds", "hold", "no tool call, so that nothing is learned there"),
-        (
-            report.distrusted,
-            "is not trusted: it is kept, and counts",
-            "are not trusted: they are kept, and count",
-            nothing,
-        ),
-        (report.unlabelled, "has no outcome and counts", "have no outcome and count", f"{nothing} yet: {name_key}"),
-    )
-    for number, one, many, rest in notes:
-        if number:
-            print(f"{number:,} of them {one if number == 1 else many} {rest}")
+    name_key = "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
+    if n := report.without_calls:
+        print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
+    if n := report.distrusted:
+        kept = "is not trusted: it is kept, and counts" if n == 1 else "are not trusted: they are kept, and count"
+        print(f"{n:,} of them {kept} for nothing")
+    if n := report.unlabelled:
+        unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
+        print(f"{n:,} of them {unknown} for nothing yet: {name_key}")
     if report.rejected:
         print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
     for one in report.rejected[:_SHOWN_REJECTIONS]:
@@ -165,15 +150,15 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
     keys = {name: key for name, usual in _OUTCOME_KEYS.items() if (key := getattr(reading, name)) != usual}
     if report.stored and report.unlabelled == report.stored:
         return list(keys.values())
-    unmatched: list[str] = []
     if any(source == "-" or Path(source).is_fifo() for source in runs):
-        return unmatched
-    for name, key in keys.items():
+        return []
+
+    def labels(name: str, key: str) -> bool:
         alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
         found = (item for kind, item in read_runs(runs, alone) if kind == "chat")
-        if not any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found):
-            unmatched.append(key)
-    return unmatched
+        return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
+
+    return [key for name, key in keys.items() if not labels(name, key)]
 
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
@@ -254,9 +239,8 @@ def copy(
         if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
             raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
     files = [options.store_file(name) for name in (source, target)]
-    if source.rstrip("/") == target.rstrip("/") or (
-        files[0] and files[1] and files[0].absolute() == files[1].absolute()
-    ):
+    one, other = (file.absolute() if file else name for file, name in zip(files, (source, target), strict=True))
+    if str(one).rstrip("/") == str(other).rstrip("/"):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")
     with options.open_existing(source, named_by="SOURCE") as memory:
         names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespace or memory.namespaces()]

@@ -132,17 +132,10 @@ def prompt(
     with place.open() as memory:
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
-        found = memory.prompt(
-            None if messages is None else read_messages_file(messages),
-            state=state,
-            user=user,
-            environment=environment,
-            run=run,
-            budget=budget,
-            options=PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client),
-            namespace=place.namespace,
-            **calls.names(),
-        )
+        chosen = PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client)
+        about = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
+        chat = None if messages is None else read_messages_file(messages)
+        found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
         if as_json:
             parts = {name: getattr(found, name) for name in ("stable", "present", "tokens")}
             parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
@@ -264,9 +257,12 @@ def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
     if as_csv:
         import csv
 
-        writer = csv.writer(sys.stdout)
-        writer.writerow(map(raw, found.columns))
-        writer.writerows([_csv_cell(value) for value in row] for row in found.rows)
+        def exact(value: Value) -> object:
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+                return value
+            return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))
+
+        csv.writer(sys.stdout).writerows([map(raw, found.columns), *(map(exact, row) for row in found.rows)])
         return
     if not found.rows:
         print("no rows" if found.columns else "done")
@@ -303,11 +299,3 @@ def _entity(value: Mapping[str, Value]) -> str:
         return f"{_cell(value['type'])} {{{_entity(properties)}}}" if properties else _cell(value["type"])
     named = properties.get("name", properties.get("summary", properties.get("id")))
     return _cell(named) if named is not None else f"({_entity(properties)})"
-
-
-def _csv_cell(value: Value) -> object:
-    from hepm.cypher.model import to_json
-
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))

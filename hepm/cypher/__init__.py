@@ -29,8 +29,9 @@ def migrations() -> tuple[tuple[int, str, tuple[LiteralString, ...]], ...]:
     found: list[tuple[int, str, tuple[LiteralString, ...]]] = []
     for entry in _FILES.joinpath("schema").iterdir():
         if match := _MIGRATION.fullmatch(entry.name):
-            texts = tuple(part.strip().removesuffix(";") for part in _body(entry.read_text("utf-8")).split(";\n"))
-            found.append((int(match[1]), str(match[2]).replace("_", " "), tuple(filter(None, texts))))
+            texts: list[LiteralString] = [part.strip() for part in _body(entry.read_text("utf-8")).split(";\n")]
+            statements: tuple[LiteralString, ...] = tuple(text.removesuffix(";") for text in texts if text)
+            found.append((int(match[1]), str(match[2]).replace("_", " "), statements))
     return tuple(sorted(found))
 
 

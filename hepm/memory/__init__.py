@@ -427,10 +427,7 @@ class Memory:
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare derived and copied data with the records, and the mirror with the store. [] if they agree.
-
-        Lexical vectors are recomputed and compared; vectors of a model are only checked for size and length.
-        """
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size."""
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
         embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
@@ -443,10 +440,7 @@ class Memory:
         namespaces: Sequence[str] | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
-        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy.
-
-        Repeat it to continue after an interruption.
-        """
+        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
         names = self.namespaces() if namespaces is None else namespaces
         try:
             yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
@@ -457,7 +451,7 @@ class Memory:
         """Recompute every count, state and vector from the stored runs and lessons, in one transaction.
 
         Raises:
-            StoreDamagedError: the record of a run cannot be read. The message names the run, and nothing was changed.
+            StoreDamagedError: the record of a run cannot be read, and nothing was changed.
         """
         embedder = self._agreed_embedder()
         try:
@@ -468,10 +462,7 @@ class Memory:
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many.
-
-        Repeat it to continue after an interruption.
-        """
+        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
             return self._store.reembed(mine, on_progress=on_progress)
@@ -488,11 +479,9 @@ class Memory:
         return self._embedder.now
 
     def _current_embedder(self) -> Embedder:
-        """The embedder of the stored vectors, even after another process changed it."""
         return self._embedder.following(self._mirror.embedder)
 
     def _agreed_embedder(self) -> Embedder:
-        """The embedder, after checking that the store's vectors are its own. A new store records its name."""
         try:
             return self._embedder.agreed()
         except StoreUnavailableError:

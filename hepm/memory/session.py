@@ -108,7 +108,7 @@ class Session:
         """Record a tool call, in a run without `messages`.
 
         Args:
-            result: What it returned; None if unknown. Values other than texts are stored as JSON.
+            result: None if unknown. Values other than texts are stored as JSON.
             error: Whether it failed; None if unknown.
             together: Whether it was issued in parallel with the previous call.
         """
@@ -150,18 +150,12 @@ class Session:
 
     def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
-            raise InputError(
-                f"the session {self.id!r} was given messages, which hold what was said and called: "
-                "append to them instead of calling say() or record()"
-            )
+            raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
         self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
         if self._recorded:
-            raise InputError(
-                f"the session {self.id!r} is recorded with say() and record(): "
-                "call hint() and finish() without messages"
-            )
+            raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
         self._given = messages
 
     @property

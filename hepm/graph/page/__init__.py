@@ -104,7 +104,7 @@ def read_content(
         for name in names
     ]
     drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
-    edges = [
+    edges: list[dict[str, Any]] = [
         {
             "source": index[a],
             "target": index[b],
