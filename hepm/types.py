@@ -248,8 +248,6 @@ class Suggestion:
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
-        reason: One line.
-        look_up: Reads the evidence.
     """
 
     tool: ToolName
@@ -290,12 +288,7 @@ class FailedWay:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
-    """A policy's answer: tools in order, or none and the reason.
-
-    Attributes:
-        abstained: Why there is no suggestion; None if there is one.
-        warnings: Tools to avoid here, most failures first.
-    """
+    """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first."""
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None

@@ -12,16 +12,14 @@ import click
 
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json, store_file
-from hepm.errors import InputError, LocalServerError
+from hepm.errors import LocalServerError
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
-FolderOption = Annotated[
-    Path,
-    Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Folder of the server's data, logs, settings and password."),
-]
+_FOLDER_HELP: Final = "Folder of the server's data, logs, settings and password."
+FolderOption = Annotated[Path, Option("--folder", envvar="HEPM_NEO4J_FOLDER", help=_FOLDER_HELP)]
 FOLDER: Final = Path("neo4j")
 
 app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
@@ -104,10 +102,7 @@ def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = P
     """
     from hepm.cypher import favourites
 
-    try:
-        file.write_bytes(favourites())
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror}") from error
+    file.write_bytes(favourites())
     print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
 
 
@@ -123,11 +118,9 @@ def paint(
     """
     store, namespace = place.store, place.namespace
     if store_file(store) is not None:
-        raise click.BadParameter(
-            f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
-            " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store.",
-            param_hint="--store",
-        )
+        sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
+        sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
+        raise click.BadParameter(sentence, param_hint="--store")
     from hepm.graph.neo4j.connection import paint
     from hepm.graph.open_store import Login
 

@@ -133,7 +133,7 @@ def prompt(
         # With a user, answers contain the user's words: they are stored to be forgotten with the user.
         client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
         chosen = PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client)
-        about = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
+        about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
         chat = None if messages is None else read_messages_file(messages)
         found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
         if as_json:

@@ -72,24 +72,22 @@ def ask_server(
 
     values = dict(parameters)
     mode = neo4j.WRITE_ACCESS if write else neo4j.READ_ACCESS
-    with cast("Any", driver).session(database=database, default_access_mode=mode) as session:
+    with cast("Any", driver).session(database=database, default_access_mode=mode) as session, _explained(timeout_s):
         if write:
-            with _explained(timeout_s):
-                found = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
-                result = _fetch(found, limit)
-                found.consume()
-                return result
+            found = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
+            result = _fetch(found, limit)
+            found.consume()
+            return result
         check_text(text)
-        with session.begin_transaction(timeout=timeout_s) as transaction, _explained(timeout_s):
+        with session.begin_transaction(timeout=timeout_s) as transaction:
             _check_plan(transaction.run("EXPLAIN " + text, values).consume())
-        with session.begin_transaction(timeout=timeout_s) as transaction, _explained(timeout_s):
+        with session.begin_transaction(timeout=timeout_s) as transaction:
             return _fetch(transaction.run(text, values), limit)
 
 
 def _fetch(found: neo4j.Result, limit: int) -> Result:
-    columns = tuple(found.keys())
     rows = tuple(tuple(map(_from_neo4j, record.values())) for record in islice(found, limit))
-    return Result(columns, rows, truncated=found.peek() is not None)
+    return Result(tuple(found.keys()), rows, truncated=found.peek() is not None)
 
 
 def _from_neo4j(value: Any) -> Value:
@@ -126,8 +124,7 @@ def _explained(timeout_s: float) -> Generator[None]:
         elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
             message = "the query would write, and only reads: to change the graph, use --write."
         else:
-            message = message.replace('"EXPLAIN ', '"')
-            message = f"Neo4j cannot answer that: {message} [{code}]"
+            message = "Neo4j cannot answer that: " + message.replace('"EXPLAIN ', '"') + f" [{code}]"
         raise QueryError(message) from error
 
 
@@ -217,13 +214,7 @@ _ABANDONED_S: Final = 3600.0
 _BUILDING: Final = "building-"
 _SUFFIX: Final = ".lbug"
 _END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
-_TYPES: Final[Mapping[PropertyType, str]] = {
-    "string": "STRING",
-    "integer": "INT64",
-    "float": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "strings": "STRING[]",
-}
+_TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
 
 Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
 """Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""

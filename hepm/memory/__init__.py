@@ -84,15 +84,12 @@ class Memory:
         """Open a memory; create it if it does not exist.
 
         Args:
-            path: A file, a folder that contains `memory.hepm`, or the address of a Neo4j server such as
-                "neo4j://localhost:7687" or "neo4j://host/database".
+            path: A file, a folder that contains `memory.hepm`, or an address such as "neo4j://host:7687/database".
             embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
-            counting: "shortest" counts only the shortest successful run of each task (H-EPM, appendix D). Default: as
-                the store was created.
+            counting: "shortest" counts only the shortest success of each task (H-EPM, D). Default: the store's own.
             poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
-            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
-                database if the address does not.
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
             outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
@@ -247,7 +244,6 @@ class Memory:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
         Args:
-            id: The id of the stored run; "" generates one.
             user: Hints include this user's notes, and forgetting the user forgets the run.
             environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.

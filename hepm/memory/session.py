@@ -85,9 +85,8 @@ class Session:
                 )
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
-                self._warned = True
-                known = isinstance(error, HepmError)
-                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
+                self._warned, unknown = True, not isinstance(error, HepmError)
+                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unknown)
             return ""
         self._shown.update(dict.fromkeys(found.lessons))
         return found.text

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Report = Callable[[int, int], None]
-"""Called while jars are fetched, with how many are present and how many there are."""
 
 _NOT_KEPT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 _THREADS: Final = 8

@@ -146,12 +146,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a server, without its password.
-
-    Attributes:
-        version: None before the first start, likewise the ports.
-        uri: Where drivers connect; None unless the server is running, likewise browser and pid.
-    """
+    """The state of a server, without its password; uri, browser and pid are None unless it is running."""
 
     running: bool
     version: str | None
