@@ -15,9 +15,7 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
-START: Final[ToolName] = "<START>"
-"""The node before the first call (ours; the paper starts after the first call)."""
-
+START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
 DEFAULT_NAMESPACE: Final = "default"
 
 # What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
@@ -27,14 +25,9 @@ FAILED_HINT: Final = "Ways that failed from here: "
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 
-DISTRUSTED: Final = "hepm:distrusted"
-"""Tag of a run that is stored but never counted. Its value is the run's outcome, as JSON."""
-
-OWN_STATES: Final = "hepm:own-states"
-"""Tag of a run whose only states are the agent's own summaries (see `IngestOptions.own_states`)."""
-
-USER_SIDE: Final = "user:"
-"""Prefix of a tool that the simulated user called, if user-side calls are included."""
+DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
+OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
+USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
 
 
 def normal(name: ToolName) -> ToolName:

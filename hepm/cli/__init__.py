@@ -1,8 +1,4 @@
-"""The command line; `hepm.cli.commands` has the table of its commands.
-
-A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and errors to stderr.
-Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted.
-"""
+"""The command line: results go to stdout, progress and errors to stderr. `hepm.cli.commands` lists the commands."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687)."
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
-NamespaceOption = Annotated[str, Option("--namespace", "-n", help="The partition of the store to work in.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
@@ -43,7 +42,7 @@ class Place:
     """The options that name the memory a command works on."""
 
     store: StoreOption = STORE
-    namespace: NamespaceOption = NAMESPACE
+    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to work in.")] = NAMESPACE
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""

@@ -166,7 +166,8 @@ def scripts() -> Mapping[str, str]:
     found = {
         f"hepm/{number}.cypher": f"// {number}. {name}\n{text}\n" for number, (name, text) in enumerate(prepare, 1)
     }
-    pictures = {"painted": _browser_file("painted.cypher")}  # not in the library: only a server has painted edges
+    # Not in the library: only a server has painted edges.
+    pictures = {"painted": _FILES.joinpath("browser", "painted.cypher").read_text("utf-8")}
     pictures |= {name: question.text for name, question in library.items() if question.picture}
     others = {name: question.text for name, question in library.items() if not question.picture}
     for folder, texts in (("hepm pictures", pictures), ("hepm questions", others)):
@@ -180,8 +181,4 @@ def style() -> dict[str, dict[str, str]]:
     Browser draws a font size in its unit and measures only the number. In picas (1pc = 16px) even the longest name
     measures less than its circle, so it is not cut to eight letters.
     """
-    return json.loads(_browser_file("style.json"))
-
-
-def _browser_file(name: str) -> str:
-    return _FILES.joinpath("browser", name).read_text("utf-8")
+    return json.loads(_FILES.joinpath("browser", "style.json").read_text("utf-8"))

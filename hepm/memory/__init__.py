@@ -102,8 +102,6 @@ class Memory:
             store.close()
             raise
 
-    # Learning
-
     def ingest(
         self,
         source: Source | Iterable[Source] | None = None,
@@ -223,8 +221,6 @@ class Memory:
         """Wait until the runs of `distil_soon` are distilled. `close` waits too."""
         if self._distiller is not None:
             self._distiller.wait()
-
-    # Asking
 
     def session(
         self,
@@ -411,8 +407,6 @@ class Memory:
             # The first run carries the descriptions of all tools.
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
-
-    # Maintenance
 
     def refresh(self) -> None:
         """See at once what other processes stored, and not only after about `poll_s`."""

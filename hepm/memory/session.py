@@ -62,8 +62,6 @@ class Session:
         """The id of the stored run."""
         return self._run.id
 
-    # During the run
-
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
@@ -77,12 +75,10 @@ class Session:
         return self._prompt(self._messages, tools=tools, environment=self._run.environment)
 
     def _prompt(self, messages: Sequence[object], **about: Any) -> str:
-        options, namespace = self._prompt_options, self._namespace
+        about |= {"user": self._run.user, "options": self._prompt_options, "namespace": self._namespace}
         try:
             with switching_often():
-                found = self._memory.prompt(
-                    messages, user=self._run.user, options=options, namespace=namespace, **about
-                )
+                found = self._memory.prompt(messages, **about)
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
                 self._warned, unknown = True, not isinstance(error, HepmError)
@@ -107,8 +103,7 @@ class Session:
         """Record a tool call, in a run without `messages`.
 
         Args:
-            result: None if unknown. Values other than texts are stored as JSON.
-            error: Whether it failed; None if unknown.
+            result, error: None if unknown. Results other than texts are stored as JSON.
             together: Whether it was issued in parallel with the previous call.
         """
         self._kept(lambda: self._record(call, arguments, result, error, together))
@@ -160,8 +155,6 @@ class Session:
     @property
     def _messages(self) -> Sequence[object]:
         return self._recorded if self._given is None else self._given
-
-    # End
 
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
@@ -229,8 +222,6 @@ class Session:
             self._memory.follow_now()
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
-
-    # Context manager
 
     def __enter__(self) -> Self:
         return self

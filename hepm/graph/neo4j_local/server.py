@@ -36,7 +36,7 @@ _ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread
 
 
 def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
-    """Start a process that outlives this one and its terminal, with its output in `log`; returns its pid."""
+    """Start a process that outlives this one and its terminal; returns its pid."""
     flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
     with log.open("wb") as output:
         child = subprocess.Popen(

@@ -196,19 +196,15 @@ def _vis_network() -> str:
     """JavaScript that defines `vis`, its licence first, read from the installed package `gravis`."""
     # Found, not imported: importing gravis 0.1.0 fails with setuptools 82 and later.
     spec = find_spec("gravis")
+    needs = "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(
-            "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
-        )
+        raise MissingExtraError(needs)
     folder = Path(spec.submodule_search_locations[0], "_internal", "plotting", "third_party", "vis-network")
     try:
         script = (folder / "vis-network.min.def.js").read_text(encoding="utf-8")
         license_text = (folder / "ORIGINAL_LICENSE-MIT").read_text(encoding="utf-8")
     except OSError as error:
-        raise MissingExtraError(
-            f"the graph page is drawn by vis-network, which the package gravis 0.1.0 contains, but {error.filename} "
-            "cannot be read: pip install --force-reinstall 'hepm[view]'"
-        ) from error
+        raise MissingExtraError(f"{needs} --force-reinstall (it lacks {error.filename})") from error
     notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
     # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
     whole = notice + _read("vis.js").replace("{{script}}", script)
