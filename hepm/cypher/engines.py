@@ -398,6 +398,6 @@ def _cell(value: object) -> str:
         return ""
     if kind is bool:
         return "true" if value else "false"
-    # A first item that is dropped again tells an empty list from one of an empty text.
+    # A first item, dropped again, distinguishes an empty list from one of an empty text.
     texts = (item.replace(_END, " ") or _EMPTY for item in cast("Sequence[str]", value))
     return _cell(_END.join([".", *texts]))
