@@ -50,19 +50,6 @@ class LessonStore(ABC):
 
         return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
-    def put_vectors(self, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        """Attach vectors of `embedder` to lessons by id; ids that are gone are passed over.
-
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or such of another size.
-        """
-
-        def work(write: Transaction) -> None:
-            write.lessons.put_vectors(vectors)
-            write.note_change()
-
-        self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
-
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
         """Remember that lessons were shown in a run; how many were new to it. Ids that are gone are passed over.
 

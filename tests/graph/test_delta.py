@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import START
-from hepm.graph.delta import Delta, sequence_of, state_key
+from hepm.graph.delta import Delta, state_key
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from tests.runs import Shelf, trajectory
 
@@ -59,7 +59,7 @@ def test_states_that_differ_in_digits_case_or_space_alone_share_a_key() -> None:
 
 def test_a_sequence_holds_the_targets_flags_and_state_key_of_each_step() -> None:
     (run,) = Shelf(trajectory("r", "a+b", "a", goal="hi")).runs()
-    assert json.loads(sequence_of(run)) == [
+    assert json.loads(run.columns["sequence"]) == [
         [["a", "b"], 1, run.transitions[0].key],
         [["a"], 0, run.transitions[1].key],
     ]

@@ -50,7 +50,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "iter_runs": lambda store, ns: [(*one[:3], one.vector) for one in store.iter_runs(namespace=ns)],
     "iter_held_states": lambda store, ns: [one[:2] for one in store.iter_held_states(namespace=ns)],
     "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
-    "runs_without_vector": lambda store, ns: store.runs_without_vector(namespace=ns),
     "evidence": lambda store, ns: [
         told
         for behind in store.evidence([(START, "a")], namespace=ns, runs=9, summaries=9)
@@ -67,8 +66,11 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
         OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
     ),
     "describe": lambda store, ns: store.describe([Tool("a", "theirs"), Tool("z", "theirs")], namespace=ns),
-    "put_vectors": lambda store, ns: store.put_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
-    "put_run_vectors": lambda store, ns: store.put_run_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+    "put_vectors": lambda store, ns: [
+        store.put_vectors("state", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+        store.put_vectors("run", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+        store.put_vectors("lesson", {LESSON.id: OTHER_VECTOR}, namespace=ns),
+    ],
     "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
     "forget": lambda store, ns: (
         store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),
@@ -94,7 +96,6 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
         {LESSON.text: VECTOR},
         namespace=ns,
     ),
-    "put_vectors": lambda lessons, ns: lessons.put_vectors({LESSON.id: OTHER_VECTOR}, namespace=ns),
     "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
     "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
     "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distil", "r1", "", "")], namespace=ns),
