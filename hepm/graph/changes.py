@@ -3,47 +3,50 @@
 from __future__ import annotations
 
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Move, Run
-from hepm.graph.lessons.transaction import LessonTransaction
+from hepm.graph.delta import Delta, Run
 from hepm.graph.rows import (
     Added,
     Counting,
     FloatArray,
     Header,
-    Known,
     Replay,
     Selection,
     StoredRun,
     TextEmbedder,
-    Vectored,
     as_bool,
     read_each,
 )
-from hepm.types import Tool, ToolName
+from hepm.types import ToolName
+
+if TYPE_CHECKING:
+    from hepm.graph.neo4j.store import Neo4jTransaction
+    from hepm.graph.sqlite.store import SQLiteTransaction
+
+Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
 
 _REBUILD_BATCH: Final = 500
 
 
-class Transaction(ABC):
-    """A write transaction on one namespace: all of it is stored, or nothing. It records what it touched.
+class TransactionState:
+    """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
+
+    `retract` drops all states of a delta's moves, and its caller applies those that stay. `restate_runs` lets all runs
+    count. `note_change` writes the journal entry from which mirrors learn what to read again.
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
-        lessons: The same transaction, for lessons.
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
         row_numbers: Of the runs that were read or stored, by id.
     """
 
     header: Header
-    lessons: LessonTransaction
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -51,66 +54,11 @@ class Transaction(ABC):
         self.rewritten = False
         self.row_numbers: dict[str, int] = {}
 
-    def _stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
+    def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
+        """Runs of stored rows, by id."""
         runs = [StoredRun(*row)._replace(success=as_bool(row[4]), counted=bool(row[6])) for row in rows]
         self.row_numbers.update((run.id, run.seq) for run in runs)
-        return runs
-
-    @abstractmethod
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        """Those of the ids that are stored."""
-
-    @abstractmethod
-    def select(self, selection: Selection) -> list[StoredRun]:
-        """Stored runs that match every given part, by id."""
-
-    @abstractmethod
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """The successful run of a task with the fewest steps, ties by id."""
-
-    @abstractmethod
-    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        """Records of the labelled, counted runs that may hold one of the moves, each once."""
-
-    @abstractmethod
-    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
-        """Store records, with the vectors of the users' words."""
-
-    @abstractmethod
-    def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
-        """Refresh ids and columns derived from records; all runs count."""
-
-    @abstractmethod
-    def set_counted(self, run: str, counted: bool) -> None:
-        """Set whether a stored run counts."""
-
-    @abstractmethod
-    def drop_runs(self, ids: Sequence[str]) -> None:
-        """Delete records whose counts were retracted before."""
-
-    @abstractmethod
-    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
-        """Add a delta of stored runs."""
-
-    @abstractmethod
-    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Add a negative delta of these runs. All states of its moves go: the caller adds those that stay."""
-
-    @abstractmethod
-    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
-        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
-
-    @abstractmethod
-    def describe(self, tools: Sequence[Tool]) -> None:
-        """Set descriptions and parameters."""
-
-    @abstractmethod
-    def clear(self) -> None:
-        """Drop everything of the namespace that can be made again from the records."""
-
-    @abstractmethod
-    def note_change(self, *, everything: bool = False) -> None:
-        """Write the journal entry from which mirrors learn what to read again."""
+        return sorted(runs, key=itemgetter(1))
 
 
 def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:

@@ -30,7 +30,7 @@ class Move(NamedTuple):
     success: bool
 
 
-@dataclass
+@dataclass  # without slots, so that `vars` gives the columns
 class EdgeCounts:
     """How many successful (N of H-EPM 4.2), failed and unlabelled trajectories hold a transition.
 

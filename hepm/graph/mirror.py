@@ -21,9 +21,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
-_PAUSE_FACTOR = 10
-"""After reading all calls of a large memory the follower pauses ten times as long as that took."""
-
+_PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
 _SWITCH_S = 0.0001
 _switching = threading.Lock()
 _switched: list[float] = []
@@ -101,8 +99,7 @@ class Mirror:
         """Catch up with the store now.
 
         Args:
-            defer: Leave what is fitted to all calls of a larger memory to the thread that follows the store. It
-                begins at once unless it pauses; until then suggestions use the former fit.
+            defer: Leave what is fitted to all calls of a larger memory to the thread that follows the store.
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
@@ -129,10 +126,8 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            mine = None if changes is None else [change for change in changes if change.namespace == name]
-            if mine is None:
-                mirror.follow([Change(header.revision, name, None, True)])
-            elif mine:
+            everything = [Change(header.revision, name, None, True)]
+            if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
                 mirror.follow(mine)
         for lessons in self._lessons.values():
             lessons.follow(header)
@@ -171,11 +166,8 @@ class Mirror:
         except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)
-                _log.warning(
-                    "the store cannot be followed, and suggestions go on from what was read before: %s",
-                    error,
-                    exc_info=not isinstance(error, HepmError),
-                )
+                text = "the store cannot be followed, and suggestions go on from what was read before: %s"
+                _log.warning(text, error, exc_info=not isinstance(error, HepmError))
             return
         self._last_warning = None
         if not paused:

@@ -1,7 +1,4 @@
-"""One namespace's graph in memory: what suggestions are answered from.
-
-Readers take no lock: what they read is replaced, never changed in place.
-"""
+"""One namespace's graph in memory. Readers take no lock: what they read is replaced, never changed in place."""
 
 from __future__ import annotations
 
@@ -31,22 +28,12 @@ _log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
-"""How many runs and summaries are shown behind one suggestion."""
-
 _EDGES_AT_ONCE = 1_000
-
-_FEW_CALLS = 150
-"""An ingest waits until a memory of at most these calls is fitted again; a larger one takes too long."""
+_FEW_CALLS = 150  # an ingest waits until a memory of so many calls is fitted again; a larger one takes too long
 
 
 class NextTool(NamedTuple):
-    """An outgoing edge as policies see it.
-
-    Attributes:
-        weight: w(a, b) of H-EPM 4.2, in [0, 1]; the weights of one tool's successors sum to 1.
-        support: N, successful trajectories that took the edge.
-        failures: Failed trajectories that took it.
-    """
+    """An outgoing edge as policies see it: its weight w(a, b) of H-EPM 4.2, its successful and failed trajectories."""
 
     tool: ToolName
     weight: float
@@ -74,15 +61,10 @@ class _States:
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Read by suggestions and replaced as a whole by the follower.
+    """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
 
     Readers also cache in it what they compute. One that began before a change writes into its own snapshot, so
-    nothing old gets into the next.
-
-    Attributes:
-        rows: Edges by source.
-        states: By source; blocks grow in place, which their readers may rely on (see `StateBlock`).
-        successors: Weighed edges, by tool and c.
+    nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
     """
 
     rows: dict[ToolName, Rows]
@@ -96,6 +78,7 @@ class NamespaceMirror:
     """One namespace's graph; each part is read or computed on first use and kept.
 
     Attributes:
+        name: The namespace.
         tool_names: By the numbers that state blocks use.
     """
 
@@ -150,13 +133,7 @@ class NamespaceMirror:
         return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
-        """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
-
-        `c` weighs efficiency against frequency (see `hepm.graph.weights`).
-
-        Raises:
-            InputError: `c` is negative or no number.
-        """
+        """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
         found = snapshot.successors.get((tool, c))
         if found is None:
@@ -165,16 +142,11 @@ class NamespaceMirror:
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        for row in self._snapshot.rows.get(source, ()):
-            if row[1] == target:
-                return EdgeRow(*row)
-        return None
+        found = (EdgeRow(*row) for row in self._snapshot.rows.get(source, ()) if row[1] == target)
+        return next(found, None)
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
-        """Successful and failed runs that called a tool after one of `sources`, or after START if empty.
-
-        Of parallel calls the edge with most runs counts.
-        """
+        """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
         found = max(edges, key=lambda edge: edge.support + edge.failures, default=None)
         return (0, 0) if found is None else (found.support, found.failures)
@@ -205,8 +177,7 @@ class NamespaceMirror:
         return found  # type: ignore[return-value]
 
     def _newest_calls(self) -> CallMatrix:
-        if self._reader is None:
-            self._reader = CallReader()
+        self._reader = self._reader or CallReader()
         # Runs before states, as in `_read`.
         runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
         states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
@@ -229,10 +200,7 @@ class NamespaceMirror:
         return found
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
-        """Runs and summaries behind the edges from `sources` to `target`, read from the store.
-
-        Empty while the store does not answer.
-        """
+        """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
         found = self.evidence_of([(source, target) for source in sources])
         runs = dict.fromkeys(run for one in found for run in one.runs)
         summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
@@ -241,12 +209,10 @@ class NamespaceMirror:
     def evidence_of(self, edges: Sequence[Edge]) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
         found: list[Evidence] = []
+        most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES}
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
-                part = edges[start : start + _EDGES_AT_ONCE]
-                found += self._store.evidence(
-                    part, namespace=self.name, runs=EVIDENCE_RUNS, summaries=EVIDENCE_SUMMARIES
-                )
+                found += self._store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
         except StoreUnavailableError as error:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
@@ -267,18 +233,17 @@ class NamespaceMirror:
         if START in snapshot.rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
         for source, rows in sorted(snapshot.rows.items()):
-            weights = {following.tool: following for following in _weigh(rows, c)}
-            for _, target, support, inverse_steps, failures, unlabelled in rows:
-                following = weights.get(target) or NextTool(target, 0.0, support, failures)
+            weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
+            for (_, target, support, inverse_steps, failures, unlabelled), weight in zip(rows, weights, strict=True):
                 graph.add_edge(
                     source,
                     target,
                     support=support,
                     inverse_steps=inverse_steps / INVERSE_STEPS_UNIT,
-                    weight=following.weight,
+                    weight=weight,
                     failures=failures,
                     unlabelled=unlabelled,
-                    failure_share=following.failure_share,
+                    failure_share=NextTool(target, weight, support, failures).failure_share,
                 )
         if evidence:
             edges: list[Edge] = list(graph.edges)
@@ -287,10 +252,7 @@ class NamespaceMirror:
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Read again what later revisions changed; idempotent.
-
-        What is fitted to all calls stays as it is until `follow_calls`.
-        """
+        """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.

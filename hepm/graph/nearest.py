@@ -1,8 +1,7 @@
 """Which tool followed the most similar remembered state: exact search in numpy.
 
-Vectors come in two kinds. *Lexical* ones have some 60 of 512 coordinates that are not zero: they are stored coordinate
-by coordinate, so that a query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by
-state. An index and a compiled search were tried and left out (benchmarks/LOG.md).
+*Lexical* vectors have some 60 of 512 coordinates that are not zero: they are stored coordinate by coordinate, so that a
+query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by state.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import ImplausibleVectorError
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.rows import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
@@ -36,13 +35,7 @@ _NO_STATE: Final = np.iinfo(np.int64).max
 
 
 class Nearest(NamedTuple):
-    """The most similar remembered state that `target` followed.
-
-    Attributes:
-        target: Number of the tool.
-        cosine: In [-1, 1], up to rounding.
-        state: Id of the state; of equally similar ones the lowest.
-    """
+    """The most similar state that the tool number `target` followed; of equally similar ones that of the lowest id."""
 
     target: int
     cosine: float
@@ -75,10 +68,8 @@ class StateBlock:
         Args:
             vectors_ND: Of unit length, shape (N, D).
             targets: Numbers of the tools that followed each state, from 0; several if they were called together.
-            ids: Of the states; need not be ordered.
         Raises:
             ImplausibleVectorError: the vectors have not the dimensions of those already here.
-            ValueError: not one target list and id per vector.
         """
         if not len(vectors_ND) == len(targets) == len(ids):
             raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids")
@@ -112,8 +103,6 @@ class StateBlock:
             query_D: Of unit length, shape (D,).
             most: Number of the most similar tools, with ties of the last; None for all.
             among: Numbers of the tools that may be named; None for all.
-        Raises:
-            ImplausibleVectorError: the query has not the dimensions of the states.
         """
         chunks = self._chunks  # read once: one consistent state
         tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)

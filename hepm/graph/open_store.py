@@ -1,4 +1,4 @@
-"""From what a user calls a store to the store: a path is the embedded one, an address a Neo4j server."""
+"""Open a store by its path, or by the address of a Neo4j server."""
 
 from __future__ import annotations
 
@@ -46,11 +46,7 @@ def is_address(location: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How to reach one database.
-
-    Attributes:
-        password: Shown in no representation and no error.
-    """
+    """How to reach one database. No representation and no error shows the password."""
 
     uri: str
     username: str = "neo4j"
@@ -61,12 +57,7 @@ class Login:
     def parse(
         cls, address: str, *, username: str | None = None, password: str | None = None, database: str | None = None
     ) -> Login:
-        """From an address such as neo4j://host:7687 or neo4j://host/database.
-
-        Raises:
-            InputError: the address is broken, names no host, or holds a password, which would be seen in process
-                lists and logs.
-        """
+        """From an address such as neo4j://host:7687 or neo4j://host/database; InputError if it holds a password."""
         try:
             parts = urlsplit(address)
             _ = parts.port  # parsed here, like the host: a port that is no number is noticed when it is read

@@ -239,70 +239,48 @@ def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
 
 
 def check_version(agent: str, uri: str) -> None:
-    """Refuse a server that is too old; one that reports no version is accepted."""
-    if (version := version_of(agent)) is not None and version < OLDEST:
+    """Refuse a server that is too old, by an agent such as "Neo4j/5.26.30"; one without a version is accepted."""
+    match = re.search(r"/(\d+)\.(\d+)", agent)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
         raise StoreVersionError(
             f"{uri} runs {agent}, and hepm needs Neo4j {OLDEST[0]}.{OLDEST[1]} or newer: upgrade it, or start one "
             "beside it with `hepm neo4j start`."
         )
 
 
-def version_of(agent: str) -> tuple[int, int] | None:
-    """5.26 of "Neo4j/5.26.30"; None where a server does not say so."""
-    match = re.search(r"/(\d+)\.(\d+)", agent)
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def explain(error: Exception, login: Login) -> StoreError:
+def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
     text = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
     cause = f"{type(error).__name__} {code}" + (" MemoryPool" if "memory pool" in text else "")
-    for kind, pattern, sentence in _SENTENCES:
-        if re.search(pattern, cause):
-            values = {"where": login.uri, "text": text, "user": login.username, "database": login.database}
-            return kind(sentence.format_map(values))
-    return StoreError(f"{login.uri}: {text}" + (f" [{code}]" if code else ""))
+    where = login.uri
 
+    def is_one(pattern: str) -> bool:
+        return re.search(pattern, cause) is not None
 
-# Searched for in the class of the driver's error and its code; the first that is found counts.
-_SENTENCES: Final[tuple[tuple[type[StoreError], str, str], ...]] = (
-    (
-        StoreAccessError,
-        "RateLimit",
-        "{where} refuses {user!r} for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD.",
-    ),
-    (
-        StoreAccessError,
-        r"^AuthError| Neo\.ClientError\.Security",
-        "{where} does not let {user!r} in: check NEO4J_USERNAME and NEO4J_PASSWORD.",
-    ),
-    (
-        StoreError,
-        r" Neo\.ClientError\.Database\.",
-        "{where} has no database {database!r}: name another one by NEO4J_DATABASE, or leave it out.",
-    ),
-    (
-        StoreUnavailableError,
-        "^ConfigurationError ",
-        "{where} is no address that can be used ({text}): write it like neo4j://localhost:7687.",
-    ),
-    (
-        StoreUnavailableError,
-        # The codes are those of a database that the server is still opening, or closing.
-        r"^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
-        r"| Neo\.TransientError\.(General\.Database|Database\.)",
-        "no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, or "
-        "name a file as the store to work without a server.",
-    ),
-    (
-        StoreError,
-        "OutOfMemory|MemoryPool",
-        "{where} has too little memory for this ({text}). Nothing of it was stored; give the server a larger heap.",
-    ),
-    (
-        StoreError,
-        "ReadOnly|NotALeader",
-        "{where} takes no writes ({text}): in a cluster name it by neo4j://, which finds the member that does.",
-    ),
-)
+    if is_one("RateLimit"):
+        what = "for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD."
+        return StoreAccessError(f"{where} refuses {login.username!r} {what}")
+    if is_one(r"^AuthError| Neo\.ClientError\.Security"):
+        what = "check NEO4J_USERNAME and NEO4J_PASSWORD."
+        return StoreAccessError(f"{where} does not let {login.username!r} in: {what}")
+    if is_one(r" Neo\.ClientError\.Database\."):
+        what = "name another one by NEO4J_DATABASE, or leave it out."
+        return StoreError(f"{where} has no database {login.database!r}: {what}")
+    if is_one("^ConfigurationError "):
+        what = "write it like neo4j://localhost:7687."
+        return StoreUnavailableError(f"{where} is no address that can be used ({text}): {what}")
+    # The codes are those of a database that the server is still opening, or closing.
+    gone = "^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
+    if is_one(gone + r"| Neo\.TransientError\.(General\.Database|Database\.)"):
+        return StoreUnavailableError(
+            f"no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, "
+            "or name a file as the store to work without a server."
+        )
+    if is_one("OutOfMemory|MemoryPool"):
+        what = "Nothing of it was stored; give the server a larger heap."
+        return StoreError(f"{where} has too little memory for this ({text}). {what}")
+    if is_one("ReadOnly|NotALeader"):
+        what = "in a cluster name it by neo4j://, which finds the member that does."
+        return StoreError(f"{where} takes no writes ({text}): {what}")
+    return StoreError(f"{where}: {text}" + (f" [{code}]" if code else ""))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hepm.cypher.statements import migrations, schema_statement, statement
 from hepm.errors import StoreVersionError
-from hepm.graph.changes import Transaction
+from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, run_uid, tool_uid, uid
@@ -216,14 +216,14 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-class Neo4jTransaction(Sender, Transaction):
-    """See `hepm.graph.changes.Transaction` for what each method promises."""
+class Neo4jTransaction(Sender, TransactionState):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
-        Transaction.__init__(self, namespace)
+        TransactionState.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
         ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
-        self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
+        self.lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
         self.put("weigh_edges", [self._tool(name) for name in sorted(self.sources)], key="sources")
@@ -250,10 +250,10 @@ class Neo4jTransaction(Sender, Transaction):
             rows = self.run("find_run", uid=run_uid(self.space, selection.trajectory))
         else:
             rows = self.run("select_runs", space=self.space, **asdict(selection))
-        return sorted(self._stored(rows), key=lambda run: run.id)
+        return self.stored(rows)
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        found = self._stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
+        found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
         return found[0] if found else None
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
@@ -271,7 +271,7 @@ class Neo4jTransaction(Sender, Transaction):
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
-        self._lessons.tie()
+        self.lessons.tie()
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
         rows = [columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True} for stored, run in runs]
@@ -283,7 +283,7 @@ class Neo4jTransaction(Sender, Transaction):
         self.send("set_counted", uid=run_uid(self.space, run), counted=counted)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        self._lessons.untie(ids)
+        self.lessons.untie(ids)
         self.put("drop_runs", self._runs(ids), key="uids")
 
     def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from hepm.graph.changes import Transaction
+from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
 from hepm.graph.rows import (
     Counting,
@@ -172,8 +172,8 @@ def _header(meta: Iterable[tuple[str, str]]) -> Header:
     )
 
 
-class SQLiteTransaction(Transaction):
-    """See `hepm.graph.changes.Transaction` for what each method promises."""
+class SQLiteTransaction(TransactionState):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
 
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], namespace: str, header: Header
@@ -206,10 +206,10 @@ class SQLiteTransaction(Transaction):
         return {name: Known(digest, as_bool(success)) for name, digest, success, _ in rows}
 
     def select(self, selection: Selection) -> list[StoredRun]:
-        return self._stored(self.run("select_trajectories", **asdict(selection)))
+        return self.stored(self.run("select_trajectories", **asdict(selection)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        found = self._stored(self.run("shortest_success", environment=environment, task=task))
+        found = self.stored(self.run("shortest_success", environment=environment, task=task))
         return found[0] if found else None
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
