@@ -33,15 +33,12 @@ class CallMatrix:
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
-        next_N: The tool called.
-        run_N: Row of its run.
+        next_N, run_N: The tool called, and the row of its run.
         position_N: How many calls of the run came before.
         flags_N: What happened since the call before, in bits.
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
-        success_R: How each run ended.
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
-        names: Tools by number.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
     """

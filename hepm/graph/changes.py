@@ -36,8 +36,8 @@ _REBUILD_BATCH: Final = 500
 class TransactionState:
     """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
 
-    `retract` drops all states of a delta's moves, and its caller applies those that stay. `restate_runs` lets all runs
-    count. `note_change` writes the journal entry from which mirrors learn what to read again.
+    `retract` drops all states of a delta's moves, and its caller applies those that stay. `note_change` writes the
+    journal entry from which mirrors learn what to read again.
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.

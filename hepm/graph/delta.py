@@ -1,4 +1,4 @@
-"""What runs add to the tool graph, as one value: integers and maxima, so that the order of merging changes nothing."""
+"""What runs add to the tool graph, as one value: integers and maxima, so that the order of runs changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -191,7 +191,7 @@ _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
 
 @dataclass(slots=True)
 class Delta:
-    """What runs add, ready to be merged and applied; `run_edges` are the ids of the runs that took each edge."""
+    """What runs add, ready to be applied; `run_edges` are the ids of the runs that took each edge."""
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
@@ -202,31 +202,20 @@ class Delta:
     def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
         """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
         delta = cls()
+        delta.add(runs, sign=sign)
+        return delta
+
+    def add(self, runs: Iterable[Run], *, sign: int = 1) -> None:
+        """Count further runs, of any order."""
         described: tuple[Tool, ...] | None = None
         for run in runs:
-            delta._count(run, sign)
+            self._count(run, sign)
             # Runs of one file share one list of tools.
             if run.tools is not described and sign > 0:
                 described = run.tools
                 for tool in described:
                     parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                    delta.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
-        return delta
-
-    def merge(self, other: Delta) -> Delta:
-        """Both together, as a new value; commutative and associative."""
-        merged = Delta()
-        for part in (self, other):
-            for edge, counts in part.edges.items():
-                merged.edges[edge].add(counts)
-            for name, tool in part.tools.items():
-                merged.tools[name].add(tool)
-            for edge, runs in part.run_edges.items():
-                merged.run_edges[edge].update(runs)
-            for move, states in part.states.items():
-                for key, state in states.items():
-                    merged._see(move, key, replace(state))
-        return merged
+                    self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success
@@ -239,18 +228,14 @@ class Delta:
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
-        if success is not None:
-            for step, t in enumerate(run.transitions):
-                if t.key:
-                    move = Move(_sorted_set(t.sources), _sorted_set(t.targets), success)
-                    self._see(move, t.key, StateSeen(t.summary, run.id, step, run.ended_at or 0.0))
-
-    def _see(self, move: Move, key: int, state: StateSeen) -> None:
-        states = self.states[move]
-        if key in states:
-            states[key].add(state)
-        else:
-            states[key] = state
+        for step, t in enumerate(run.transitions if success is not None else ()):
+            if t.key:
+                states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]
+                state = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
+                if t.key in states:
+                    states[t.key].add(state)
+                else:
+                    states[t.key] = state
 
 
 def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:

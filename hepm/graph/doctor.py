@@ -60,7 +60,13 @@ def examine(
     found += _compare("state", expected_states, _states_in(store, namespace, vectors), label=_state_label)
     found += _lesson_findings(store, namespace, vectors)
     found += vectors.findings()
-    found += _mirror_findings(store, mirror, namespace)
+    apart = 0
+    for source in mirror.sources():
+        mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
+        rows = store.edges(namespace=namespace, sources=[source])
+        apart += mirrored != {row[1]: (row[2], row[4]) for row in rows if row[2]}
+    if apart:
+        found.append(Finding(f"the mirror differs from the store after {apart} tools"))
     return found
 
 
@@ -134,7 +140,7 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
             known.append(run._replace(record="", transitions=()))
             if run.said:
                 vectors.check("run", run.said, held.vector)
-        counts = counts.merge(Delta.of(counted))
+        counts.add(counted)
     excluded = excluded_of(known, counting)
     for name in sorted(name for name, held in stored_as.items() if held.counted == (name in excluded)):
         what = "counts and should not" if name in excluded else "does not count and should"
@@ -225,23 +231,12 @@ def _compare(
 
 
 def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
-    sources, targets, success, _ = key
-    return f"{', '.join(sources)} -> {', '.join(targets)}{'' if success else ' in failed runs'}"
+    return f"{', '.join(key[0])} -> {', '.join(key[1])}{'' if key[2] else ' in failed runs'}"
 
 
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
-
-
-def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> Iterator[Finding]:
-    apart = 0
-    for source in mirror.sources():
-        mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
-        stored = {row[1]: (row[2], row[4]) for row in store.edges(namespace=namespace, sources=[source]) if row[2]}
-        apart += mirrored != stored
-    if apart:
-        yield Finding(f"the mirror differs from the store after {apart} tools")
 
 
 def differences(one: Store, other: Store, *, namespace: str) -> list[str]:

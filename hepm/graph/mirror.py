@@ -29,10 +29,7 @@ _switched: list[float] = []
 
 @contextlib.contextmanager
 def switching_often() -> Generator[None]:
-    """Let Python's threads take turns after .1 ms, not 5, so that long work delays no event loop.
-
-    The interval is the whole process's; it is reset when the last of these blocks ends.
-    """
+    """Let all threads of the process take turns after .1 ms, not 5, so that long work delays no event loop."""
     with _switching:
         _switched.append(sys.getswitchinterval())
         sys.setswitchinterval(min(_SWITCH_S, _switched[0]))
@@ -76,7 +73,7 @@ class Mirror:
         self._following: Future[None] | None = None
 
     def namespace(self, name: str) -> NamespaceMirror:
-        """The graph of one namespace; read from the store on first use."""
+        """The graph of a namespace; read from the store on first use."""
         return self._fresh(self._namespaces, name, NamespaceMirror)
 
     def lessons(self, name: str) -> LessonMirror:

@@ -51,14 +51,6 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 """Edges in the order of `EdgeRow`'s fields."""
 
 
-@dataclass(slots=True)
-class _States:
-    """States after one tool, and the newest id among them."""
-
-    block: StateBlock = field(default_factory=StateBlock)
-    newest: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
@@ -68,7 +60,7 @@ class _Snapshot:
     """
 
     rows: dict[ToolName, Rows]
-    states: dict[ToolName, _States] = field(default_factory=dict[ToolName, _States])
+    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
@@ -111,7 +103,7 @@ class NamespaceMirror:
                 for tool in state.sources:
                     rows_of.setdefault(tool, []).append(row)
         after = {
-            tool: self._extended(_States(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
+            tool: self._extended(StateBlock(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
         with self._calls_lock:
@@ -158,8 +150,8 @@ class NamespaceMirror:
         if found is None:
             if self._store.remote:
                 return StateBlock()  # all states were read in bulk
-            found = snapshot.states[tool] = self._extended(_States(), tool)
-        return found.block
+            found = snapshot.states[tool] = self._extended(StateBlock(), tool)
+        return found
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
         """The result of `make` for all calls; kept, and made again by `follow_calls`.
@@ -221,7 +213,7 @@ class NamespaceMirror:
         """A new NetworkX graph, which the caller may change.
 
         Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
-        failure_share, and with `evidence` also runs and summaries, which are read from the store.
+        failure_share, and with `evidence` runs and summaries.
         """
         import networkx as nx
 
@@ -234,17 +226,11 @@ class NamespaceMirror:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
         for source, rows in sorted(snapshot.rows.items()):
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
-            for (_, target, support, inverse_steps, failures, unlabelled), weight in zip(rows, weights, strict=True):
-                graph.add_edge(
-                    source,
-                    target,
-                    support=support,
-                    inverse_steps=inverse_steps / INVERSE_STEPS_UNIT,
-                    weight=weight,
-                    failures=failures,
-                    unlabelled=unlabelled,
-                    failure_share=NextTool(target, weight, support, failures).failure_share,
-                )
+            for (_, target, *counts), weight in zip(rows, weights, strict=True):
+                edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+                edge["inverse_steps"] /= INVERSE_STEPS_UNIT
+                following = NextTool(target, weight, edge["support"], edge["failures"])
+                graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
         if evidence:
             edges: list[Edge] = list(graph.edges)
             for edge, behind in zip(edges, self.evidence_of(edges), strict=True):
@@ -270,8 +256,8 @@ class NamespaceMirror:
         for tool in touched:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
-            states = _States() if tool in rewritten else after.get(tool, _States())
-            after[tool] = self._extended(states, tool)
+            block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
+            after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         return _Snapshot(rows | fresh, after, kept)
 
@@ -309,14 +295,11 @@ class NamespaceMirror:
         with self._behind_lock:
             self._behind = bool(self._behind) or rewritten
 
-    def _extended(self, states: _States, tool: ToolName, batch: StateBatch | None = None) -> _States:
-        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=states.newest)
-        if batch.rows:
-            targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
-            ids = [row.id for row in batch.rows]
-            states.block.extend(batch.vectors_ND, targets, ids)
-            states.newest = ids[-1]
-        return states
+    def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
+        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=block.newest)
+        targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
+        block.extend(batch.vectors_ND, targets, [row.id for row in batch.rows])
+        return block
 
 
 def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:

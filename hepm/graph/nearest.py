@@ -22,8 +22,7 @@ from hepm.graph.rows import FloatArray
 IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
 
-# 512 coordinates of a chunk are 32 MB: runs of memory long enough to be read at full speed, and the most that is copied
-# when states are added.
+# 512 coordinates of a chunk are 32 MB: long enough for full speed, and the most that is copied by one addition.
 _CHUNK_ROWS = 16_384
 _GROWTH: Final = 8  # an eighth more room than needed: memory stays within 1.3 times the vectors
 # From some 50,000 states on, two threads share the chunks: handing them over costs 50 µs.
@@ -45,8 +44,8 @@ class Nearest(NamedTuple):
 class StateBlock:
     """Vectors of the states after one tool, and which tools followed each.
 
-    Any number of threads may read, without a lock and while one writes: a reader sees the block as it was when it
-    began. Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
+    Any number of threads may read without a lock while one writes: a reader sees the block as it was when it began.
+    Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
     """
 
     def __init__(self) -> None:
@@ -55,6 +54,11 @@ class StateBlock:
 
     def __len__(self) -> int:
         return sum(chunk.rows for chunk in self._chunks)
+
+    @property
+    def newest(self) -> int:
+        """The id of the state added last; 0 if there are none."""
+        return int(self._chunks[-1].ids_N[-1]) if self._chunks else 0
 
     @property
     def nbytes(self) -> int:
@@ -95,9 +99,7 @@ class StateBlock:
     def best(
         self, query_D: FloatArray, *, most: int | None = None, among: Collection[int] | None = None
     ) -> list[Nearest]:
-        """The most similar state of each tool that followed any state, by tool number; [] if there are no states.
-
-        O(states · coordinates of the query that are not zero).
+        """The most similar state of each tool that followed any state, by tool number. O(states · nonzero coordinates).
 
         Args:
             query_D: Of unit length, shape (D,).
@@ -130,8 +132,7 @@ class _Chunk:
     Attributes:
         vectors_CD: Room for C states, of which the first `rows` are there; coordinate by coordinate if `sparse`.
         rows_P: Row of the state of each (state, target) pair, by target.
-        targets_G: The targets, ascending.
-        starts_G, sizes_G: Where the pairs of each target begin, and how many they are.
+        targets_G, starts_G, sizes_G: The targets, ascending; where the pairs of each begin, and how many they are.
     """
 
     vectors_CD: FloatArray

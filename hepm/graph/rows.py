@@ -18,15 +18,9 @@ Vectors: TypeAlias = Iterable[FloatArray]
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs only the shortest (H-EPM, appendix D)."""
-
 Vectored: TypeAlias = Literal["state", "run", "lesson"]
-"""What has a vector of its text."""
-
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Parses stored records: their runs, and a vector for each of their texts (see `Store.add`).
-
-It raises FormatError where a record is damaged, and any other error where its texts cannot be embedded.
-"""
+"""Parses stored records: their runs, and a vector for each of their texts. FormatError where a record is damaged."""
 
 
 class TextEmbedder(Protocol):
@@ -144,11 +138,9 @@ class HeldRun(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one revision changed.
+    """What one revision changed: tools whose outgoing edges or states changed; None if any may have.
 
-    Attributes:
-        sources: Tools whose outgoing edges or states changed; None if any may have.
-        rewritten: Whether something was removed or replaced, not only added.
+    `rewritten` means that something was removed or replaced, not only added.
     """
 
     revision: int
@@ -167,11 +159,7 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which trajectories to forget: those that match every given part; None matches all.
-
-    Raises:
-        InputError: a part is empty. A variable that was never set is likelier than all runs that name no user.
-    """
+    """Which trajectories to forget: those that match every given part. None matches all; "" is an InputError."""
 
     trajectory: str | None = None
     environment: str | None = None
@@ -180,7 +168,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         for part in fields(self):
-            if getattr(self, part.name) == "":
+            if getattr(self, part.name) == "":  # likelier a variable that was never set than all runs without a user
                 raise InputError(
                     f"the {part.name} whose runs are to be forgotten is empty: nothing was forgotten. "
                     "Name it, or leave it out."
@@ -243,14 +231,7 @@ def to_floats(vector: FloatArray) -> list[float]:
 
 
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
-    """Refuse vectors that cannot be compared with the stored ones; called inside the transaction that writes them.
-
-    Args:
-        embedder: Name of the embedder of the vectors; None checks nothing.
-        where: The store, for the error.
-    Raises:
-        EmbedderMismatchError: they are of another embedder, or of another size.
-    """
+    """Raise EmbedderMismatchError, in the transaction that writes vectors, if they are of another embedder or size."""
     if embedder is None:
         return
     if embedder != header.embedder:

@@ -109,8 +109,8 @@ class Store(ABC):
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
 
-        Runs: successful ones that took it, the latest stored first. Summaries: what agents knew then, each
-        wording once, most often seen first, then latest, ties by text.
+        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
+        latest, ties by text.
         """
 
     @abstractmethod
@@ -150,8 +150,7 @@ class Store(ABC):
         stored run is replaced when it comes again with another label, so that a correction or a late label counts.
 
         Args:
-            vectors: Of state summaries and of `Run.said`; a text without one waits for `reembed`.
-            embedder: Name of the embedder of the vectors.
+            vectors: Of state summaries and of `Run.said`, by `embedder`; a text without one waits for `reembed`.
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
@@ -160,7 +159,6 @@ class Store(ABC):
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters, replacing those from the runs."""
-
         self.write(namespace, lambda write: (write.describe(tools), write.note_change()))
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
@@ -326,9 +324,6 @@ class Store(ABC):
         return StateBatch([self._state(row) for row in right], vectors.reshape(len(right), size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, sources, targets, success, *rest = row[:10]
-        return StateRow(number, _names(sources), _names(targets), bool(success), *rest)
-
-
-def _names(stored: str | Sequence[ToolName]) -> tuple[ToolName, ...]:
-    return tuple(json.loads(stored) if isinstance(stored, str) else stored)
+        number, *sides, success = row[:4]
+        sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
+        return StateRow(number, sources, targets, bool(success), *row[4:10])

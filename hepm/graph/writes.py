@@ -16,10 +16,7 @@ T = TypeVar("T")
 
 
 class LessonStore(ABC):
-    """Lessons of a store. Methods see nothing outside their namespace, and are atomic.
-
-    Every store passes tests/graph/test_lesson_contract.py.
-    """
+    """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -28,12 +25,7 @@ class LessonStore(ABC):
         return self._store.read(name, namespace=namespace, **values)
 
     def change(
-        self,
-        change: LessonChange,
-        vectors: Mapping[str, FloatArray],
-        *,
-        namespace: str,
-        embedder: str | None = None,
+        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
     ) -> Changed:
         """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
 
@@ -51,31 +43,25 @@ class LessonStore(ABC):
         return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
-        """Remember that lessons were shown in a run; how many were new to it. Ids that are gone are passed over.
+        """Record that lessons were shown in a run, credited with its outcome if that is known; how many were new.
 
-        Where the run's outcome is known already, they are credited with it at once.
+        Ids that are gone are skipped.
         """
         return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
 
     def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
-        """Credit what was shown in runs with how these ended; how many lessons were. Twice is as good as once.
+        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
 
-        An outcome that comes before what was shown waits for it; another outcome for the same run replaces the former.
+        Idempotent. An outcome that comes before what was shown waits for it.
         """
         return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
 
     def forget_user(self, user: str, *, namespace: str) -> list[str]:
-        """Remove every lesson of a user's own, older versions included, and answers about them; the lessons' ids.
-
-        Their runs are `Store.forget`'s.
-        """
+        """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""
         return self._noted(namespace, lambda write: write.lessons.forget_user(user))
 
     def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
-        """Keep answers; one that was there under its key is replaced.
-
-        One about a run that is not stored, or a user who has no notes, is not kept: it may have been forgotten.
-        """
+        """Store or replace answers; not one about a forgotten run or user."""
         self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
 
     def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
@@ -123,8 +109,5 @@ class LessonStore(ABC):
         """What is to stand beside a lesson's record."""
 
     def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
-        """Lessons that a revision above `newer_than` touched, in order of arrival.
-
-        Here and below one whose record cannot be read is left out, with a warning in the log.
-        """
+        """Readable lessons that a revision above `newer_than` touched, in order of arrival."""
         return stored_lessons(self._read("lessons", namespace, newer_than=newer_than))

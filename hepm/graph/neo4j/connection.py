@@ -28,13 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OLDEST: Final = (5, 23)
-"""The first server whose Cypher has all that the statements use."""
-
+OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0
-RETRY_S: Final = 30.0
-"""How long a transaction is repeated after errors that pass: deadlocks, a leader that moved."""
-
+RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
@@ -69,16 +65,13 @@ class Connection:
             # Shared by all sessions: what one wrote the next one reads, on any member of a cluster.
             self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
             try:
-                self._probe()
+                # Otherwise a dead server is noticed only after the whole time of retrying.
+                self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+                info = self.driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
+                check_version(info.agent, self.login.uri)
             except BaseException:
                 self.driver.close()
                 raise
-
-    def _probe(self) -> None:
-        # Without it a dead server is noticed only after the whole time of retrying.
-        self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
-        info = self.driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
-        check_version(info.agent, self.login.uri)
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -102,9 +95,8 @@ class Connection:
         except HepmError:
             raise
         except (OSError, ValueError) as error:  # the address cannot be looked up, or is none
-            raise StoreUnavailableError(
-                f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
-            ) from error
+            what = f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
+            raise StoreUnavailableError(what) from error
 
     def check(self) -> None:
         """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
@@ -223,10 +215,7 @@ def lesson_uid(space: str, name: str) -> str:
 
 
 def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
-    """Paint the edges of a namespace again for Neo4j Browser, or with `clear` only remove the paint; how many.
-
-    Nothing else reads the paint. See `hepm/cypher/browser/paint.cypher` for the types and what they mean.
-    """
+    """Paint the edges of a namespace for Neo4j Browser (see `paint.cypher`), or with `clear` unpaint them; how many."""
 
     def work(tx: neo4j.ManagedTransaction) -> int:
         tx.run(statement("lock")).consume()  # else it and a writer could wait for each other

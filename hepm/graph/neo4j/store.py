@@ -59,9 +59,7 @@ class Neo4jStore(Store):
     """See `hepm.graph.store.Store` for what each method promises.
 
     Args:
-        login: The address of the server, and the user.
-        counting: Which runs count; None takes what the store was made with ("all" for a new one).
-        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+        counting, states_per_move: For a new store (see `Header`); None takes what it was made with, or "all".
     """
 
     remote = True
@@ -84,26 +82,20 @@ class Neo4jStore(Store):
             raise
 
     def _migrate(self) -> None:
-        pending = self.pending_migrations()
-        for version, _, statements in migrations():
-            if version in pending:
-                for text in statements:
-                    self._connection.run_alone(text)
-                self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
-        if pending:
-            self._connection.read("await_indexes", seconds=300)
-
-    def pending_migrations(self) -> dict[int, str]:
-        """Versions of the schema that this store lacks, with their names, oldest first."""
         rows = self._connection.read("memory")
-        found = int(rows[0][0]) if rows else 0
-        newest = migrations()[-1][0]
+        found, newest = int(rows[0][0]) if rows else 0, migrations()[-1][0]
         if found > newest:
             raise StoreVersionError(
                 f"the memory at {self._where} has schema version {found}, and this hepm knows up to {newest}. "
                 "Upgrade hepm, or export the runs with the newer one and import them here."
             )
-        return {version: name for version, name, _ in migrations() if version > found}
+        pending = [(version, texts) for version, _, texts in migrations() if version > found]
+        for version, texts in pending:
+            for text in texts:
+                self._connection.run_alone(text)
+            self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
+        if pending:
+            self._connection.read("await_indexes", seconds=300)
 
     @property
     def header(self) -> Header:
@@ -297,15 +289,11 @@ class Neo4jTransaction(Sender, TransactionState):
             self.put("put_vectors", rows, size=VECTOR_ROWS, space=self.space)
 
     def describe(self, tools: Sequence[Tool]) -> None:
-        rows = [
-            {
-                "uid": self._tool(tool.name),
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
-            }
-            for tool in tools
-        ]
+        rows: list[dict[str, str]] = []
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            columns = {"name": tool.name, "description": tool.description, "parameters": parameters}
+            rows.append({"uid": self._tool(tool.name), **columns})
         self.send("describe_tools", rows=rows, namespace=self.namespace, space=self.space)
 
     # Counts

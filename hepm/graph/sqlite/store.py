@@ -59,8 +59,7 @@ class SQLiteStore(Store):
 
     Args:
         path: The file, made if missing; or a folder, which then holds `memory.hepm`.
-        counting: Which runs count; None takes what the store was made with ("all" for a new one).
-        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+        counting, states_per_move: For a new store (see `Header`); None takes what it was made with, or "all".
     """
 
     remote = False
@@ -160,16 +159,10 @@ class SQLiteStore(Store):
 
 
 def _header(meta: Iterable[tuple[str, str]]) -> Header:
-    values = dict(meta)
-    return Header(
-        schema_version=SCHEMA_VERSION,
-        embedder=values["embedder"],
-        dimensions=int(values["dimensions"]),
-        revision=int(values["revision"]),
-        counting="shortest" if values["counting"] == "shortest" else "all",
-        states_per_move=int(values["states_per_move"]),
-        lessons_removed=int(values.get("lessons_removed", 0)),
-    )
+    values = {"lessons_removed": 0, **dict(meta)}
+    numbers = {key: int(values[key]) for key in ("dimensions", "revision", "states_per_move", "lessons_removed")}
+    counting: Counting = "shortest" if values["counting"] == "shortest" else "all"
+    return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers)
 
 
 class SQLiteTransaction(TransactionState):
