@@ -54,10 +54,12 @@ class Login:
     database: str = "neo4j"
 
     @classmethod
-    def parse(
-        cls, address: str, *, username: str | None = None, password: str | None = None, database: str | None = None
-    ) -> Login:
-        """From an address such as neo4j://host:7687 or neo4j://host/database; InputError if it holds a password."""
+    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
+        """From an address such as neo4j://host:7687 or neo4j://host/database, `auth`, and NEO4J_* variables.
+
+        Raises:
+            InputError: the address is broken, names no host, or holds a password.
+        """
         try:
             parts = urlsplit(address)
             _ = parts.port  # parsed here, like the host: a port that is no number is noticed when it is read
@@ -74,10 +76,6 @@ class Login:
         if not parts.hostname:
             raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
         uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
-        return cls(uri, username or "neo4j", password or "", database or parts.path.strip("/") or "neo4j")
-
-    @classmethod
-    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
-        """The same, with what is not given from NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE."""
         username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
-        return cls.parse(address, username=username, password=password, database=os.environ.get("NEO4J_DATABASE"))
+        database = os.environ.get("NEO4J_DATABASE") or parts.path.strip("/")
+        return cls(uri, username or "neo4j", password or "", database or "neo4j")

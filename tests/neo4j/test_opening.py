@@ -134,8 +134,8 @@ def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
 def test_addresses_are_told_from_paths() -> None:
     assert is_address("neo4j+s://db.example.com/sales")
     assert not any(map(is_address, ["runs.hepm", "C://runs", "neo4j", "./bolt", "http://localhost"]))
-    assert Login.parse("neo4j://db.example.com/sales").database == "sales"
-    assert Login.parse("neo4j://db.example.com", database="sales").uri == "neo4j://db.example.com"
+    assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
+    assert Login.from_environment("neo4j://db.example.com/sales").uri == "neo4j://db.example.com"
 
 
 def test_no_password_is_logged_however_much_is_logged(

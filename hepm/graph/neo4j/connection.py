@@ -98,11 +98,6 @@ class Connection:
             what = f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
             raise StoreUnavailableError(what) from error
 
-    def check(self) -> None:
-        """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
-        with self._reaching():
-            self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
-
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run one write transaction, again where the server says so: `work` must bear being called twice."""
         with self.guarded(), self._session("WRITE") as session:
@@ -136,7 +131,8 @@ class Connection:
             return ask_server(self.driver, self.login.database, text, parameters, **options)
 
     def _session(self, mode: str) -> neo4j.Session:
-        self.check()
+        with self._reaching():  # fails at once where a managed transaction would go on trying for half a minute
+            self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
         return self.driver.session(  # pyright: ignore[reportUnknownMemberType]
             database=self.login.database, default_access_mode=mode, bookmark_manager=self._bookmarks, fetch_size=5000
         )

@@ -110,19 +110,17 @@ class Connections:
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """This thread's own connection."""
-        # A generator that began to read holds on to the reader, whichever thread goes on with it.
-        with self.guarded(), self._reader().used() as connection:
-            yield connection
-
-    def _reader(self) -> _Reader:
-        reader: _Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            with self._making:
-                if self._closed:
-                    raise sqlite3.ProgrammingError(_CLOSED)
-                reader = self._local.reader = _Reader(self._connect(read_only=True))
-                self._readers.add(reader)
-        return reader
+        with self.guarded():
+            # A generator that began to read holds on to the reader, whichever thread goes on with it.
+            reader: _Reader | None = getattr(self._local, "reader", None)
+            if reader is None:
+                with self._making:
+                    if self._closed:
+                        raise sqlite3.ProgrammingError(_CLOSED)
+                    reader = self._local.reader = _Reader(self._connect(read_only=True))
+                    self._readers.add(reader)
+            with reader.used() as connection:
+                yield connection
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
