@@ -134,13 +134,13 @@ class HeldLesson(NamedTuple):
     """A stored lesson, readable or not.
 
     Attributes:
-        told: The columns derived from the record, by the names of `LessonStore.told_of`.
+        columns: Derived from the record, by the names of `LessonStore.columns_of`.
         vector: In bytes as stored.
     """
 
     id: str
     record: str
-    told: Mapping[str, object]
+    columns: Mapping[str, object]
     uses: Uses
     vector: bytes | None
 
