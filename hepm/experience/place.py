@@ -9,12 +9,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.comparison import place, sides_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.types import START, FailedWay, Suggestions, ToolName
 
 LEAST_RUNS: Final = 2
@@ -148,53 +146,3 @@ def _moves(principle: Principle, predicate: str) -> Iterator[_Move]:
     for said in principle.triples:
         if said.predicate == predicate:
             yield (said.subject, said.object) if predicate == FOLLOWED_BY else (said.object, said.subject)
-
-
-class Contradiction(NamedTuple):
-    """Two principles of the same environments, by id, that oppose each other.
-
-    Attributes:
-        moves: What they disagree about: (tool, the tool called next), by name.
-        runs: How many runs stand behind the guiding and the cautionary one.
-    """
-
-    guiding: str
-    cautionary: str
-    moves: tuple[_Move, ...]
-    guiding_uses: Uses
-    cautionary_uses: Uses
-    runs: tuple[int, int]
-
-    @property
-    def scores(self) -> tuple[float, float]:
-        """Of the guiding and the cautionary one."""
-        return self.guiding_uses.score, self.cautionary_uses.score
-
-
-def contradictions_among(lessons: Sequence[StoredLesson], *, limit: int) -> list[Contradiction]:
-    """Pairs of a guiding and a cautionary principle where one advises what the other warns of.
-
-    Ordered by the runs of the weaker side, then by all runs, then by id. Only triples about tools are compared.
-    """
-    stored = {one.row.id: one for one in lessons}
-    said: defaultdict[tuple[_Move, frozenset[str]], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    kinds: dict[str, str] = {}
-    for name, one in stored.items():
-        principle = Principle.of(one.row)
-        kinds[name] = principle.kind
-        for side, predicate in enumerate((FOLLOWED_BY, FAILS_AFTER)):
-            for move in _moves(principle, predicate):
-                said[move, frozenset(principle.environments)][side].append(name)
-    moves: defaultdict[tuple[str, str], set[_Move]] = defaultdict(set)
-    for (move, _), (advising, warning) in said.items():
-        for pair in product(advising, warning):
-            guiding, cautionary = sorted(pair, key=lambda name: kinds[name], reverse=True)
-            if kinds[guiding] != kinds[cautionary]:
-                moves[guiding, cautionary].add(move)
-    found: list[Contradiction] = []
-    for (guiding, cautionary), about in moves.items():
-        one, other = stored[guiding], stored[cautionary]
-        runs = len(one.row.sources), len(other.row.sources)
-        found.append(Contradiction(guiding, cautionary, tuple(sorted(about)), one.uses, other.uses, runs))
-    found.sort(key=lambda one: (-min(one.runs), -sum(one.runs), one.guiding, one.cautionary))
-    return found[:limit]

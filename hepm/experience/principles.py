@@ -1,4 +1,4 @@
-"""Principles: rules of one sentence that runs taught, scored by use, found by similarity or place (EvolveR)."""
+"""Principles: rules of one sentence, scored by use, found by similarity or place (EvolveR)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hepm.experience.matching import (
     ModelJudge,
     Pair,
 )
-from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
+from hepm.experience.place import LEAST_RUNS, Place, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
@@ -45,11 +45,7 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundPrinciple:
-    """A principle that applies.
-
-    Attributes:
-        similarity: Cosine with the search text, in [-1, 1]; None without one.
-    """
+    """A principle that applies; `similarity` is the cosine with the search text, None without one."""
 
     id: str
     principle: Principle
@@ -57,8 +53,7 @@ class FoundPrinciple:
     uses: Uses
 
     @classmethod
-    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:
-        """A stored principle."""
+    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:  # noqa: D102
         return cls(stored.row.id, Principle.of(stored.row), similarity, stored.uses)
 
     @property
@@ -100,11 +95,10 @@ class Principles:
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        By default both steps need no model. Of principles that mean the same, the one stored first stays, and of a
-        batch the one of most runs.
+        Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
 
         Args:
-            judge: Decides whether two principles mean the same.
+            judge: Decides whether two principles mean the same; without a model by default.
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
@@ -121,10 +115,7 @@ class Principles:
         distiller: Distiller | None = None,
         again: bool = False,
     ) -> Estimate:
-        """What judging would cost in `distill`, at most, without the distiller's own cost; nothing is asked or stored.
-
-        Principles are not known yet: one long sentence per run is assumed.
-        """
+        """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
         name = distiller_of("principle", distiller).name
         tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
         new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
@@ -177,8 +168,8 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Principles about the next tool here, the best supported first (see `hepm.experience.place.Place.best`).
 
-        On recorded runs, these are right about where failed runs diverge from successful ones more often than those
-        whose text is similar (benchmarks/LOG.md, "What lessons are worth").
+        On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
+        are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
@@ -200,11 +191,6 @@ class Principles:
         stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
         return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
 
-    def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
-        """One principle, retired or not; None if there is none."""
-        stored = self._library.lessons(namespace).get(id)
-        return None if stored is None or stored.row.kind != "principle" else FoundPrinciple.of(stored)
-
     def prune(
         self,
         *,
@@ -222,10 +208,6 @@ class Principles:
         if low and not dry_run:
             self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
         return sorted(low, key=lambda one: (one.score, one.id))
-
-    def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
-        """Guiding and cautionary principles that oppose each other, those with most runs first."""
-        return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
 
 
 def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:
