@@ -37,7 +37,7 @@ EXAMPLES: Final = 2
 
 
 class Examples(NamedTuple):
-    """Runs behind a principle: those with the highest rewards, best first; and those with lower ones, worst first."""
+    """Runs behind a principle: the best by reward, and the worst of those with a lower one."""
 
     best: tuple[Source, ...] = ()
     worst: tuple[Source, ...] = ()
@@ -63,7 +63,7 @@ class FoundPrinciple:
 
     @property
     def examples(self) -> Examples:
-        """The best and the worst runs behind it by reward; runs without a reward are no examples."""
+        """Up to two best and two worst runs behind it; runs without a reward are none."""
         rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
         best = sorted(rewarded, key=lambda pair: (-pair[0], pair[1].run))[:EXAMPLES]
         worse = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
@@ -142,7 +142,6 @@ class Principles:
         """The k most similar principles, best first, ties by arrival; scores do not order them (EvolveR, 3.2.2).
 
         Args:
-            environment: Leave out principles of others; "" for any.
             floor: Minimum cosine; None for the embedder's default. EvolveR has none.
         """
         if k < 1:
@@ -175,21 +174,15 @@ class Principles:
             after: Tools of the last turn; none before the first call.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
         """
-        known = self._known_at(after, namespace, environment)
-        stored = {id(principle): one for one, principle in known}
-        best = Place([principle for _, principle in known], after).best(k, least_runs=least_runs)
-        return [FoundPrinciple.of(stored[id(one)]) for one in best]
+        known = self._library.lessons(namespace)
+        best = self.place(after, namespace=namespace, environment=environment).best(k, least_runs=least_runs)
+        return [FoundPrinciple.of(stored) for one in best if (stored := known.get(one.id)) is not None]
 
     def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
         """All that principles say about the next tool here."""
-        return Place([principle for _, principle in self._known_at(after, namespace, environment)], after)
-
-    def _known_at(
-        self, after: Sequence[ToolName], namespace: str, environment: str
-    ) -> list[tuple[StoredLesson, Principle]]:
         places = self._library.lessons(namespace).cached(_by_place)
-        stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
+        stored = {one.row.id: one.row for tool in after or (START,) for one in places.get(tool, ())}
+        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after)
 
     def prune(
         self,

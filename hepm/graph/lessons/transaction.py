@@ -29,10 +29,9 @@ class LessonChange:
 
     Attributes:
         put: New lessons, or known ones that further runs taught.
-        retire: Why, by id: searches no longer find these.
-        revive: Ids of retired ones to find again.
-        drop: Ids of those to delete.
-        unlink: Runs, by id, that no longer stand behind a lesson; a run whose words it is in stays.
+        retire: The reason by id.
+        revive, drop: Ids of retired lessons to find again, and of lessons to delete.
+        unlink: By id, runs that no longer stand behind a lesson; a run whose words it is in stays.
         by: The evolution that retires; "" for a hand or a rule.
         imported: The lessons come from another store; this one need not hold their runs.
     """
@@ -50,7 +49,6 @@ class Changed(NamedTuple):
     """What a change did, by lesson id.
 
     Attributes:
-        new: Stored for the first time.
         merged: Known before; further runs were linked.
         refused: Not stored: the run whose words they are or a parent is gone, or another lesson has their id.
     """
@@ -175,11 +173,10 @@ class LessonTransaction(ABC):
     def settle(self, outcomes: Mapping[str, bool]) -> int:
         """Credit what was shown in stored runs with their outcomes."""
         shown = self.showings(list(outcomes)) if outcomes else []
-        changed = [showing for showing in shown if showing.success != outcomes[showing.run]]
+        changed = [one for one in shown if one.success != outcomes[one.run]]
         more: defaultdict[str, Uses] = defaultdict(Uses)
-        for showing in changed:
-            now, before = Uses.of(outcomes[showing.run]), Uses.of(showing.success)
-            more[showing.lesson] = more[showing.lesson].plus(_minus(now, before))
+        for run, lesson, before in changed:
+            more[lesson] = more[lesson].plus(Uses.of(outcomes[run])).plus(Uses.of(before), -1)
         self.write("put_showings", [{**one._asdict(), "success": outcomes[one.run]} for one in changed])
         self._credit(more)
         return len(changed)
@@ -216,7 +213,7 @@ class LessonTransaction(ABC):
         showings = self.showings(runs)
         more: defaultdict[str, Uses] = defaultdict(Uses)
         for showing in showings:
-            more[showing.lesson] = _minus(more[showing.lesson], Uses.of(showing.success))
+            more[showing.lesson] = more[showing.lesson].plus(Uses.of(showing.success), -1)
         self.put([*rest, *freed], {})
         self._credit(more)
         self.write("drop_showings", [{"run": run} for run in runs])
@@ -259,14 +256,10 @@ class LessonTransaction(ABC):
         self.write("put_showings", [{**showing._asdict(), "success": right} for showing, right in wrong])
         counted = recount(showings_of(self.rows("showings")))
         off = {
-            one.row.id: _minus(counted.get(one.row.id, UNUSED).plus(one.row.prior), one.uses)
+            one.row.id: counted.get(one.row.id, UNUSED).plus(one.row.prior).plus(one.uses, -1)
             for one in stored_lessons(self.rows("lessons", newer_than=-1))
         }
         self._credit({name: more for name, more in off.items() if more != UNUSED})
-
-
-def _minus(uses: Uses, other: Uses) -> Uses:
-    return Uses(*(a - b for a, b in zip(uses, other, strict=True)))
 
 
 def wrong_showings(
