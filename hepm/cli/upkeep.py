@@ -1,4 +1,4 @@
-"""`hepm experience evolve`, `evolutions` and `undo`; `hepm principle prune` and `contradictions`."""
+"""`hepm experience evolve` and `undo`; `hepm principle prune` and `contradictions`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ def evolve(
     choice: ModelChoice,
     iterations: Annotated[int, Option(min=1, help="Number of rounds (PRIME: 5).")] = 5,
     seed: Annotated[int, Option(help="The same seed gives the same evolution.")] = 0,
-    held_out: Annotated[
-        float, Option("--held-out", min=0, max=0.9, help="Share of held-out tasks that reject worse children.")
-    ] = 0.0,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3); `undo` reverts it.
 
-    Example: `hepm experience evolve --seed 7 --held-out 0.2 --dry-run`
+    Example: `hepm experience evolve --seed 7 --dry-run`
     """
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
@@ -36,7 +33,6 @@ def evolve(
             iterations=iterations,
             seed=seed,
             model=client,
-            held_out=held_out or None,
             dry_run=dry_run,
         )
     tell_cost(client)
@@ -63,27 +59,9 @@ def evolve(
 
 
 @experience.takes
-def evolutions(place: Place, as_json: JsonOption = False) -> None:
-    """List past evolutions, which `undo` can revert.
-
-    Example: `hepm experience evolutions`
-    """
-    with place.open() as memory:
-        past = memory.experiences.evolutions(namespace=place.namespace)
-    if as_json:
-        print_json({"evolutions": [{**asdict(one), "made": dict(one.made)} for one in past]})
-        return
-    for one in past:
-        made = ", ".join(f"{count} by {operator}" for operator, count in one.made.items()) or "none"
-        print(f"{one.id}  made {made}; superseded {one.superseded}, pruned {one.pruned}; {one.living} living")
-    if not past:
-        print("none")
-
-
-@experience.takes
 def undo(
     place: Place,
-    evolution: Annotated[str, Argument(help="Its name, from `evolve` or `evolutions`.")],
+    evolution: Annotated[str, Argument(help="Its name, as `evolve` printed it.")],
     as_json: JsonOption = False,
 ) -> None:
     """Undo an evolution: delete its children and revive what it retired.

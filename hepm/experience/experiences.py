@@ -10,17 +10,7 @@ from typing import Final
 from hepm.errors import InputError, LlmError
 from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
-from hepm.experience.evolution import (
-    ITERATIONS,
-    Evolution,
-    EvolutionReport,
-    EvolutionSettings,
-    HeldOut,
-    PastEvolution,
-    Undone,
-    evolutions,
-    undo,
-)
+from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
 from hepm.experience.lessons import Experience, Zone, applies_in
 from hepm.experience.library import Library
 from hepm.experience.transcript import situation_text
@@ -140,7 +130,6 @@ class Experiences:
         seed: int = 0,
         settings: EvolutionSettings | None = None,
         model: Client | None = None,
-        held_out: HeldOut | None = None,
         dry_run: bool = False,
     ) -> EvolutionReport:
         """Let the experiences of a namespace evolve, and store all changes at once (see `hepm.experience.evolution`).
@@ -149,24 +138,18 @@ class Experiences:
 
         Args:
             model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
-            held_out: Tasks whose runs teach no child and must not find it worse than its parent (see
-                `hepm.experience.evolution.Evolution`); None for no such check.
             dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
                 answers about one run are kept in its ledger and not paid for again.
 
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """
-        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model, held_out)
+        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model)
         return evolution.run(iterations, dry_run=dry_run)
 
     def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
         """Undo an evolution (see `hepm.experience.evolution.undo`)."""
         return undo(self._library, evolution, namespace=namespace)
-
-    def evolutions(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[PastEvolution]:
-        """Past evolutions that the store still knows, in order."""
-        return evolutions(one.row for one in self._library.lessons(namespace).all("experience", retired=True))
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:

@@ -93,7 +93,7 @@ def lines(store: Path) -> list[str]:
     return quick("principle", "list", "--store", store).out.splitlines()
 
 
-def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None:
+def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
     taught = tmp_path / "many.hepm"
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
     quick("experience", "distill", "--store", taught)
@@ -103,7 +103,6 @@ def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None
     done = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1")
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
-    assert [one["id"] for one in found(taught, "experience", "evolutions")["evolutions"]] == [done["evolution"]]
     assert found(taught, "experience", "undo", done["evolution"])["dropped"]
     assert found(taught, "experience", "list", "--limit", "999") == before
     one_sentence(quick("experience", "undo", done["evolution"], "--store", taught))
