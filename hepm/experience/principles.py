@@ -18,10 +18,9 @@ from hepm.experience.matching import (
     SIMILARITY,
     TWINS,
     Judge,
-    LiteralJudge,
     Matcher,
     ModelJudge,
-    Pair,
+    judge_literally,
 )
 from hepm.experience.place import LEAST_RUNS, Place, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
@@ -102,7 +101,9 @@ class Principles:
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
-        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
+        matcher = Matcher(
+            self._library, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs
+        )
         return distill_into(
             self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
@@ -119,7 +120,7 @@ class Principles:
         name = distiller_of("principle", distiller).name
         tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
         new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
-        one = judge.estimate([Pair(new, known)]).usage
+        one = judge.estimate([(new, known)]).usage
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
         usage = replace(
             one,

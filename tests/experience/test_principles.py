@@ -16,7 +16,7 @@ from hepm.errors import EndpointRefusedError, InputError
 from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistiller
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library, StoreLedger, Task
-from hepm.experience.matching import LiteralJudge, ModelJudge, Pair, Verdict
+from hepm.experience.matching import ModelJudge, Pair, judge_literally
 from hepm.experience.principles import Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
@@ -64,13 +64,11 @@ class Heard:
         self.asked: list[tuple[str, str]] = []
         self._unknown = unknown
 
-    def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        self.asked += [(pair.new.text, pair.known.text) for pair in pairs]
+    def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
+        self.asked += [(new.text, known.text) for new, known in pairs]
         return [
-            Verdict(None, "it was out")
-            if pair.new.text in self._unknown
-            else Verdict(pair.new.text.split()[0] == pair.known.text.split()[0])
-            for pair in pairs
+            "it was out" if new.text in self._unknown else new.text.split()[0] == known.text.split()[0]
+            for new, known in pairs
         ]
 
 
@@ -350,7 +348,7 @@ def test_forgetting_the_run_whose_words_a_principle_has_takes_it_and_the_twin_is
 def test_without_a_model_only_equal_words_or_equal_statements_about_the_same_tools_are_the_same(
     one: Principle, other: Principle, same: bool
 ) -> None:
-    assert LiteralJudge().judge([Pair(one, other)]) == [Verdict(same)]
+    assert judge_literally([(one, other)]) == [same]
 
 
 @pytest.fixture
@@ -395,7 +393,7 @@ def test_a_pair_has_one_answer_whichever_of_the_two_is_new(library: Library, ser
     )
     with client(library, server) as asked:
         judge = ModelJudge(asked)
-        assert [*judge.judge([Pair(one, other)]), *judge.judge([Pair(other, one)])] == [Verdict(True)] * 2
+        assert [*judge([(one, other)]), *judge([(other, one)])] == [True] * 2
     assert len(server.requests) == 1
 
 
