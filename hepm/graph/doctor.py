@@ -190,8 +190,8 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
         except ValueError as error:
             yield Finding(f"the record of the lesson {held.id!r} cannot be read ({error}); the repair removes it")
             continue
-        expected[held.id] = {"id": row.id, **lessons.told_of(row, namespace=namespace)}
-        stored[held.id] = {"id": held.id, **held.told}
+        expected[held.id] = {"id": row.id, **lessons.columns_of(row, namespace=namespace)}
+        stored[held.id] = {"id": held.id, **held.columns}
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)
         vectors.check("lesson", row.text, held.vector)

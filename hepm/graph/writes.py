@@ -105,7 +105,7 @@ class LessonStore(ABC):
         """Every lesson in order of arrival, as it lies there."""
 
     @abstractmethod
-    def told_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+    def columns_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
         """What is to stand beside a lesson's record."""
 
     def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:

@@ -149,7 +149,7 @@ def test_every_method_of_a_store_is_tried_here() -> None:
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
     assert {
         name for name in vars(LessonStore) if not name.startswith("_")
-    } == LESSON_READS.keys() | LESSON_WRITES.keys() | {"told_of"}
+    } == LESSON_READS.keys() | LESSON_WRITES.keys() | {"columns_of"}
 
 
 def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Store) -> None:
