@@ -184,13 +184,13 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
     expected: dict[object, Columns] = {}
     stored: dict[object, Columns] = {}
     wrong: list[str] = []
-    for held in lessons.held(namespace=namespace):
+    for held in store.held_lessons(namespace=namespace):
         try:
             row = from_record(held.record)
         except ValueError as error:
             yield Finding(f"the record of the lesson {held.id!r} cannot be read ({error}); the repair removes it")
             continue
-        expected[held.id] = {"id": row.id, **lessons.columns_of(row, namespace=namespace)}
+        expected[held.id] = {"id": row.id, **store.lesson_columns(row, namespace=namespace)}
         stored[held.id] = {"id": held.id, **held.columns}
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)

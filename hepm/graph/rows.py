@@ -225,11 +225,6 @@ def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
     return from_bytes(stored) if stored is not None and len(stored) == 2 * dimensions else None
 
 
-def to_floats(vector: FloatArray) -> list[float]:
-    """The stored vector as a server's index and Cypher see it."""
-    return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
-
-
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
     """Raise EmbedderMismatchError, in the transaction that writes vectors, if they are of another embedder or size."""
     if embedder is None:

@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from hepm.errors import InputError
 from hepm.graph.changes import Transaction, add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
+from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import (
     Added,
     Change,
@@ -43,9 +45,6 @@ from hepm.graph.rows import (
 )
 from hepm.types import Evidence, Tool, ToolName
 
-if TYPE_CHECKING:
-    from hepm.graph.writes import LessonStore
-
 T = TypeVar("T")
 
 _REEMBED_BATCH: Final = 1000
@@ -63,7 +62,11 @@ class Store(ABC):
 
     remote: ClassVar[bool]
     runs_a_batch: ClassVar[int]
-    lessons: LessonStore
+
+    @property
+    def lessons(self) -> LessonStore:
+        """Lessons from the runs."""
+        return LessonStore(self)
 
     # The operations of one backend
 
@@ -120,6 +123,14 @@ class Store(ABC):
     @abstractmethod
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         """The columns that are stored beside a run's record and derive from it."""
+
+    @abstractmethod
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        """Every lesson in order of arrival, readable or not."""
+
+    @abstractmethod
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        """The columns that are stored beside a lesson's record and derive from it."""
 
     @abstractmethod
     def orphans(self, *, namespace: str) -> list[str]:
@@ -327,3 +338,90 @@ class Store(ABC):
         number, *sides, success = row[:4]
         sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
         return StateRow(number, sources, targets, bool(success), *row[4:10])
+
+
+class LessonStore:
+    """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def change(
+        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> Changed:
+        """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
+
+        A lesson whose id is stored keeps its words, and the runs of both stand behind it; so does its being retired.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
+        """
+
+        def work(write: Transaction) -> Changed:
+            changed = write.lessons.change(change, vectors)
+            write.note_change()
+            return changed
+
+        return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
+        """Record that lessons were shown in a run, credited with its outcome if that is known; how many were new.
+
+        Ids that are gone are skipped.
+        """
+        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
+
+    def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
+        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
+
+        Idempotent. An outcome that comes before what was shown waits for it.
+        """
+        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
+
+    def forget_user(self, user: str, *, namespace: str) -> list[str]:
+        """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""
+        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
+
+    def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
+        """Store or replace answers; not one about a forgotten run or user."""
+        self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
+
+    def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
+        def noted(write: Transaction) -> T:
+            if changed := work(write):
+                write.note_change()
+            return changed
+
+        return self._store.write(namespace, noted)
+
+    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
+        """Those of the ids that are stored, in order of arrival."""
+        return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
+
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs, in order of arrival."""
+        return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
+
+    def showings(self, *, namespace: str) -> list[Showing]:
+        """All that was shown, by run and lesson."""
+        return showings_of(self._store.read("showings", namespace=namespace))
+
+    def outcomes(self, *, namespace: str) -> dict[str, bool]:
+        """Outcomes that were told of runs which are not stored, by run."""
+        return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
+
+    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
+        """What is known under those of the keys that are."""
+        return sorted(Answer(*row) for row in self._store.read("find_answers", namespace=namespace, keys=keys))
+
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        return sorted(Answer(*row) for row in self._store.read("all_answers", namespace=namespace))
+
+    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
+        """Runs that a step has an answer about."""
+        return {run for (run,) in self._store.read("answered_runs", namespace=namespace, step=step)}
+
+    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
+        """Readable lessons that a revision above `newer_than` touched, in order of arrival."""
+        return stored_lessons(self._store.read("lessons", namespace=namespace, newer_than=newer_than))

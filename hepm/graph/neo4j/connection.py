@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
+
 from hepm.cypher.statements import statement
 from hepm.errors import (
     HepmError,
@@ -19,8 +21,8 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.open_store import Login
-from hepm.graph.rows import Header, no_text
-from hepm.types import ToolName
+from hepm.graph.rows import FloatArray, Header, no_text
+from hepm.types import START
 
 if TYPE_CHECKING:
     import neo4j
@@ -185,29 +187,37 @@ def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield rows[start : start + size]
 
 
-# Names may be longer than an index holds, so nodes are found by hashes of them.
-
-
 @lru_cache(maxsize=65_536)
 def uid(*parts: str) -> str:
-    """A hash of names; no two lists of names give the same text to hash."""
+    """A hash of names, which may be longer than an index holds; no two lists of names give the same text to hash."""
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def tool_uid(space: str, name: ToolName) -> str:
-    """Key of a tool."""
-    return uid(space, "tool", name)
+_BY_UID: Final[Mapping[str, tuple[str, str]]] = {
+    "find_lessons": ("ids", "lesson"),
+    "find_runs": ("ids", "run"),
+    "records_of": ("ids", "run"),
+    "runs_beside": ("ids", "run"),
+    "find_answers": ("keys", "answer"),
+    "showings_in": ("runs", "showing"),
+    "told_outcomes_of": ("runs", "showing"),
+}
+"""Statements that find nodes by uids, with the name of the list that these replace and the kind of node."""
 
 
-def run_uid(space: str, name: str) -> str:
-    """Key of a run."""
-    return uid(space, "run", name)
+def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a named statement in a namespace."""
+    found = {"space": space, "start": START, **values}
+    if name in _BY_UID:
+        names, kind = _BY_UID[name]
+        found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]
+    return found
 
 
-def lesson_uid(space: str, name: str) -> str:
-    """Key of a lesson."""
-    return uid(space, "lesson", name)
+def to_floats(vector: FloatArray) -> list[float]:
+    """The stored vector as the server's index and Cypher see it."""
+    return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
 def paint(login: Login, *, namespace: str, clear: bool = False) -> int:

@@ -13,9 +13,10 @@ from hepm.cypher.statements import migrations, schema_statement, statement
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
+from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
-from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, run_uid, tool_uid, uid
-from hepm.graph.neo4j.lessons import Neo4jLessons, Neo4jLessonTransaction
+from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
+from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
     FloatArray,
@@ -30,7 +31,6 @@ from hepm.graph.rows import (
     check_embedder,
     from_bytes,
     to_bytes,
-    to_floats,
 )
 from hepm.graph.store import Store
 from hepm.types import START, Evidence, Tool, ToolName
@@ -68,7 +68,6 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self.lessons = Neo4jLessons(self, self._connection)
         try:
             self._migrate()
             if not self._connection.read("memory"):
@@ -112,10 +111,7 @@ class Neo4jStore(Store):
         return self._connection.write(checked)
 
     def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
-        space = uid(namespace)
-        if "ids" in values:
-            values["uids"] = [run_uid(space, one) for one in values.pop("ids")]
-        rows = self._connection.read(name, space=space, start=START, **values)
+        rows = self._connection.read(name, **bound(name, uid(namespace), values))
         if name in _SORTED:
             rows.sort()
         return rows
@@ -159,18 +155,23 @@ class Neo4jStore(Store):
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
             return self.read("edges", namespace=namespace)
-        keys = [tool_uid(uid(namespace), name) for name in sources]
+        keys = [uid(uid(namespace), "tool", name) for name in sources]
         return self.read("edges_from", namespace=namespace, sources=keys)
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-        return self._batch(self.read("states_after", namespace=namespace, uid=tool_uid(uid(namespace), tool)))
+        return self._batch(self.read("states_after", namespace=namespace, uid=uid(uid(namespace), "tool", tool)))
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         space = uid(namespace)
         queries = [
-            {"at": at, "edge": uid(space, "edge", a, b), "source": tool_uid(space, a), "target": tool_uid(space, b)}
+            {
+                "at": at,
+                "edge": uid(space, "edge", a, b),
+                "source": uid(space, "tool", a),
+                "target": uid(space, "tool", b),
+            }
             for at, (a, b) in enumerate(edges)
         ]
         rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
@@ -183,6 +184,16 @@ class Neo4jStore(Store):
 
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         return columns_of(run, namespace)
+
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        found: list[HeldLesson] = []
+        for (node,) in self.iterate("held_lessons", namespace=namespace):
+            uses = Uses(*(node.get(name) or 0 for name in Uses._fields))
+            found.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
+        return found
+
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        return lesson_columns(row, namespace)
 
     def orphans(self, *, namespace: str) -> list[str]:
         checks = [(self.read(name, namespace=namespace)[0][0], what) for name, what in _ORPHANS]
@@ -239,7 +250,7 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def select(self, selection: Selection) -> list[StoredRun]:
         if selection.trajectory is not None and selection == Selection(selection.trajectory):
-            rows = self.run("find_run", uid=run_uid(self.space, selection.trajectory))
+            rows = self.run("find_run", uid=uid(self.space, "run", selection.trajectory))
         else:
             rows = self.run("select_runs", space=self.space, **asdict(selection))
         return self.stored(rows)
@@ -272,7 +283,7 @@ class Neo4jTransaction(Sender, TransactionState):
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
     def set_counted(self, run: str, counted: bool) -> None:
-        self.send("set_counted", uid=run_uid(self.space, run), counted=counted)
+        self.send("set_counted", uid=uid(self.space, "run", run), counted=counted)
 
     def drop_runs(self, ids: Sequence[str]) -> None:
         self.lessons.untie(ids)
@@ -303,7 +314,7 @@ class Neo4jTransaction(Sender, TransactionState):
         space = self.space
         rows = [
             {
-                "run": run_uid(space, run),
+                "run": uid(space, "run", run),
                 "target": self._tool(target),
                 "after": source,
                 "edge": self._edge((source, target)),
@@ -377,10 +388,10 @@ class Neo4jTransaction(Sender, TransactionState):
     # The keys of nodes
 
     def _runs(self, names: Iterable[str]) -> list[str]:
-        return [run_uid(self.space, name) for name in names]
+        return [uid(self.space, "run", name) for name in names]
 
     def _tool(self, name: ToolName) -> str:
-        return tool_uid(self.space, name)
+        return uid(self.space, "tool", name)
 
     def _edge(self, edge: Edge) -> str:
         return uid(self.space, "edge", *edge)
@@ -394,7 +405,7 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
     """The properties of a run's node that derive from its record."""
     space = uid(namespace)
     return run.columns | {
-        "uid": run_uid(space, run.id),
+        "uid": uid(space, "run", run.id),
         "namespace": namespace,
         "space": space,
         # The shortest run is elected among those with this key.

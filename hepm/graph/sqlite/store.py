@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
+from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
     FloatArray,
@@ -28,7 +29,7 @@ from hepm.graph.rows import (
     to_bytes,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.lessons import SQLiteLessons, SQLiteLessonTransaction
+from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import Evidence, Tool, ToolName
 
@@ -71,7 +72,6 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        self.lessons = SQLiteLessons(self)
         if not (self._connections.read_only or self.read("meta")):
             first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
             with self._connections.writing() as db:
@@ -145,6 +145,17 @@ class SQLiteStore(Store):
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         del namespace
         return run.columns
+
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        found: list[HeldLesson] = []
+        for name, record, kind, user, live, runs, *uses, vector in self.read("held_lessons", namespace=namespace):
+            columns = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
+            found.append(HeldLesson(name, record, columns, Uses(*uses), vector))
+        return found
+
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        runs = sorted({source.run for source in row.sources})
+        return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
 
     def orphans(self, *, namespace: str) -> list[str]:
         # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
