@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError, StoreError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of, wishes_in
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of, wishes_in
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
@@ -42,7 +42,6 @@ class Reflected:
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
     notes: Notes | None
-    draft: Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +131,9 @@ class Preferences:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
         texts = user_texts(clean)
 
-        def make(before: Notes | None) -> Draft:
-            lines = lines_of(before.text) if before else []
-            if model is None:
+        def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
+            if model is None or not texts:  # then there is nothing to pay for
                 return gather(lines, wishes_in(texts))
-            if not texts:
-                return Draft(tuple(lines))  # there is nothing to pay for
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
 
         author = EXTRACTIVE if model is None else model.endpoint.model
@@ -225,11 +221,10 @@ class Preferences:
         if len(text_of(lines)) > NOTES_CHARS:
             raise InputError(f"the notes have {len(text_of(lines)):,} characters; at most {NOTES_CHARS:,} are kept.")
 
-        def make(before: Notes | None) -> Draft:
-            newest = before.version if before else 0
-            if version is not None and newest != version:
+        def make(before: Sequence[str], newest: int) -> Sequence[str]:
+            if version not in (None, newest):
                 raise InputError(f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones.")
-            return Draft(tuple(lines))
+            return lines
 
         done = self._revise(user, make, written_by=HAND, namespace=namespace)
         if done.notes is None:
@@ -271,14 +266,14 @@ class Preferences:
     def _revise(
         self,
         user: str,
-        make: Callable[[Notes | None], Draft],
+        make: Callable[[Sequence[str], int], Sequence[str] | None],
         *,
         written_by: str,
         namespace: str,
         session: str = "",
         stored: bool = False,
     ) -> Reflected:
-        """Write what `make` gives for the newest notes, again if another writer was faster.
+        """Write what `make` gives for the newest lines and version, again if another writer was faster.
 
         If the session's run is known to be `stored`, nothing is written once it is gone.
         """
@@ -291,21 +286,19 @@ class Preferences:
             before = newest[-1] if newest else None
             linked = bool(session and self._library.store.find_known([session], namespace=namespace))
             if (before is None and begun) or (stored and not linked):
-                return Reflected("forgotten", before, Draft(()))
+                return Reflected("forgotten", before)
             begun, stored = before is not None, stored or linked
-            draft = make(before)
-            if draft.refused:
-                return Reflected("refused", before, draft)
-            if list(draft.lines) == (lines_of(before.text) if before else []):
-                return Reflected("unchanged", before, draft)
-            version = before.version + 1 if before else 1
-            after = Notes(user, text_of(draft.lines), version, written_by, session if linked else "")
+            old, version = (lines_of(before.text), before.version) if before else ([], 0)
+            lines = make(old, version)
+            if lines is None or list(lines) == old:
+                return Reflected("refused" if lines is None else "unchanged", before)
+            after = Notes(user, text_of(lines), version + 1, written_by, session if linked else "")
             changed = self._library.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.
                 if before is not None:
                     self._library.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
-                return Reflected("written", after, draft)
+                return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 
 
