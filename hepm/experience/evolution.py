@@ -46,8 +46,7 @@ class EvolutionSettings:
 
     Attributes:
         mutation, generalisation, crossover: Probability per experience, iteration, and degree of temperature.
-        hottest, coldest: Meta-temperature of the first and last iteration, linear between. It is the model's
-            temperature, and multiplies the probabilities.
+        hottest, coldest: Meta-temperature of the first and last iteration: the model's, and a factor of probabilities.
         general_from: Least share of successes of an experience that is generalised.
         proven: Runs with a known outcome from which such a share counts; ours.
         related: Largest cosine of two experiences to cross; ours. The least one is the floor of searches.
@@ -84,12 +83,7 @@ class EvolutionSettings:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionStep:
-    """One change that evolution made, or tried.
-
-    Attributes:
-        of: Ids of the experiences it was applied to, for this reason.
-        note: Why the child was not kept; "" if it was.
-    """
+    """One change that evolution made, or tried, `of` some experiences; `note` says why a child was not kept."""
 
     iteration: int
     operator: Operator | Literal["pruning"]
@@ -118,11 +112,7 @@ class EvolutionReport:
 
 
 class Evolution:
-    """One evolution of the experiences of a namespace, by counting or with a model that writes the children.
-
-    Attributes:
-        members: Living experiences by id.
-    """
+    """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
 
     def __init__(
         self, library: Library, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
@@ -248,11 +238,7 @@ class Evolution:
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
     def partner(self, one: Member, taken: Collection[str]) -> tuple[Member, str] | None:
-        """The most similar experience to cross with, and why; None if there is none.
-
-        Both have the same zone and stage, share an environment and, if both name tools, a tool; they resemble each
-        other without equal lessons.
-        """
+        """The most similar experience of the same zone, stage, environment and tool, and why; or None."""
         mine, fitting = one.experience, list[tuple[float, str]]()
         for id, other in self.members.items():
             its = other.experience

@@ -99,8 +99,7 @@ def _stem(word: str) -> str:
 
 def topics_of(line: str) -> dict[str, str]:
     """The values of a line by topic; under "" its other words. {} if it has no topic."""
-    rest = line.casefold().replace("’", "'")
-    found: dict[str, str] = {}
+    rest, found = line.casefold().replace("’", "'"), dict[str, str]()
     for topic, value, pattern in _TOPICS:
         if topic not in found and (match := pattern.search(rest)):
             rest = rest.replace(match[0], " ")

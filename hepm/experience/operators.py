@@ -231,8 +231,7 @@ def question(
 ) -> Question[RewordedExperience]:
     """What a model is asked to do with the parents.
 
-    Its subject is the run that all their words come from: the answer is forgotten with it. An answer about the words of
-    several runs is not kept.
+    The answer is kept, and forgotten, with the run that all their words come from; not with several such runs.
     """
     runs = {source.run for one in parents for source in one.experience.sources if source.words}
     subject = runs.pop() if len(runs) == 1 else " and ".join(one.id for one in parents)

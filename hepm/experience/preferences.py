@@ -35,10 +35,7 @@ _VERSIONS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """The result of reflecting on a session, and the newest notes.
-
-    A model's notes that fail the checks are "refused". The outcome is "forgotten" if the user or session was meanwhile.
-    """
+    """What became of the notes: "refused" if a model's fail the checks, "forgotten" if the user or session was."""
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
     notes: Notes | None
@@ -46,11 +43,9 @@ class Reflected:
 
 @dataclass(frozen=True, slots=True)
 class ReflectReport:
-    """Counts of stored runs that were reflected on, by outcome; "forgotten" ones count as refused.
+    """Counts of runs that were reflected on, by outcome ("forgotten" ones count as refused).
 
-    Attributes:
-        failed: Runs that the model gave no answer on, and why; they are tried again next time.
-        unasked: Runs left for next time because the budget was spent.
+    Next time, runs that `failed` (with the reason) and those left `unasked` by a spent budget are tried again.
     """
 
     runs: int = 0
@@ -101,16 +96,12 @@ class Preferences:
     ) -> Reflected:
         """Note what a session says about how the user wants to be served.
 
-        Without a model these are sentences in the user's own words (see `hepm.experience.notes`). A model's notes are
-        checked against the old ones and the user's words (see `hepm.experience.reflection`).
+        Without a model these are sentences in the user's own words. A model's notes are checked against the old ones
+        and the user's words (see `hepm.experience.reflection`); if it gives none, LlmError is raised.
 
         Args:
             model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
             session: The id of the run, if it is stored or will be.
-
-        Raises:
-            LlmError: the model gave no answer; the notes stay as they are.
-            InputError: no user, no such run, or no conversation.
         """
         _check_user(user)
         stored = isinstance(conversation, str) and not session
@@ -150,10 +141,7 @@ class Preferences:
         again: bool = False,
         on_progress: Callable[[ReflectReport], object] | None = None,
     ) -> ReflectReport:
-        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all.
-
-        An interrupted call goes on where it stopped.
-        """
+        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all."""
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
         for run in runs:
@@ -198,12 +186,7 @@ class Preferences:
         floor: float | None = None,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter now, best first, by a model or by similarity (see `reflection.recalled`).
-
-        Args:
-            context: What the agent knows now, or the latest messages.
-            floor: Least similarity; None for the embedder's default.
-        """
+        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity above a floor."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
         notes = self.notes(user, namespace=namespace)
@@ -239,10 +222,7 @@ class Preferences:
         return self.edit(user, stored[0].row.text, namespace=namespace)
 
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Remove all versions of the notes on a user, and answers about them; ids of the removed.
-
-        The user's runs stay, but are not reflected on again. `hepm.Memory.forget` removes both.
-        """
+        """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
         if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
             self._library.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
