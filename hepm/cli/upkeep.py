@@ -1,4 +1,4 @@
-"""`hepm experience evolve` and `undo`; `hepm principle prune` and `contradictions`."""
+"""`hepm experience evolve` and `undo`; `hepm principle prune`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.lessons import experience, lesson_json, principle, principle_json, principle_line
+from hepm.cli.lessons import experience, principle, principle_json, principle_line
 from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
 from hepm.cli.options import JsonOption, Place
 from hepm.cli.output import print_json
@@ -98,33 +98,3 @@ def prune(
     for one in gone:
         print(on_one_line(principle_line(one)))
     print(f"{count_of(len(gone), 'principle')} {'would be' if dry_run else 'were'} pruned")
-
-
-@principle.takes
-def contradictions(
-    place: Place,
-    limit: Annotated[int, Option("--limit", min=1, help="Maximum number.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
-    """List guiding and cautionary principles that contradict each other.
-
-    Example: `hepm principle contradictions`
-    """
-    with place.open() as memory:
-        found = memory.principles.contradictions(namespace=place.namespace, limit=limit)
-        known = {one.row.id: one for one in memory.library.list("principle", namespace=place.namespace)}
-    if as_json:
-        pairs = [
-            {"guiding": lesson_json(known[one.guiding]), "cautionary": lesson_json(known[one.cautionary])}
-            for one in found
-        ]
-        print_json({"contradictions": pairs})
-        return
-    for one in found:
-        for name, score, runs in zip((one.guiding, one.cautionary), one.scores, one.runs, strict=True):
-            row = known[name].row
-            used = f", score {score:.2f}" if known[name].uses.uses else ""
-            print(on_one_line(f"{name}  {row.properties['kind']}, from {count_of(runs, 'run')}{used}: {row.text}"))
-        print()
-    if not found:
-        print("none")

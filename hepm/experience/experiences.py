@@ -45,12 +45,7 @@ _TASK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundExperience:
-    """An experience that applies.
-
-    Attributes:
-        similarity: Cosine with the current state, in [-1, 1].
-        aligned: Whether it is of the current stage of the run; True if that is unknown.
-    """
+    """An experience that applies, with its cosine; `aligned` if it is of the current stage, or that is unknown."""
 
     id: str
     experience: Experience
@@ -97,7 +92,6 @@ class Experiences:
 
         Args:
             state: What the agent knows now; as text, what the user wants.
-            environment: Leave out experiences of others; "" for any.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
@@ -106,19 +100,18 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
         known = StateSummary(said=(state,)) if isinstance(state, str) else state
-        candidates: list[FoundExperience] = []
-        for one, cosine in self._library.search(
+        found = self._library.search(
             situation_text(environment, known),
             "experience",
             namespace=namespace,
             limit=CANDIDATES,
             floor=floor,
             keep=lambda one: applies_in(one.row, environment) and not says_nothing(one.row),
-        ):
-            experience = Experience.of(one.row)
-            candidates.append(
-                FoundExperience(one.row.id, experience, cosine, stage in (None, experience.stage), one.uses)
-            )
+        )
+        candidates = [
+            FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
+            for one, cosine in found
+        ]
         candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))
         return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)
 

@@ -685,4 +685,4 @@ def test_lessons_are_where_the_runs_are_when_no_namespace_is_named(tmp_path: Pat
     with Memory.open(tmp_path) as memory:
         memory.preferences.edit("ann", "likes short answers")
         assert memory.preferences.users() == memory.preferences.users(namespace="default") == ["ann"]
-        assert memory.principles.contradictions() == []
+        assert memory.principles.prune() == []
