@@ -46,14 +46,12 @@ class EvolutionSettings:
 
     Attributes:
         mutation, generalisation, crossover: Probability per experience, iteration, and degree of temperature.
-        hottest, coldest: Meta-temperature of the first and of the last iteration; linear between. It is the model's
-            temperature, and multiplies the probabilities: the first iteration has those of the paper.
+        hottest, coldest: Meta-temperature of the first and last iteration: the model's, and a factor of probabilities.
         general_from: Least share of successes of an experience that is generalised.
-        proven: Runs with a known outcome from which such a share counts; ours. Success in two environments counts too,
-            as in the paper.
+        proven: Runs with a known outcome from which such a share counts; ours.
         related: Largest cosine of two experiences to cross; ours. The least one is the floor of searches.
-        prune_shown, prune_after: Experiences shown in fewer runs are pruned, if at least `prune_after` runs could have
-            shown them: N of "not retrieved in last N episodes", which the paper leaves open.
+        prune_shown, prune_after: Experiences shown in fewer runs are pruned, if `prune_after` runs could have shown
+            them: N of "not retrieved in last N episodes", which the paper leaves open.
         prune_success: Experiences with a lower share of successes are pruned, once `proven`.
     """
 
@@ -75,26 +73,17 @@ class EvolutionSettings:
         for name in (*OPERATORS, "general_from", "prune_success", "related"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1.")
-        if not 0 <= self.coldest <= self.hottest <= 2:
-            raise InputError(f"temperatures fall from {self.hottest} to {self.coldest}: give 2 >= hottest >= coldest.")
-        if min(self.proven, self.prune_every, self.at_once) < 1:
-            raise InputError("proven, prune_every and at_once are 1 or more.")
+        if not 0 <= self.coldest <= self.hottest <= 2 or min(self.proven, self.prune_every, self.at_once) < 1:
+            raise InputError("give 2 >= hottest >= coldest >= 0, and proven, prune_every and at_once of 1 or more.")
 
     def temperature(self, iteration: int, iterations: int) -> float:
         """Meta-temperature of an iteration, from 1."""
-        if iterations == 1:
-            return self.hottest
-        return round(self.hottest + (self.coldest - self.hottest) * (iteration - 1) / (iterations - 1), 3)
+        return round(self.hottest + (self.coldest - self.hottest) * (iteration - 1) / max(1, iterations - 1), 3)
 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionStep:
-    """One change that evolution made, or tried.
-
-    Attributes:
-        of: Ids of the experiences it was applied to, for this reason.
-        note: Why the child was not kept; "" if it was.
-    """
+    """One change that evolution made, or tried, `of` some experiences; `note` says why a child was not kept."""
 
     iteration: int
     operator: Operator | Literal["pruning"]
@@ -123,11 +112,7 @@ class EvolutionReport:
 
 
 class Evolution:
-    """One evolution of the experiences of a namespace, by counting or with a model that writes the children.
-
-    Attributes:
-        members: Living experiences by id.
-    """
+    """One evolution of a namespace's experiences (living ones in `members`), by counting or by a model."""
 
     def __init__(
         self, library: Library, namespace: str, seed: int, settings: EvolutionSettings, model: Client | None = None
@@ -166,7 +151,7 @@ class Evolution:
             numbers.sort()
 
     def comparable(self, vectors_ND: FloatArray) -> FloatArray:
-        """Weight vectors as a search among these experiences does."""
+        """The vectors as a search among these experiences weights them."""
         return vectors_ND if self._weights_D is None else weighted(vectors_ND, self._weights_D)
 
     def run(self, iterations: int, *, dry_run: bool) -> EvolutionReport:
@@ -186,13 +171,10 @@ class Evolution:
                 put = [child.row(made_by=id) for child in self._children.values()]
                 change = LessonChange(put=put, retire=self._retired, by=id)
                 refused = set(self._library.change(change, namespace=self._namespace).refused)
-        plan = (
-            replace(step, became="refused", note="its run was forgotten meanwhile")
-            if step.child is not None and step.became == "kept" and step.child.id in refused
-            else step
-            for step in self._plan
-        )
-        return EvolutionReport(id, tuple(plan))
+        for at, step in enumerate(self._plan):
+            if step.child is not None and step.became == "kept" and step.child.id in refused:
+                self._plan[at] = replace(step, became="refused", note="its run was forgotten meanwhile")
+        return EvolutionReport(id, tuple(self._plan))
 
     def _iterate(self, iteration: int, temperature: float) -> None:
         made = self._make(list(self._draw(iteration, temperature)), temperature)
@@ -240,7 +222,6 @@ class Evolution:
         """Why an experience should be retired: it fails, or is rarely shown; "" if it should stay.
 
         A run could have shown an experience if it was shown one of the same environments that is as new, or newer.
-        Clocks are not used: a run may have been recorded long before it was stored.
         """
         settings, uses = self._settings, one.uses
         if uses.uses >= settings.proven and one.success < settings.prune_success:
@@ -257,21 +238,25 @@ class Evolution:
         return f"shown in {uses.shown} of at least {missed} runs that could have shown it"
 
     def partner(self, one: Member, taken: Collection[str]) -> tuple[Member, str] | None:
-        """The most similar experience to cross with, and why; None if there is none.
-
-        Both have the same zone and stage, share an environment and, if both name tools, a tool; they resemble each
-        other without equal lessons.
-        """
-        fitting = [
-            (-cosine, id)
-            for id, other in self.members.items()
-            if id not in taken and one.vector is not None and other.vector is not None and _complement(one, other)
-            if self._library.floor <= (cosine := float(one.vector @ other.vector)) <= self._settings.related
-        ]
+        """The most similar experience of the same zone, stage, environment and tool, and why; or None."""
+        mine, fitting = one.experience, list[tuple[float, str]]()
+        for id, other in self.members.items():
+            its = other.experience
+            if (
+                id not in taken
+                and (mine.zone, mine.stage) == (its.zone, its.stage)
+                and mine.lesson != its.lesson
+                and {one.id, id}.isdisjoint(parent.id for parent in (*mine.parents, *its.parents))
+                and (not one.places or not other.places or not one.places.isdisjoint(other.places))
+                and (not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools))
+                and (one.vector is not None and other.vector is not None)
+                and self._library.floor <= (cosine := float(one.vector @ other.vector)) <= self._settings.related
+            ):
+                fitting.append((-cosine, id))
         if not fitting:
             return None
         cosine, id = min(fitting)
-        tools = sorted(set(one.experience.tools) & set(self.members[id].experience.tools))
+        tools = sorted(set(mine.tools) & set(self.members[id].experience.tools))
         return self.members[id], f"alike by {-cosine:.2f}" + (f", both about {listed(tools)}" if tools else "")
 
     def _runs_shown(self, id: str, *, success: bool) -> list[str]:
@@ -297,9 +282,8 @@ class Evolution:
         for (step, of, _), one in zip(tasks, asked, strict=True):
             result = results[one]
             if isinstance(result, Answered):
-                made.append(
-                    _with(step, reworded(step.operator, of, result.value, self._model.endpoint.model), "failed")
-                )
+                child = reworded(step.operator, of, result.value, self._model.endpoint.model)
+                made.append(_with(step, child, "failed"))
             else:
                 unasked = isinstance(result.error, BudgetSpentError)
                 made.append(_with(step, str(result.error), "unasked" if unasked else "failed"))
@@ -320,18 +304,6 @@ class Evolution:
 def _with(step: EvolutionStep, made: Experience | str, otherwise: Became) -> EvolutionStep:
     """The step with its child; or with the reason why it has none."""
     return replace(step, became=otherwise, note=made) if isinstance(made, str) else replace(step, child=made)
-
-
-def _complement(one: Member, other: Member) -> bool:
-    mine, its = one.experience, other.experience
-    return (
-        one.id != other.id
-        and {one.id, other.id}.isdisjoint(parent.id for parent in (*mine.parents, *its.parents))
-        and (mine.zone, mine.stage) == (its.zone, its.stage)
-        and mine.lesson != its.lesson
-        and (not one.places or not other.places or not one.places.isdisjoint(other.places))
-        and (not mine.tools or not its.tools or not set(mine.tools).isdisjoint(its.tools))
-    )
 
 
 class Undone(NamedTuple):

@@ -24,10 +24,8 @@ from hepm.text import quoted
 
 SIMILARITY: Final = 0.85
 """θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
-NEAREST: Final = 3
-"""Most principles of other tasks that a new one is judged against; ours."""
-TWINS: Final = 5
-"""Most principles of its own task that it is judged against; ours."""
+NEAREST, TWINS = 3, 5
+"""Most principles of other tasks, and of its own, that a new one is judged against; ours."""
 SENTENCE_CHARS: Final = 600
 
 _COMPARED: Final = 20  # stored principles whose cosine is computed
@@ -79,10 +77,7 @@ class Sameness:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Asks a model, a few pairs at a time; not about equal words, nor about two principles that no model wrote.
-
-    The client's ledger keeps each verdict and forgets it with the run that taught the new principle.
-    """
+    """Asks a model, a few pairs at a time; not about equal words, nor about two principles that no model wrote."""
 
     client: Client
     at_once: int = 4
@@ -232,10 +227,7 @@ class Matcher:
     def _decide(
         self, candidates: Sequence[tuple[Principle, Sequence[_Near]]]
     ) -> tuple[dict[str, _Near], dict[str, str]]:
-        """Judge each new principle against its first candidate, then those still unmatched against the next.
-
-        By the id of the new principle: the one of the same meaning; and why that is unknown.
-        """
+        """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
         same: dict[str, _Near] = {}
         unknown: dict[str, str] = {}
         for place in range(NEAREST + TWINS):

@@ -1,7 +1,6 @@
 """Lessons from a language model: one question a run, about the turns that counted (PRIME 3.2, EvolveR 3.2.1).
 
-Zone, stage, conditions and tools are computed as for an extractive lesson. Of other runs the prompt holds only the
-names of the tools that they called: a lesson's words come from its run alone, and go when that is forgotten.
+Of other runs the prompt holds only the names of the tools that they called: a lesson's words come from its run alone.
 """
 
 from __future__ import annotations
@@ -84,9 +83,8 @@ Written: TypeAlias = WrittenExperience | WrittenPrinciple
 
 def check_words(**parts: str) -> None:
     """Check that no part of an answer is empty; the message of the ValueError is for the model."""
-    for name, text in parts.items():
-        if not text.strip():
-            raise ValueError(f"{name} is empty")
+    if empty := [name for name, text in parts.items() if not text.strip()]:
+        raise ValueError(f"{empty[0]} is empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +135,10 @@ class ModelDistiller:
         for task in tasks:
             silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
             for it in compare_runs(task.runs, self.methods, alike=task.alike):
-                if it.run.id not in task.wanted:
-                    continue
-                if self.kind == "experience" or it.well is not None:
+                if it.run.id in task.wanted and (self.kind == "experience" or it.well is not None):
                     asked[it.run.id] = it
                     yield _question(it, self.kind)
-                else:
+                elif it.run.id in task.wanted:
                     silent.append(it.run.id)
 
 

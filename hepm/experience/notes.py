@@ -1,15 +1,11 @@
-"""The lines of a user's notes: cleaned, bounded and compared; and wishes found in messages without a model.
-
-Lines are compared by their words, so that similar wishes ("answer in German", "answer in English") stay two; at worst a
-wish is kept twice.
-"""
+"""The lines of a user's notes: cleaned, bounded and compared by their words; and wishes in messages without a model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
@@ -63,19 +59,6 @@ _TOPICS: Final = tuple(
 """Topics on which a user has one wish: topic, value ("" for the words themselves), pattern."""
 
 
-class Draft(NamedTuple):
-    """New notes.
-
-    Attributes:
-        replaced: Old lines that went since the user now wants something else, or since a line refines them.
-        refused: Why a model's rewrite is not accepted at all; "" if it is.
-    """
-
-    lines: tuple[str, ...]
-    replaced: tuple[str, ...] = ()
-    refused: str = ""
-
-
 def lines_of(text: str) -> list[str]:
     """The lines of notes, without bullets, control characters and repeats, each cut to 300 characters."""
     found: dict[str, str] = {}
@@ -116,8 +99,7 @@ def _stem(word: str) -> str:
 
 def topics_of(line: str) -> dict[str, str]:
     """The values of a line by topic; under "" its other words. {} if it has no topic."""
-    rest = line.casefold().replace("’", "'")
-    found: dict[str, str] = {}
+    rest, found = line.casefold().replace("’", "'"), dict[str, str]()
     for topic, value, pattern in _TOPICS:
         if topic not in found and (match := pattern.search(rest)):
             rest = rest.replace(match[0], " ")
@@ -164,12 +146,12 @@ def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
     return [line for line in old if not any(covers(one, line) for one in new) and not split(line)]
 
 
-def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
+def gather(lines: Sequence[str], wishes: Iterable[str]) -> list[str]:
     """Add wishes to the lines: none twice, none beyond the room; a wish replaces lines that it covers or contradicts.
 
     Two lines contradict each other if both are about the same topic alone, without a condition.
     """
-    now, replaced = list(lines), list[str]()
+    now = list(lines)
     for wish in wishes:
         topic = _only_topic(wish)
         topics = {line: _only_topic(line) for line in now}
@@ -179,10 +161,8 @@ def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
             line for line, other in topics.items() if covers(wish, line) or (topic and other and other[0] == topic[0])
         ]
         after = [*(line for line in now if line not in old), wish]
-        if len(text_of(after)) <= NOTES_CHARS:
-            replaced += old
-            now = after
-    return Draft(tuple(now), tuple(replaced))
+        now = after if len(text_of(after)) <= NOTES_CHARS else now
+    return now
 
 
 def _only_topic(line: str) -> tuple[str, str] | None:

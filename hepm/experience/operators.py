@@ -68,12 +68,12 @@ Evidence: TypeAlias = tuple[Sequence[Trajectory], Sequence[Trajectory]]
 
 def by_counting(operator: str, parents: Sequence[Member], shown: Evidence) -> Experience | str:
     """The child of an operator; or why it has nothing to change."""
-    experiences = [one.experience for one in parents]
+    first, last = parents[0].experience, parents[-1].experience
     if operator == "mutation":
-        return sharpened(experiences[0], shown) or "its runs do not show where it helps"
+        return sharpened(first, shown) or "its runs do not show where it helps"
     if operator == "generalisation":
-        return generalised(experiences[0]) or "its words hold nothing particular"
-    return crossed(*experiences) or "one holds the words of the other"
+        return generalised(first) or "its words hold nothing particular"
+    return crossed(first, last) or "one holds the words of the other"
 
 
 def _child(
@@ -84,9 +84,9 @@ def _child(
     *,
     made_by: str = EXTRACTIVE,
 ) -> Experience:
-    """An experience in new words (situation, action, lesson) that stands on all runs of its parents.
+    """An experience in new words (situation, action, lesson), with the first parent's zone and stage.
 
-    Zone and stage are the first one's. Its words come from every run that a parent's come from: it goes with each.
+    It stands on all runs of its parents: if a run that gave words to one is forgotten, the child goes too.
     """
     sources: dict[str, Source] = {}
     for source in (source for parent in parents for source in parent.sources):
@@ -114,29 +114,24 @@ def sharpened(parent: Experience, shown: Evidence) -> Experience | None:
     """The experience with where it helped and where not; None if the runs do not show it.
 
     It is narrowed to environments in which it helped, and to tools that all runs of one outcome called and none of the
-    other. In a single run of an outcome every tool would count.
+    other; of a single run every tool would count.
     """
     if min(map(len, shown)) < 2:
         return None
-    here = parent.conditions
-    environments = here.environments
+    here, environments = parent.conditions, parent.conditions.environments
     where_won, where_lost = ({run.environment for run in runs} - {""} for runs in shown)
     if where_won and (only_lost := where_lost - where_won):
-        narrower = (
-            tuple(place for place in environments if place not in only_lost) if environments else sorted(where_won)
-        )
+        narrower = [place for place in environments or sorted(where_won) if place not in only_lost]
         environments = tuple(narrower) or environments  # none would be all of them
     won, lost = ([{call.name for call in run.calls()} for run in runs] for runs in shown)
     called = sorted(set[str].intersection(*won).difference(*lost))[:_TOOLS_NAMED]
     missing = sorted(set[str].intersection(*lost).difference(*won))[:_TOOLS_NAMED]
-    where = [
-        *([f"in {listed(environments)}"] if environments != here.environments else []),
-        *([f"with calls of {listed(called)}"] if called else []),
-        *([f"without calls of {listed(missing)}"] if missing else []),
-    ]
+    new = environments if environments != here.environments else ()
+    words = {"in": new, "with calls of": called, "without calls of": missing}
+    where = ", ".join(f"{word} {listed(names)}" for word, names in words.items() if names)
     if not where:
         return None
-    helped = f" It helped in {len(won)} of {len(won) + len(lost)} runs: {', '.join(where)}."
+    helped = f" It helped in {len(won)} of {len(won) + len(lost)} runs: {where}."
     preconditions = (*here.preconditions, *(f"{t} is called" for t in called), *(f"{t} is not called" for t in missing))
     lesson = plain(_HELPED.sub("", parent.lesson), FIELD_CHARS - len(helped)) + helped
     kept = tuple(dict.fromkeys(preconditions))[:_PRECONDITIONS]
@@ -236,8 +231,7 @@ def question(
 ) -> Question[RewordedExperience]:
     """What a model is asked to do with the parents.
 
-    Its subject is the run that all their words come from: the answer is forgotten with it. An answer about the words of
-    several runs is not kept.
+    The answer is kept, and forgotten, with the run that all their words come from; not with several such runs.
     """
     runs = {source.run for one in parents for source in one.experience.sources if source.words}
     subject = runs.pop() if len(runs) == 1 else " and ".join(one.id for one in parents)

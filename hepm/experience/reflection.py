@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, key_words, lost, text_of, topics_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, topics_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -115,10 +115,10 @@ def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) 
     return Question("reflect", user, messages, RewrittenNotes, temperature=0.0, max_output_tokens=4_000)
 
 
-def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> Draft:
-    """Check a model's notes: nothing lost, nothing invented."""
+def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> list[str] | None:
+    """A model's notes with nothing lost and nothing invented; None if they are empty or leave no room for old lines."""
     if not answer.notes and lines:
-        return Draft(tuple(lines), refused="the model gave no notes")
+        return None
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = [
@@ -136,11 +136,8 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
             same_topic = topics_of(line).keys() & topics_of(before).keys() - {""}
             gone += [before] if same_topic or key_words(line) & key_words(before) else []
     now = [line for line in kept.values() if line not in gone]
-    restored = lost([line for line in lines if line not in gone], now)
-    if len(text_of([*now, *restored])) > NOTES_CHARS:
-        why = f"with all that is still true the notes would be longer than {NOTES_CHARS:,} characters"
-        return Draft(tuple(lines), refused=why)
-    return Draft((*now, *restored), tuple(gone))
+    now += lost([line for line in lines if line not in gone], now)
+    return now if len(text_of(now)) <= NOTES_CHARS else None
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:

@@ -38,7 +38,7 @@ class Answered(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[T_co]):
-    """A question without an answer, and why: a `BudgetSpentError` if it was not asked."""
+    """A question without an answer; the error is a `BudgetSpentError` if it was not asked."""
 
     question: Question[T_co]
     error: LlmError
@@ -110,13 +110,10 @@ class Client:
         return result.value
 
     def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[Result[T]]:
-        """The result of each question, as they finish; questions are read one by one, and may be endless.
+        """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
 
-        The ledger has each answer before it comes out here. Leaving early, by `break` or Ctrl-C, waits for the requests
+        Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the requests
         under way, keeps their answers, and begins no further one.
-
-        Raises:
-            EndpointRefusedError: the endpoint will answer no question.
         """
         if at_once < 1:
             raise InputError(f"at_once is {at_once}: it must be 1 or more.")
@@ -135,15 +132,13 @@ class Client:
 
     def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
         """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
-        seen: set[str] = set()
-        usage, paid_before = Usage(), 0
+        known, usage, paid_before = set[str](), Usage(), 0
         for question in questions:
-            key = question.key(self.endpoint.model)
-            if key in seen or self._find(question) is not None:
+            if (key := question.key(self.endpoint.model)) in known or self._find(question):
                 paid_before += 1
             else:
                 usage += self._most(question, question.messages)
-            seen.add(key)
+            known.add(key)
         return Estimate(usage, paid_before)
 
     def _find(self, question: Question[T]) -> Answered[T] | None:
@@ -166,9 +161,9 @@ class Client:
                 return found
             try:
                 value, paid = self._ask(question, stop)
-            except EndpointRefusedError:
-                raise
             except LlmError as error:
+                if isinstance(error, EndpointRefusedError):
+                    raise
                 return Failed(question, error)
             with self._lock:
                 self._ledger.put(key, paid)

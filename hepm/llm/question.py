@@ -23,7 +23,6 @@ T_co = TypeVar("T_co", covariant=True)
 # What chat templates add: OpenAI's 4 tokens a message and 3 that start the answer; others a system message of 20.
 _TOKENS_PER_MESSAGE: Final = 5
 _TOKENS_AROUND: Final = 30
-
 _THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -57,10 +56,9 @@ class ToolsCalled:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_co]):
-    """One thing to ask a model, and the form of its answer.
+    """One thing to ask a model for a purpose ("distil"), and the form of its answer.
 
     Attributes:
-        step: The purpose ("distil").
         subject: The run, user or lesson it is about; its answers are forgotten with it.
         form: A frozen dataclass; `str` for plain text; `ToolsCalled` if tools are offered.
         temperature: None for the endpoint's own; left out if the model takes none.
@@ -106,10 +104,7 @@ def check_extra() -> None:
 
 
 def read_answer(form: type[T], text: str) -> T:
-    """Read an answer in the form, without fences, words and thoughts around its JSON.
-
-    The message of a ValueError says what is wrong, for a model to read, without values.
-    """
+    """Read an answer in the form, without words and thoughts around its JSON; a ValueError says what is wrong."""
     answer = _THOUGHT.sub("", text).strip()
     if form is str:
         if not answer:

@@ -123,11 +123,7 @@ class Budget:
             self.paid_before += 1
 
     def hold(self, most: Usage) -> None:
-        """Reserve the most that a request may take; waits while only what others reserved is in the way.
-
-        Raises:
-            BudgetSpentError: it does not fit into what is left.
-        """
+        """Reserve the most that a request may take, after waiting for others' reservations; or BudgetSpentError."""
         with self._changed:
             while True:
                 if short := self._shortage(self.used + most):
