@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -10,19 +11,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
+from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Added,
     Counting,
     FloatArray,
     Header,
+    Known,
     Replay,
     Selection,
     StoredRun,
     TextEmbedder,
+    Vectored,
     as_bool,
     read_each,
+    to_bytes,
 )
-from hepm.types import ToolName
+from hepm.types import Tool, ToolName
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j.store import Neo4jTransaction
@@ -31,6 +36,11 @@ if TYPE_CHECKING:
 Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
 
 _REBUILD_BATCH: Final = 500
+_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
+    "state": ("put_state_vectors", "of", "vector"),
+    "run": ("put_run_vectors", "of", "said_vector"),
+    "lesson": ("put_lesson_vectors", "lesson", "vector"),
+}
 
 
 class TransactionState:
@@ -47,12 +57,35 @@ class TransactionState:
     """
 
     header: Header
+    lessons: LessonTransaction
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self.sources: set[ToolName] = set()
         self.rewritten = False
         self.row_numbers: dict[str, int] = {}
+
+    def known(self, ids: Sequence[str]) -> dict[str, Known]:
+        """Those of the ids that are stored."""
+        rows = self.lessons.rows("find_runs", ids=list(ids))
+        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
+
+    def set_counted(self, run: str, counted: bool) -> None:
+        """Set whether a stored run counts."""
+        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
+
+    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
+        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
+        name, key, column = _PUT_VECTORS[of]
+        self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
+
+    def describe(self, tools: Sequence[Tool]) -> None:
+        """Set descriptions and parameters."""
+        rows: list[dict[str, str]] = []
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            rows.append({"tool": tool.name, "description": tool.description, "parameters": parameters})
+        self.lessons.write("describe_tools", rows)
 
     def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
         """Runs of stored rows, by id."""

@@ -49,7 +49,7 @@ def open_copy(store: Store, file: Path, replay: Replay) -> Projection:
 
 
 def folders_of(file: Path) -> tuple[Path, Path]:
-    """Where a store's copy may lie: beside it, or in the user's cache if that folder cannot be written."""
+    """Where a store's copy may lie: in its folder, or in the user's cache if that cannot be written."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
     return file.with_name(file.name + FOLDER), cache / "hepm" / "cypher" / place

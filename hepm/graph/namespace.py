@@ -134,8 +134,10 @@ class NamespaceMirror:
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        found = (EdgeRow(*row) for row in self._snapshot.rows.get(source, ()) if row[1] == target)
-        return next(found, None)
+        for row in self._snapshot.rows.get(source, ()):
+            if row[1] == target:
+                return EdgeRow(*row)
+        return None
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""

@@ -122,7 +122,7 @@ class Store(ABC):
 
     @abstractmethod
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored beside a run's record and derive from it."""
+        """The columns that are stored with a run's record and derive from it."""
 
     @abstractmethod
     def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
@@ -130,7 +130,7 @@ class Store(ABC):
 
     @abstractmethod
     def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored beside a lesson's record and derive from it."""
+        """The columns that are stored with a lesson's record and derive from it."""
 
     @abstractmethod
     def orphans(self, *, namespace: str) -> list[str]:
@@ -407,11 +407,11 @@ class LessonStore:
         return showings_of(self._store.read("showings", namespace=namespace))
 
     def outcomes(self, *, namespace: str) -> dict[str, bool]:
-        """Outcomes that were told of runs which are not stored, by run."""
+        """Reported outcomes of runs that are not stored, by run."""
         return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
 
     def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
-        """What is known under those of the keys that are."""
+        """Stored answers by key; unknown keys are skipped."""
         return sorted(Answer(*row) for row in self._store.read("find_answers", namespace=namespace, keys=keys))
 
     def all_answers(self, *, namespace: str) -> list[Answer]:

@@ -19,7 +19,7 @@ from hepm.graph.lessons.rows import (
     showings_of,
     stored_lessons,
 )
-from hepm.graph.rows import FloatArray, TextEmbedder, to_bytes
+from hepm.graph.rows import FloatArray, TextEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,6 @@ class LessonTransaction(ABC):
     @abstractmethod
     def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
         """Insert or rewrite rows, with vectors by text; uses stay."""
-
-    def put_vectors(self, vectors: Mapping[str, FloatArray]) -> None:
-        """Set vectors by lesson id; unknown ids are skipped."""
-        self.write("put_lesson_vectors", [{"lesson": name, "vector": to_bytes(one)} for name, one in vectors.items()])
 
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""

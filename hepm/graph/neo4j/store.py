@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -22,18 +23,16 @@ from hepm.graph.rows import (
     FloatArray,
     Header,
     HeldRun,
-    Known,
     Selection,
     StateBatch,
     StoredRun,
-    Vectored,
     Vectors,
     check_embedder,
     from_bytes,
     to_bytes,
 )
 from hepm.graph.store import Store
-from hepm.types import START, Evidence, Tool, ToolName
+from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -165,13 +164,9 @@ class Neo4jStore(Store):
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         space = uid(namespace)
+        tool = partial(uid, space, "tool")
         queries = [
-            {
-                "at": at,
-                "edge": uid(space, "edge", a, b),
-                "source": uid(space, "tool", a),
-                "target": uid(space, "tool", b),
-            }
+            {"at": at, "edge": uid(space, "edge", a, b), "source": tool(a), "target": tool(b)}
             for at, (a, b) in enumerate(edges)
         ]
         rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
@@ -226,7 +221,7 @@ class Neo4jTransaction(Sender, TransactionState):
         TransactionState.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
         ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
-        self.lessons = Neo4jLessonTransaction(self, shown=shown)
+        self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
         self.put("weigh_edges", [self._tool(name) for name in sorted(self.sources)], key="sources")
@@ -243,10 +238,6 @@ class Neo4jTransaction(Sender, TransactionState):
         )
 
     # Runs
-
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        rows = self.ask("find_runs", self._runs(ids), key="uids")
-        return {name: Known(digest, success) for name, digest, success in rows}
 
     def select(self, selection: Selection) -> list[StoredRun]:
         if selection.trajectory is not None and selection == Selection(selection.trajectory):
@@ -274,7 +265,7 @@ class Neo4jTransaction(Sender, TransactionState):
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
-        self.lessons.tie()
+        self._lessons.tie()
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
         rows = [columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True} for stored, run in runs]
@@ -282,30 +273,9 @@ class Neo4jTransaction(Sender, TransactionState):
         self._last_run = max([self._last_run, *(stored.seq for stored, _ in runs)])
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
-    def set_counted(self, run: str, counted: bool) -> None:
-        self.send("set_counted", uid=uid(self.space, "run", run), counted=counted)
-
     def drop_runs(self, ids: Sequence[str]) -> None:
-        self.lessons.untie(ids)
+        self._lessons.untie(ids)
         self.put("drop_runs", self._runs(ids), key="uids")
-
-    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
-        if of == "lesson":
-            self.lessons.put_vectors(vectors)
-        elif of == "run":
-            rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
-            self.put("put_run_vectors", rows, size=VECTOR_ROWS, space=self.space)
-        else:
-            rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
-            self.put("put_vectors", rows, size=VECTOR_ROWS, space=self.space)
-
-    def describe(self, tools: Sequence[Tool]) -> None:
-        rows: list[dict[str, str]] = []
-        for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            columns = {"name": tool.name, "description": tool.description, "parameters": parameters}
-            rows.append({"uid": self._tool(tool.name), **columns})
-        self.send("describe_tools", rows=rows, namespace=self.namespace, space=self.space)
 
     # Counts
 

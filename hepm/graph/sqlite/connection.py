@@ -20,7 +20,7 @@ from hepm.graph.rows import no_text
 SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
-_APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart
+_APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
 _CLOSED: Final = "the store was closed"
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)

@@ -61,7 +61,7 @@ WHERE seq = :seq;
 UPDATE trajectory SET id = id || ' (' || seq || ')' WHERE namespace = :namespace AND id = :id;
 
 -- name: set_counted
-UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
+UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :run;
 
 -- name: shortest_success
 -- Of a task's successful runs the one that counts under "shortest".
@@ -132,9 +132,12 @@ SELECT t.seq, t.said FROM trajectory t
 WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
 ORDER BY t.seq;
 
--- name: put_run_vector
+-- name: add_run_vector
+INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
+
+-- name: put_run_vectors
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
-SELECT seq, :embedding FROM trajectory WHERE seq = :of AND namespace = :namespace;
+SELECT seq, :said_vector FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
 -- name: delete_run_vector
 DELETE FROM run_vector WHERE trajectory = :seq;
@@ -155,9 +158,9 @@ ON CONFLICT (namespace, name) DO UPDATE SET
                         OR (length(excluded.parameters) = length(parameters) AND excluded.parameters > parameters)
                       THEN excluded.parameters ELSE parameters END;
 
--- name: describe_tool
+-- name: describe_tools
 INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :name, :description, :parameters, 0, 0)
+VALUES (:namespace, :tool, :description, :parameters, 0, 0)
 ON CONFLICT (namespace, name) DO UPDATE SET description = excluded.description, parameters = excluded.parameters;
 
 -- name: reset_tools
@@ -224,9 +227,9 @@ INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :
 -- name: add_vector
 INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
 
--- name: put_state_vector
+-- name: put_state_vectors
 INSERT OR REPLACE INTO vector (state, embedding)
-SELECT id, :embedding FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
+SELECT id, :vector FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
 
 -- name: states_on_move
 -- With those whose text was dropped: answered from the index alone.

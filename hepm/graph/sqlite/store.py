@@ -18,20 +18,17 @@ from hepm.graph.rows import (
     FloatArray,
     Header,
     HeldRun,
-    Known,
     Selection,
     StateBatch,
     StoredRun,
-    Vectored,
     Vectors,
-    as_bool,
     check_embedder,
     to_bytes,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
-from hepm.types import Evidence, Tool, ToolName
+from hepm.types import Evidence, ToolName
 
 T = TypeVar("T")
 
@@ -204,11 +201,6 @@ class SQLiteTransaction(TransactionState):
 
     # Runs
 
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        rows = self.run("find_runs", ids=json.dumps(ids)).fetchall()
-        self.row_numbers.update((name, number) for name, _, _, number in rows)
-        return {name: Known(digest, as_bool(success)) for name, digest, success, _ in rows}
-
     def select(self, selection: Selection) -> list[StoredRun]:
         return self.stored(self.run("select_trajectories", **asdict(selection)))
 
@@ -228,7 +220,7 @@ class SQLiteTransaction(TransactionState):
             (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
             self.row_numbers[run.id] = number
         said = [run for run in runs if run.said in vectors]
-        self.put_vectors("run", {self.row_numbers[run.id]: vectors[run.said] for run in said})
+        self._put("add_run_vector", ({"of": self.row_numbers[r.id], "vector": to_bytes(vectors[r.said])} for r in said))
 
     def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
         for stored, run in runs:
@@ -237,24 +229,10 @@ class SQLiteTransaction(TransactionState):
             self.run("restate_trajectory", seq=stored.seq, **run.columns)
             self.row_numbers[run.id] = stored.seq
 
-    def set_counted(self, run: str, counted: bool) -> None:
-        self.run("set_counted", id=run, counted=int(counted))
-
     def drop_runs(self, ids: Sequence[str]) -> None:
         for number in [self.row_numbers.pop(name) for name in ids]:
             self.run("delete_run_vector", seq=number)
             self.run("delete_trajectory", seq=number)
-
-    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
-        if of == "lesson":
-            self.lessons.put_vectors(vectors)
-        else:
-            self._put(f"put_{of}_vector", ({"of": key, "embedding": to_bytes(v)} for key, v in vectors.items()))
-
-    def describe(self, tools: Sequence[Tool]) -> None:
-        for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            self.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
 
     # Counts
 
