@@ -107,7 +107,9 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
     def build(value: Any) -> Trajectory:
         return _simulation(fields.as_object(value, "the simulation"), about, document, options)
 
-    seen = False
+    if "messages" in document.keys and "simulations" not in document.keys:
+        yield from document.each(build)
+        return
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
@@ -117,12 +119,7 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
             except RecordError as error:
                 yield document.rejected("info", str(error))
         elif path == ("simulations",) or (path == () and number):
-            seen = True
             yield built(document.name, number, value, build)
-        elif "messages" in document.keys and not seen:
-            seen = True
-            for record, single in document.records():
-                yield built(document.name, record, single, build)
 
 
 def _info_beside(document: Document) -> Object:
