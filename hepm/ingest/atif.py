@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from hepm.errors import MissingExtraError
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
+from hepm.ingest.chat import OpenCall, TurnBuilder
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, Rejection, is_object
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, Rejection, identified
 from hepm.ingest.sources import named_files
-from hepm.ingest.tools import ToolLists
-from hepm.ingest.turns import OpenCall, TurnBuilder
+from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Role, Trajectory
 
 AGENTPILE: Final = "agentpile"
@@ -49,7 +48,7 @@ def _trial_result(document: Document) -> Object:
             value = DECODER.decode((document.source.sibling(path) or b"").decode())
         except (ValueError, RecursionError):
             continue
-        if is_object(value) and "verifier_result" in value:
+        if fields.is_object(value) and "verifier_result" in value:
             return value
     return {}
 
@@ -60,7 +59,6 @@ def _builder(source: str, trial: Object, options: ReadOptions) -> Callable[[Any]
     Args:
         trial: Harbor's result.json of this trial; empty if there is none.
     """
-    tool_lists = ToolLists()
 
     def build(value: Any) -> Trajectory:
         record = fields.as_object(value, "the record")
@@ -106,7 +104,7 @@ def _builder(source: str, trial: Object, options: ReadOptions) -> Callable[[Any]
             ended_at=next(filter(None, times), None),
             tags=tags,
             source=source,
-            tools=tool_lists.read(fields.list_at(agent, "tool_definitions")),
+            tools=listed_tools(fields.list_at(agent, "tool_definitions")),
         )
 
     return build
@@ -171,7 +169,7 @@ def _add_step(builder: TurnBuilder, step: Object) -> None:
 
 
 def _failed(*extras: Any) -> bool | None:
-    for extra in filter(is_object, extras):
+    for extra in filter(fields.is_object, extras):
         if type(extra.get("is_error")) is bool:
             return extra["is_error"]
         if extra.get("error"):

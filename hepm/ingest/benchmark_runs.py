@@ -16,11 +16,10 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
+from hepm.ingest.chat import TurnBuilder, chat_turns
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, is_object
-from hepm.ingest.tools import ToolLists
-from hepm.ingest.turns import TurnBuilder, chat_turns
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
@@ -55,7 +54,7 @@ def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
         return identified(
             "",
             turns,
-            Outcome(reward, _solved(reward if solved is None else solved)),
+            Outcome(reward, graded(reward if solved is None else solved).success),
             environment=_tau_environment(turns, document.file_name.lower()),
             task=fields.text(record, "task_id"),
             file_model=file_model,
@@ -65,10 +64,6 @@ def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
 
     yield from document.each(build)
-
-
-def _solved(reward: float | None) -> bool | None:
-    return None if reward is None else reward >= SOLVED
 
 
 def model_in_name(file_name: str) -> str:
@@ -113,7 +108,7 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
-        elif path == ("info",) and is_object(value):
+        elif path == ("info",) and fields.is_object(value):
             try:
                 about = _about(value, document)
             except RecordError as error:
@@ -131,8 +126,8 @@ def _info_beside(document: Document) -> Object:
         value = DECODER.decode((content or b"{}").decode())
     except (ValueError, RecursionError):
         return {}
-    info = value.get("info") if is_object(value) else None
-    return info if is_object(info) else {}
+    info = value.get("info") if fields.is_object(value) else None
+    return info if fields.is_object(info) else {}
 
 
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
@@ -164,7 +159,7 @@ def _simulation(
     return identified(
         fields.text(record, "id") if options.ids == "own" else "",
         chat_turns(messages, _add_results, user_calls=True),
-        Outcome(reward, _solved(reward)),
+        graded(reward),
         environment=environment,
         task=fields.text(record, "task_id"),
         model=model,
@@ -177,8 +172,8 @@ def _simulation(
 
 def _recorded_model(messages: list[Any]) -> str:
     """The model in the provider's raw answers, for a file without header."""
-    answers = (one.get("raw_data") for one in messages if is_object(one) and one.get("role") == "assistant")
-    models = (answer.get("model") for answer in answers if is_object(answer))
+    answers = (one.get("raw_data") for one in messages if fields.is_object(one) and one.get("role") == "assistant")
+    models = (answer.get("model") for answer in answers if fields.is_object(answer))
     return next((model for model in models if type(model) is str), "")
 
 
@@ -190,18 +185,17 @@ def _add_results(builder: TurnBuilder, message: Object) -> None:
 
 def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
     """A record is named by its split and its number there."""
-    tool_lists = ToolLists()
     split = ""
 
     def build(value: Any) -> Trajectory:
         record = fields.as_object(value, "the record")
-        tools = tool_lists.read(fields.list_at(record, "tools"))
+        tools = listed_tools(fields.list_at(record, "tools"))
         names = {tool.name for tool in tools}
         reward = fields.number(record, "reward")
         return identified(
             fields.text(record, "simulation_id") if options.ids == "own" else "",
             chat_turns(fields.list_at(record, "messages")),
-            Outcome(reward, _solved(reward)),
+            graded(reward),
             environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
             task=fields.text(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,

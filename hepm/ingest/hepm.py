@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from hepm.errors import FormatError
 from hepm.ingest import fields
-from hepm.ingest.digest import check_calls
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, finite
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, check_calls, finite
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
 VERSION: Final = 1
