@@ -78,8 +78,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         content = document.source.sibling(f"{_DOCUMENTS}/{file}.json") if file else None
         return tuple(_described(content)) if content else ()
 
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the question")
+    def build(record: Object) -> Trajectory:
         identity = fields.text(record, "id")
         variant, _, task = identity.rpartition("_")
         answer = gold.get(identity)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from hepm.errors import InputError
 from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, decoded, graded, identified
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
 from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Role, ToolCall, Trajectory, Turn
 
@@ -199,8 +199,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
         return
 
-    def build(value: Any) -> Trajectory:
-        record: Object = {"messages": value} if type(value) is list else fields.as_object(value, "the record")
+    def build(record: Object) -> Trajectory:
         if "messages" not in record:
             alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
             raise RecordError(f"it has no 'messages'{alone}")
@@ -223,7 +222,8 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
 
     if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
-        yield from document.each(build)
+        for number, value in document.records():
+            yield built(document.name, number, {"messages": value} if fields.is_list(value) else value, build)
         return
     messages: list[Any] = []
     for number, value in document.records():
@@ -231,7 +231,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(number, str(value))
             return
         messages.append(value)
-    yield built(document.name, 1, messages, build)
+    yield built(document.name, 1, {"messages": messages}, build)
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
@@ -262,7 +262,7 @@ def _value_at(record: Object, dotted: str) -> Any:
 
 def _verdict(value: Any, key: str) -> bool | None:
     if isinstance(value, int | float):
-        return graded(value).success
+        return value >= SOLVED
     if isinstance(value, str):
         word = value.strip().lower()
         return True if _GOOD.fullmatch(word) else False if _BAD.fullmatch(word) else None

@@ -16,7 +16,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest import fields
-from hepm.ingest.records import DECODER, Broken, Item, ReadOptions, RecordError, Rejection, without_surrogates
+from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
 from hepm.ingest.sources import STREAM_ERRORS, Source, printable
 from hepm.types import Trajectory
 
@@ -48,7 +48,7 @@ Path: TypeAlias = tuple[str, ...]
 Piece: TypeAlias = tuple[Path, int | None, Any]
 """Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
 
-Build: TypeAlias = Callable[[Any], Trajectory]
+Build: TypeAlias = Callable[[Object], Trajectory]
 Found = TypeVar("Found")
 
 
@@ -345,7 +345,7 @@ class Document:
         self.is_list = fields.is_list(value)
         if not self.is_list and not fields.is_object(value):
             raise UnreadableError(f"it holds {fields.kind_of(value)}, not runs")
-        self._notice(value[0] if self.is_list and value else value)
+        self._notice(value[0] if fields.is_list(value) and value else value)
         self._value = value
         return True
 
@@ -413,6 +413,15 @@ class Reader:
     read: Callable[[Document, ReadOptions], Iterator[Item]]
 
 
+def record_reader(
+    name: str, recognises: Callable[[Document], bool], build: Callable[[Object, Document, ReadOptions], Trajectory]
+) -> Reader:
+    """The reader of a format in which each record is a run."""
+    return Reader(
+        name, recognises, lambda document, options: document.each(lambda record: build(record, document, options))
+    )
+
+
 def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
     """What `build` makes of one record of a file, or why it cannot.
 
@@ -423,7 +432,7 @@ def built(file: str, number: int | str | None, value: Any, build: Build) -> Item
         return Rejection(file, number, str(value))
     try:
         try:
-            return build(value)
+            return build(fields.as_object(value, "the record"))
         except UnicodeEncodeError:
             return build(without_surrogates(value))
     except (RecursionError, MemoryError) as error:
