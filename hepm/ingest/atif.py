@@ -1,8 +1,7 @@
-"""ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8), as Harbor and many converters write it.
+"""ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8): https://harborframework.com/docs/trajectory-format.
 
-https://harborframework.com/docs/trajectory-format. The format has no field for an outcome: a Harbor trial keeps it in
-result.json beside or above the trajectory, agentpile under extra.agentpile, and hepm under extra.hepm.
-agentpile converts other formats and public datasets to ATIF (see `read_dataset`).
+It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, agentpile under
+extra.agentpile, and hepm under extra.hepm.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _trial_result(document: Document) -> Object:
 
 
 def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Trajectory:
-    """A run without what sub-agents did."""
+    # What sub-agents did is not read.
     _check_version(record.get("schema_version"))
     extra = fields.object_at(record, "extra")
     own, pile = fields.object_at(extra, "hepm"), fields.object_at(extra, "agentpile")
@@ -167,10 +166,7 @@ def _failed(*extras: Any) -> bool | None:
 
 
 def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
-    """The runs behind ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
-
-    NAME is a dataset of agentpile's ("tau_bench"), PATH a file or folder in a format that it recognises (Claude Code
-    sessions, OTLP traces, ...), READER the name of such a format ("claude-code-jsonl").
+    """The runs behind ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH`` (see docs/formats.md).
 
     Raises:
         MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.

@@ -209,15 +209,21 @@ def _recognises_agentdojo(document: Document) -> bool:
 
 
 def _agentdojo_run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
-    """One object a file, under runs/. It has no id."""
+    """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
     del options
+    utility = record.get("utility")
+    # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
+    if utility is not None and "internal server error" in fields.text(record, "error"):
+        utility = None
+    if utility is not None and type(utility) is not bool:
+        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
     user_task = fields.text(record, "user_task_id")
     injection = fields.text(record, "injection_task_id")
     tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
     return identified(
         "",
         chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
-        _agentdojo_outcome(record),
+        graded(None if utility is None else float(utility)),
         environment="agentdojo-" + fields.text(record, "suite_name"),
         # The attackers' goals are also run as tasks of their own, without a user task.
         task=user_task or injection,
@@ -226,17 +232,6 @@ def _agentdojo_run(record: Object, document: Document, options: ReadOptions) -> 
         tags={key: value for key, value in tags.items() if value},
         source=document.name,
     )
-
-
-def _agentdojo_outcome(record: Object) -> Outcome:
-    """`utility` is the label: whether the user's task was solved, regardless of the attack."""
-    utility = record.get("utility")
-    # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is None or "internal server error" in fields.text(record, "error"):
-        return Outcome()
-    if type(utility) is not bool:
-        raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
-    return Outcome(float(utility), utility)
 
 
 def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:

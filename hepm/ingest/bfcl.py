@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -38,8 +39,7 @@ _SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
 
 
 def _recognises(document: Document) -> bool:
-    keys = document.keys
-    if "question" in keys and "id" in keys:
+    if {"question", "id"} <= document.keys:
         # ACEBench's definitions have the same keys, but a text as the question.
         turns = document.first.get("question") if fields.is_object(document.first) else None
         return fields.is_list(turns) or document.file_name.startswith("BFCL_")
@@ -104,22 +104,17 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _objects(content: bytes) -> Iterator[Object]:
     """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
     for line in content.split(b"\n"):
-        try:
-            value = DECODER.decode(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            continue
-        if fields.is_object(value):
-            yield value
+        with suppress(ValueError, RecursionError):
+            if fields.is_object(value := DECODER.decode(line.decode("utf-8", "replace"))):
+                yield value
 
 
 def _described(content: bytes) -> Iterator[Tool]:
     for value in _objects(content):
         record = fields.as_object(without_surrogates(value), "a tool")
-        try:
+        with suppress(RecordError, ValueError):
             parameters = fields.as_object(_json_schema(record.get("parameters")), "parameters")
             yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
-        except (RecordError, ValueError):
-            continue
 
 
 def _json_schema(value: Any) -> Any:
@@ -128,11 +123,10 @@ def _json_schema(value: Any) -> Any:
     if not fields.is_object(value):
         return value
     schema: Object = {key: _json_schema(item) for key, item in value.items()}
-    if type(kind := schema.get("type")) is str:
-        if kind == "any":
-            del schema["type"]
-        else:
-            schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+    if schema.get("type") == "any":
+        del schema["type"]
+    elif type(kind := schema.get("type")) is str:
+        schema["type"] = _SCHEMA_TYPES.get(kind, kind)
     return schema
 
 

@@ -147,10 +147,8 @@ class TextWindow:
 def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
     """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
 
-    A target is the path of keys to a list; "*" stands for any key, () is the document itself.
-
-    Raises:
-        Broken: where the document breaks, after the pieces before.
+    A target is the path of keys to a list; "*" stands for any key, () is the document itself. Broken is raised where
+    the document breaks, after the pieces before.
     """
     first = window.peek()
     if first == "[" and () in targets:
@@ -181,10 +179,7 @@ def _below(targets: Sequence[Path], key: str) -> list[Path]:
 
 
 def outline(text: str) -> tuple[str, set[str]]:
-    """The first character of a document and the keys of its outermost object, or of the first one in its list.
-
-    `text` is the beginning of the document and may end anywhere; later keys stay unknown.
-    """
+    """The first character of a document that begins with `text`, and the first keys of its first object."""
     pieces = iter([text])
     window = TextWindow(lambda: next(pieces, ""), len(text))
     opening = window.peek()
@@ -234,8 +229,7 @@ class _Bytes(io.RawIOBase):
         while size > 0 and (piece := self.read_some(size)):
             pieces.append(piece)
             size -= len(piece)
-        head = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self.unread(head)
+        self.unread(head := b"".join(pieces))
         return head
 
     def unread(self, head: bytes) -> None:
@@ -244,16 +238,13 @@ class _Bytes(io.RawIOBase):
 
 
 class Document:
-    """A source, looked at.
+    """An open source, with what its reader is chosen by.
 
     Attributes:
-        name: As shown to people.
         file_name: Last part of the path, without suffixes of compression.
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
-        first: The first record, where it has been decoded already.
-
-    `keys` and `first` are those of a later record if `recognised` found one there.
+        first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
     """
 
     def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
@@ -318,8 +309,7 @@ class Document:
         if self._value is not _NOTHING:
             yield from walk_decoded(self._value, targets)
             return
-        path: Path = ()
-        number: int | None = None
+        path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
         try:
             for path, number, value in walk(TextWindow(lambda: text.read(_CHUNK), self._limit), targets):
@@ -423,17 +413,13 @@ def record_reader(
 
 
 def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
-    """What `build` makes of one record of a file, or why it cannot.
-
-    Half a surrogate pair somewhere in the record shows as a UnicodeEncodeError. It is replaced then and not searched
-    for before, since hardly any record has one.
-    """
+    """What `build` makes of one record of a file, or why it cannot."""
     if isinstance(value, RecordError):
         return Rejection(file, number, str(value))
     try:
         try:
             return build(fields.as_object(value, "the record"))
-        except UnicodeEncodeError:
+        except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
             return build(without_surrogates(value))
     except (RecursionError, MemoryError) as error:
         return Rejection(file, number, _why_undecoded(error))
@@ -461,7 +447,7 @@ def _why_undecoded(error: Exception) -> str:
 
 
 def _too_many(text: Any, opening: Any) -> bool:
-    """Whether a record takes many times its length when decoded; brackets inside texts count, too."""
+    # Such a record takes many times its length when decoded. Brackets inside texts count, too.
     return len(text) > _LARGE and sum(map(text.count, opening)) > MANY
 
 

@@ -1,9 +1,8 @@
-"""From what a program or a file holds to runs ready to be stored: read, cut, redacted, with their transitions.
+"""From sources to runs ready to be stored: read, cut, redacted, with their transitions.
 
-All of it is a function of the sources alone, so that processes of their own can prepare files while this one stores
-what is ready: decoding and cutting JSON holds Python's lock, so threads would not help. They are plain children that
-speak over pipes, not those of `multiprocessing` or `ProcessPoolExecutor`: these would run the user's script again on
-starting, and a script without an `if __name__ == "__main__"` would ingest for ever.
+Child processes prepare files while this one stores, since decoding JSON holds Python's lock. They are plain children
+over pipes: `multiprocessing` and `ProcessPoolExecutor` run the user's script again on starting, and one without an
+`if __name__ == "__main__"` would ingest for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import is_
 from os import PathLike
@@ -46,6 +45,12 @@ Prepared: TypeAlias = tuple[str | None, Run | Rejection]
 
 MAX_EDGES: Final = 1 << 16
 """Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
+
+SYSTEM_CHARS: Final = 300
+TEXT_CHARS: Final = 1000
+RESULT_CHARS: Final = 600
+ARGUMENT_CHARS: Final = 500
+"""Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
 
 MOST_WORKERS: Final = 4
 """Storing keeps up with about so many."""
@@ -93,7 +98,7 @@ class IngestOptions:
     Attributes:
         redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
-        processes: Number of processes that read files; None for as many as pay, 1 for this one alone.
+        processes: Number of processes that read files; None for as many as are useful, 1 for this one alone.
         trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
             label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
@@ -114,10 +119,7 @@ def source_of(
     about: Mapping[str, object],
     reading: ReadOptions,
 ) -> Source | Iterable[Source]:
-    """What to ingest: `source`, or the run that `messages` are; InputError for both or none.
-
-    `about` describes that run, under the keys of a chat record; None and "" are ignored.
-    """
+    """What to ingest: `source`, or the run of `messages` with the keys `about` of a chat record; else InputError."""
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
         if source is None:
@@ -135,9 +137,9 @@ def source_of(
 
 
 def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
-    """Every run of the sources, in a fixed order; lazy, but several processes read ahead. Raises as `read_runs` does.
+    """Every run of the sources, in a fixed order; lazy, but several processes read ahead.
 
-    InputError: `source` is a list of messages, or a process ended in the middle of a file.
+    InputError: `source` is a list of messages, or a process ended in the middle of a file; else as `read_runs`.
     """
     sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
     if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
@@ -152,7 +154,6 @@ def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: In
 
 
 def _is_message(value: object) -> bool:
-    """Whether `value` is one chat message rather than a run."""
     if isinstance(value, Mapping):
         record = cast("Mapping[str, object]", value)
         return type(record.get("role")) is str and "messages" not in record
@@ -231,32 +232,24 @@ class _Preparer:
 
 def exclude(run: Trajectory) -> Trajectory:
     """The run without its outcome and its tools, so that it does not count; a tag keeps the outcome, as JSON."""
-    known = {"reward": run.outcome.reward, "success": run.outcome.success}
-    label = json.dumps({name: value for name, value in known.items() if value is not None})
+    label = json.dumps({name: value for name, value in asdict(run.outcome).items() if value is not None})
     if run.outcome == Outcome() and DISTRUSTED in run.tags:
         label = run.tags[DISTRUSTED]
     return replace(run, outcome=Outcome(), tags={**run.tags, DISTRUSTED: label}, tools=())
 
 
-def shorten(
-    trajectory: Trajectory,
-    *,
-    text_chars: int = 1000,
-    result_chars: int = 600,
-    argument_chars: int = 500,
-    system_chars: int = 300,
-) -> Trajectory:
-    """The trajectory with every text cut to a length, the mark included; itself if nothing was too long."""
+def shorten(trajectory: Trajectory) -> Trajectory:
+    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
 
     def turn_of(turn: Turn) -> Turn:
-        text = _cut(turn.text, system_chars if turn.role == "system" else text_chars)
+        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS)
         calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
         same = text is turn.text and calls is turn.calls
         return turn if same else Turn(turn.role, text, calls, turn.reward)
 
     def shorter_call(call: ToolCall) -> ToolCall:
-        result = call.result if call.result is None else _cut(call.result, result_chars)
-        arguments = _shorter(call.arguments, argument_chars) if call.arguments else call.arguments
+        result = call.result if call.result is None else _cut(call.result, RESULT_CHARS)
+        arguments = _shorter(call.arguments) if call.arguments else call.arguments
         same = result is call.result and arguments is call.arguments
         return call if same else ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
@@ -269,17 +262,16 @@ def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any
     return values if all(map(is_, changed, values)) else changed
 
 
-def _shorter(value: Any, limit: int) -> Any:
-    """`value` with long texts inside cut; itself if there are none."""
+def _shorter(value: Any) -> Any:
     if isinstance(value, str):
-        return _cut(value, limit)
+        return _cut(value, ARGUMENT_CHARS)
     if fields.is_object(value):
         members = tuple(value.values())
-        cut = _changed(members, partial(_shorter, limit=limit))
+        cut = _changed(members, _shorter)
         return value if cut is members else dict(zip(value, cut, strict=True))
     if fields.is_list(value):
         elements = tuple(value)
-        cut = _changed(elements, partial(_shorter, limit=limit))
+        cut = _changed(elements, _shorter)
         return value if cut is elements else list(cut)
     return value
 
@@ -289,13 +281,13 @@ def _cut(text: str, limit: int) -> str:
         return text
     # hepm's own hints go first, or a long block would leave no room for the rest.
     own = without_hints(text)
-    return own if len(own) <= limit else own[: max(limit - 1, 0)] + CUT
+    return own if len(own) <= limit else own[: limit - 1] + CUT
 
 
 def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
     """How many processes are worth starting; 0 if this one does as well alone."""
     # A function of the user's is known to this process only.
-    own_hook = options.redactor is not None and options.redactor.has_hook
+    own_hook = options.redactor is not None and options.redactor.hook is not None
     if own_hook or not isinstance(options.trusted, TrustByTags | None):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -325,14 +317,9 @@ def _prepare_in_processes(
     threads: list[threading.Thread] = []
     try:
         for n, queue in enumerate(queues):
-            children.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", _START, json.dumps(sys.path)],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C is for this process; it ends the others
-                )
-            )
+            command, pipe = [sys.executable, "-c", _START, json.dumps(sys.path)], subprocess.PIPE
+            # In a session of its own: Ctrl-C is for this process, which ends the others.
+            children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True))
             names = [str(file) for file, of in zip(files, share, strict=True) if of == n]
             task = partial(_drive, children[n], queue, (reading, options, names))
             threads.append(threading.Thread(target=task, name="hepm-ingest", daemon=True))

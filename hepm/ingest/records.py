@@ -1,7 +1,4 @@
-"""Records as readers see them: checked access to decoded JSON, runs with their ids, and why one is rejected.
-
-A run's id is its own, or a hash of its content, so that nothing is counted twice.
-"""
+"""Records as readers see them: decoded JSON, the ids of runs, and why a record is rejected."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Something that could not be read, and why.
+    """Why something could not be read.
 
     Attributes:
         file: As shown to people; "runs.tar.xz!a/b.json" for a member of an archive.
@@ -95,15 +92,11 @@ def graded(reward: float | None, success: bool | None = None) -> Outcome:
 def identified(
     own_id: str, turns: tuple[Turn, ...], outcome: Outcome, *, file_model: str = "", **about: Any
 ) -> Trajectory:
-    """A trajectory with its id: `own_id`, or the hash if that is empty.
+    """A trajectory of the fields `about`, with its id: `own_id`, or a hash of the content if that is empty.
 
-    Args:
-        file_model: The model if only the file's name has it. It stays out of the hash, since a renamed file holds the
-            same runs.
-        about: The other fields of a trajectory.
-    Raises:
-        RecordError: no messages, arguments nested beyond `MAX_DEPTH`, or a turn of more than `MAX_PARALLEL` tools.
-        UnicodeEncodeError: some text holds half a surrogate pair; clean the record and try again.
+    `file_model` is the model if only the file's name has it. The hash is without it, since a renamed file holds the
+    same runs. RecordError: no messages, too deep arguments, or too many tools in a turn. UnicodeEncodeError: some text
+    holds half a surrogate pair.
     """
     if not turns:
         raise RecordError("the run holds no messages")
@@ -149,7 +142,7 @@ def _check_depth(value: Any, depth: int) -> None:
 
 
 def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple[tuple[Turn, ...], str]:
-    """The turns, without infinite numbers ("1e999" is JSON), and the digest of all that makes them this run.
+    """The turns without infinite numbers ("1e999" is JSON), and the digest of the run.
 
     The outcome is no part of it: a run whose label becomes known later is still the same run.
     """
@@ -158,8 +151,8 @@ def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple
     except UnicodeEncodeError:
         raise
     except ValueError:
-        finite_calls = [[replace(call, arguments=finite(call.arguments)) for call in turn.calls] for turn in turns]
-        turns = tuple(replace(turn, calls=tuple(calls)) for turn, calls in zip(turns, finite_calls, strict=True))
+        calls = [tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls) for turn in turns]
+        turns = tuple(map(lambda turn, calls: replace(turn, calls=calls), turns, calls))
         return turns, _hash(_content(turns, about))
 
 
@@ -168,10 +161,10 @@ def _hash(content: str) -> str:
 
 
 def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
-    """One text for each run that no other run has.
+    """A text that differs between any two runs.
 
-    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them did; their lengths in
-    the header keep them apart.
+    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them; their lengths in the
+    header keep them apart.
     """
     texts = [turn.text for turn in turns]
     roles = "".join([turn.role[0] for turn in turns])

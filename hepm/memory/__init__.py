@@ -166,8 +166,8 @@ class Memory:
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe([tool if clean is None else clean.tool(tool) for tool in described])
-            return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
+            known = [tool if clean is None else clean.tool(tool) for tool in described]
+            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
 
