@@ -90,10 +90,10 @@ def _trajectory(record: Object) -> Trajectory:
     if type(version) is not int:
         raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
     if version > VERSION:
-        raise RecordError(
-            f"it was written by a newer hepm (format {version}, this one reads up to {VERSION}): upgrade hepm"
-        )
+        newer = f"format {version}, this one reads up to {VERSION}"
+        raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
     tags = fields.object_at(record, "tags")
+    tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
     return Trajectory(
         _text(record, "id"),
         tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
@@ -105,12 +105,7 @@ def _trajectory(record: Object) -> Trajectory:
         fields.number(record, "ended_at"),
         {key: _text(tags, key) for key in tags},
         _text(record, "source"),
-        tuple(
-            [
-                Tool(_text(tool, "name"), _text(tool, "description"), fields.object_at(tool, "parameters"))
-                for tool in (fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools"))
-            ]
-        ),
+        tuple([Tool(_text(t, "name"), _text(t, "description"), fields.object_at(t, "parameters")) for t in tools]),
     )
 
 

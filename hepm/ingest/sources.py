@@ -311,9 +311,8 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
         empty = False
         name = printable(f"{file}!{member}")
         if is_archive(member):
-            yield Rejection(
-                name, None, "it is an archive inside an archive, which is not opened: unpack the outer one first"
-            )
+            inner = "it is an archive inside an archive, which is not opened: unpack the outer one first"
+            yield Rejection(name, None, inner)
             continue
         try:
             stream = decompressed(open_member(), member)
