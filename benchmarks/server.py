@@ -34,8 +34,7 @@ from hepm.graph.open_store import Login
 from hepm.graph.rows import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
-from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.workers import prepare
+from hepm.ingest.prepare import IngestOptions, prepare
 
 SEED = 7
 BATCH = 500

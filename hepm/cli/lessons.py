@@ -272,7 +272,7 @@ _add_show_and_revive(principle, "principle", "its sentence, triples, runs and us
 
 
 def _plain(value: Any) -> str:
-    from hepm.ingest.records import is_list, is_object
+    from hepm.ingest.fields import is_list, is_object
 
     if is_object(value):
         return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())

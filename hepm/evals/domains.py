@@ -20,7 +20,7 @@ from hashlib import md5
 from typing import Final, TypeAlias, TypeVar
 
 from hepm.experience.likeness import group_by_request
-from hepm.ingest.digest import content_digest
+from hepm.ingest.records import content_digest
 from hepm.ingest.transitions import tool_names
 from hepm.types import START, ToolName, Trajectory, Turn
 

@@ -20,7 +20,7 @@ from hepm.experience.library import Library, Task
 from hepm.experience.transcript import plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
-from hepm.ingest.records import is_list, is_object
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import CUT, quoted

@@ -13,9 +13,9 @@ from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, tex
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.chat import read_messages
 from hepm.ingest.pipeline import parse_stored
 from hepm.ingest.redact import Redactor
-from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 

@@ -20,9 +20,9 @@ from hepm.experience.library import Library
 from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
-from hepm.ingest.turns import read_messages
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import on_one_line, quoted

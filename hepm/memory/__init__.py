@@ -22,14 +22,22 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import open_store
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
-from hepm.ingest.copying import Copied, copy_store
+from hepm.ingest.chat import read_messages
 from hepm.ingest.hepm import write_run
-from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
-from hepm.ingest.prepare import IngestOptions, Source, source_of
+from hepm.ingest.pipeline import (
+    Copied,
+    IngestReport,
+    Outbox,
+    Pipeline,
+    Progress,
+    copy_store,
+    deliver,
+    parse_stored,
+    replay_with,
+)
+from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
-from hepm.ingest.turns import read_messages
-from hepm.ingest.workers import prepare
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import DEFAULT_NAMESPACE, START, Recalled, StateSummary, Suggestions, Tool, ToolName, Trajectory, normal
@@ -147,8 +155,8 @@ class Memory:
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe(described if clean is None else [clean.tool(tool) for tool in described])
-            return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
+            known = [tool if clean is None else clean.tool(tool) for tool in described]
+            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
 

@@ -18,7 +18,7 @@ from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
-from hepm.ingest.copying import copy_store
+from hepm.ingest.pipeline import copy_store
 from hepm.ingest.prepare import exclude
 from tests.runs import Shelf, trajectory
 

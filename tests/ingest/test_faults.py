@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
 from hepm.ingest import document as documents
-from hepm.ingest.digest import MAX_PARALLEL
+from hepm.ingest.records import MAX_PARALLEL
 from hepm.types import Trajectory, Turn
 from tests.ingest.samples import (
     BFCL_QUESTION,
