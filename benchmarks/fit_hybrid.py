@@ -28,8 +28,7 @@ import numpy as np
 from hepm.evals.baselines import Hint, Training, baselines
 from hepm.evals.domains import Domain, Split, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
-from hepm.evals.rescue import Divergence, Hints, find_divergences
+from hepm.evals.metrics import Bootstrap, Divergence, Hints, find_divergences, interval, rank_of, values_of
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
 from hepm.policy.hybrid.encoded_query import encode_query
@@ -92,7 +91,7 @@ class Judged:
         """Rows of a better tool and of a chosen one."""
         number = {name: row for row, name in enumerate(self.candidates)}
         forks = [
-            (sorted(fork.better & number.keys()), sorted(fork.chosen & number.keys())) for fork in self.divergence.forks
+            (sorted(fork.theirs & number.keys()), sorted(fork.own & number.keys())) for fork in self.divergence.forks
         ]
         return [(number[good], number[bad]) for better, chosen in forks for good in better for bad in chosen]
 

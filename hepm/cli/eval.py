@@ -17,8 +17,7 @@ from hepm.errors import InputError
 from hepm.text import count_of
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain, Record
-    from hepm.evals.report import SplitName
+    from hepm.evals.domains import Domain, Record, SplitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ def eval_runs(
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
-    from hepm.evals.table import tables
+    from hepm.evals.report import tables
 
     if simulate:
         if source.runs or source.train or source.test:
@@ -136,8 +135,7 @@ def eval_runs(
 
 
 def _simulate(*, as_json: bool) -> None:
-    from hepm.evals.simulator import simulate
-    from hepm.evals.table import simulation_tables
+    from hepm.evals.simulator import simulate, simulation_tables
     from hepm.memory import POLICIES
 
     with Bar("desks simulated") as bar:

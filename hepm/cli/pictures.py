@@ -215,7 +215,7 @@ def _show_quality(domain: Domain) -> None:
 
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import find_methods
-    from hepm.evals.table import tables
+    from hepm.evals.report import tables
 
     _heading("3. Measured on tasks held out, five parts in turn:")
     try:
