@@ -31,7 +31,6 @@ from hepm.evals.methods import FilledMemory
 from hepm.evals.metrics import Bootstrap, Divergence, Hints, find_divergences, interval, rank_of, values_of
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
-from hepm.policy.hybrid.encoded_query import encode_query
 from hepm.policy.hybrid.features import CONTRAST, NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
@@ -132,7 +131,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
         here_divergences = [divergence for divergence in divergences if divergence.event.run in tested]
         moments = [*events, *(divergence.event for divergence in here_divergences)]
         for number, (event, query) in enumerate(zip(moments, filled.queries(moments), strict=True)):
-            now = encode_query(query, fitted, event.last)
+            now = fitted.encode(query, event.last)
             here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]

@@ -155,19 +155,11 @@ def _normalised(raw: Scores) -> Scores:
 
 
 class _Group(NamedTuple):
-    """States after one tool, sorted by next tool, as an inverted index: a query reads only what shares a word with it.
-
-    Attributes:
-        starts: Where the states of each of `tools` begin.
-        terms, states, weights: Each term of each state, sorted by term.
-    """
+    """States after one tool: the next tools, the place among them of each state's, and states and weights by term."""
 
     tools: list[ToolName]
-    starts: NDArray[np.intp]
-    size: int
-    terms: NDArray[np.int64]
-    states: NDArray[np.intp]
-    weights: FloatArray
+    tool_N: NDArray[np.intp]
+    postings: dict[int, tuple[NDArray[np.intp], FloatArray]]
 
 
 class States:
@@ -184,19 +176,21 @@ class States:
         df_V = np.array([texts_with[word] for word in self._terms], dtype=np.float64)
         self._idf_V: FloatArray = np.log((1 + len(texts)) / (1 + df_V)) + 1
         by_last: defaultdict[ToolName, list[Event]] = defaultdict(list)
-        for event in sorted(events, key=lambda event: event.next):
+        for event in events:
             by_last[event.last].append(event)
         self._groups = {last: self._group(found) for last, found in by_last.items()}
 
     def _group(self, events: Sequence[Event]) -> _Group:
-        following = [event.next for event in events]
-        tools = sorted({*following})
-        rows = [self.row(event.text) for event in events]
-        terms = np.concatenate([terms for terms, _ in rows])
-        order = np.argsort(terms, kind="stable")
-        states = np.repeat(np.arange(len(rows)), [len(terms) for terms, _ in rows])
-        weights: FloatArray = np.concatenate([weights for _, weights in rows])
-        return _Group(tools, np.searchsorted(following, tools), len(rows), terms[order], states[order], weights[order])
+        found: defaultdict[int, list[tuple[int, float]]] = defaultdict(list)
+        for state, event in enumerate(events):
+            for term, weight in zip(*(part.tolist() for part in self.row(event.text)), strict=True):
+                found[term].append((state, weight))
+        postings = {
+            term: (np.array([state for state, _ in pairs]), np.array([weight for _, weight in pairs]))
+            for term, pairs in found.items()
+        }
+        tools = sorted({event.next for event in events})
+        return _Group(tools, np.searchsorted(tools, [event.next for event in events]), postings)
 
     def row(self, text: str) -> tuple[NDArray[np.int64], FloatArray]:
         """Numbers of the terms of a text, in order of words, and their weights."""
@@ -209,15 +203,13 @@ class States:
         """Per next tool, the cosine of the most similar state after the same last tool."""
         if (group := self._groups.get(event.last)) is None:
             return {}
-        terms, weights = self.row(event.text)
-        starts, stops = (np.searchsorted(group.terms, terms, side).tolist() for side in ("left", "right"))
-        spans = [slice(*span) for span in zip(starts, stops, strict=True)]
-        cosines_N = np.zeros(group.size)
-        if spans:
-            states = np.concatenate([group.states[span] for span in spans])
-            products = [group.weights[span] * weight for span, weight in zip(spans, weights.tolist(), strict=True)]
-            cosines_N = np.bincount(states, np.concatenate(products), minlength=group.size)
-        return dict(zip(group.tools, np.maximum.reduceat(cosines_N, group.starts).tolist(), strict=True))
+        cosines_N, best_T = np.zeros(len(group.tool_N)), np.zeros(len(group.tools))
+        for term, weight in zip(*(part.tolist() for part in self.row(event.text)), strict=True):
+            if term in group.postings:
+                states, weights = group.postings[term]
+                cosines_N[states] += weights * weight
+        np.maximum.at(best_T, group.tool_N, cosines_N)
+        return dict(zip(group.tools, best_T.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,10 +64,8 @@ class Way:
 
     def next_tool(self, calls: Sequence[ToolName]) -> ToolName | None:
         """The first tool of the way that `calls` lack, other calls between allowed; None if they lack none."""
-        done = 0
-        for call in calls:
-            done += done < len(self.tools) and call == self.tools[done]
-        return self.tools[done] if done < len(self.tools) else None
+        rest = iter(calls)
+        return next((tool for tool in self.tools if tool not in rest), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Success of simulated agents that follow a policy's hints, by memory size; and whether its first hint is right.
 
-The agents work at generated service desks (`hepm.evals.service_desk`; docs/evaluation.md describes them). An agent
-follows a hint with probability p and otherwise does what the agents of the logs did. A policy is a name or an object.
+The agents work at the service desks of `hepm.evals.service_desk`. A policy is a name or an object.
 """
 
 from __future__ import annotations
@@ -102,8 +101,7 @@ def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajec
 class Scores:
     """Success and mean number of calls of held-out episodes, with a memory of `runs` runs.
 
-    `known` is the success without kinds whose working way no agent of a log takes. `interval` is that of `success`
-    from resampling desks; None for one desk.
+    `known` is the success without kinds whose working way no agent of a log takes; `interval` is over desks.
     """
 
     runs: int
@@ -146,7 +144,7 @@ def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Se
 
 
 def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 0) -> Scores:
-    """Run the held-out episodes of a desk. Nothing is learned from them; success is the true one, without noise."""
+    """Run the held-out episodes of a desk; success is the true one, without noise."""
     episodes = desk.held_out()
     ended = [desk.run(episode, hint, follow=follow) for episode in episodes]
     won = [success for _, success in ended]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.encoded_query import EncodedQuery
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
+from hepm.policy.hybrid.odds import EncodedQuery
 
 Tools: TypeAlias = NDArray[np.intp]
 
 CONTRAST: Final = 8.0
-"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
+"""Weight of `contrast`, chosen for what hints are worth and not fitted."""
 
 _WEIGHTS: Final = {
     "often": -0.4010,
