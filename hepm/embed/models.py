@@ -339,12 +339,7 @@ class AgreedEmbedder:
     """
 
     def __init__(
-        self,
-        store: VectorStore,
-        named: str | Embedder | None,
-        *,
-        default: str,
-        endpoint: tuple[str | None, str | None] = (None, None),
+        self, store: VectorStore, named: str | Embedder | None, *, default: str, endpoint: tuple[str | None, str | None]
     ) -> None:
         self._store = store
         self._endpoint = endpoint
@@ -353,7 +348,7 @@ class AgreedEmbedder:
         stored = store.header.embedder
         self._named: str | Embedder = (stored or default) if named is None else named
         if named is not None and stored and self.now.name != stored:
-            raise EmbedderMismatchError(_mismatch(stored, self.now.name))
+            raise _mismatch(stored, self.now.name)
 
     @property
     def now(self) -> Embedder:
@@ -377,12 +372,12 @@ class AgreedEmbedder:
 
     def following(self, stored: str) -> Embedder:
         """The embedder of vectors with the name `stored`: another process may have embedded them anew."""
-        opened = self.now
-        if stored and stored != opened.name:
-            if not isinstance(self._named, str):
-                raise EmbedderMismatchError(_mismatch(stored, opened.name))
-            self._named, self._opened = stored, self._open(stored)
-            return self._opened
+        if not stored or stored == self.now.name:
+            return self.now
+        if not isinstance(self._named, str):
+            raise _mismatch(stored, self.now.name)
+        opened = self._open(stored)
+        self._named, self._opened = stored, opened
         return opened
 
     def agreed(self) -> Embedder:
@@ -392,7 +387,7 @@ class AgreedEmbedder:
         if not stored:
             self._store.set_embedder(opened.name, opened.dimensions)
         elif stored != opened.name:
-            raise EmbedderMismatchError(_mismatch(stored, opened.name))
+            raise _mismatch(stored, opened.name)
         return opened
 
     def change(self, named: str | Embedder) -> Embedder:
@@ -403,8 +398,8 @@ class AgreedEmbedder:
         return opened
 
 
-def _mismatch(stored: str, wanted: str) -> str:
-    return (
-        f"the store holds vectors of {stored!r}, and {wanted!r} was asked for: the two cannot be compared. "
-        f"Run `hepm reembed --embedder {wanted}`, or open the store without naming an embedder."
+def _mismatch(stored: str, required: str) -> EmbedderMismatchError:
+    return EmbedderMismatchError(
+        f"the store holds vectors of {stored!r}, and {required!r} was asked for: the two cannot be compared. "
+        f"Run `hepm reembed --embedder {required}`, or open the store without naming an embedder."
     )

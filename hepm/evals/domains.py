@@ -254,11 +254,13 @@ def families_of(records: Sequence[Record], *, by_task: bool = False) -> list[str
         if customer := _customer(record[1]):
             votes[_numbered(record)][customer] += 1
     customers = {task: voted.most_common(1)[0][0] for task, voted in votes.items()}
-    own = ["" if by_task else _customer(record[1]) for record in records]
-    return [
-        named or customers.get(_numbered(record)) or _family_by_task(record)
-        for record, named in zip(records, own, strict=True)
-    ]
+    families: list[str] = []
+    for name, run in records:
+        task = run.task or run.id
+        without = _VARIANT.sub("", task) if name.startswith("bfcl") else _PERSONA.sub("", task).strip() or task
+        customer = "" if by_task else _customer(run)
+        families.append(customer or customers.get(_numbered((name, run))) or without)
+    return families
 
 
 def task_of(record: Record) -> str:
@@ -267,12 +269,6 @@ def task_of(record: Record) -> str:
     τ-bench, τ²-bench and its versions number their tasks differently; the customer of a run separates them.
     """
     return f"{_numbered(record)}/{_customer(record[1])}"
-
-
-def _family_by_task(record: Record) -> str:
-    name, run = record
-    task = run.task or run.id
-    return _VARIANT.sub("", task) if name.startswith("bfcl") else _PERSONA.sub("", task).strip() or task
 
 
 def _numbered(record: Record) -> str:

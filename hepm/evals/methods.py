@@ -21,8 +21,6 @@ from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, 
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
-"""Measured where no method is named."""
-
 ABLATIONS: Final = {
     "weight": "episodic",
     "state": "procedural",

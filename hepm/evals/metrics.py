@@ -119,24 +119,22 @@ def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None)
     solved: defaultdict[str, list[list[Tools]]] = defaultdict(list)
     for run in runs:
         if run.success:
-            solved[run.task].append([_tools(turn) for turn in _turns(run)])
+            solved[run.task].append([tools for _, tools in _turns(run)])
     failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
     found: list[Divergence] = []
     for run in failed:
         turns = _turns(run)
-        if parted := divergence_of([_tools(turn) for turn in turns], solved.get(run.task, [])):
+        if parted := divergence_of([tools for _, tools in turns], solved.get(run.task, [])):
             forks = [fork for fork in parted.differences if fork.theirs and fork.own]
             found += [Divergence(turns[parted.at][0], forks)] if forks else []
     unsolved = sum(run.task not in solved for run in failed)
     return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
 
 
-def _turns(run: Run) -> list[list[Event]]:
-    return [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
-
-
-def _tools(turn: Sequence[Event]) -> Tools:
-    return Tools(event.next for event in turn)
+def _turns(run: Run) -> list[tuple[Event, Tools]]:
+    """The first call and the set of tools of each tool-bearing turn."""
+    turns = [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
+    return [(events[0], Tools(event.next for event in events)) for events in turns]
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,8 @@ from typing import Any, Final, TypeAlias
 from hepm.ingest.turns import read_messages
 from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
-MOST_CALLS: Final = 8
-"""A run that has not closed by then has failed."""
-
-REPEATS: Final = 6
-"""Held-out episodes of a kind of weight 1."""
-
+MOST_CALLS: Final = 8  # a run that has not closed by then has failed
+REPEATS: Final = 6  # held-out episodes of a kind of weight 1
 LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
 CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
 CLOSINGS: Final = ("notify_client", "log_outcome", "send_survey")

@@ -25,11 +25,8 @@ from hepm.memory import Memory
 from hepm.policy import Policy
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, ToolName, Trajectory
 
-SIZES: Final = (0, 10, 30, 100, 300)
-"""Numbers of runs in memory at which agents are evaluated."""
-
-BATCH: Final = 5
-"""Runs ingested together in online learning, for speed: a run counts at most four runs later."""
+SIZES: Final = (0, 10, 30, 100, 300)  # runs in memory at which agents are evaluated
+BATCH: Final = 5  # runs ingested together in online learning, for speed: a run counts at most four runs later
 
 Case: TypeAlias = Literal["even", "rare", "all_failed", "other_kinds"]
 CASES: Final[Mapping[Case, str]] = {
@@ -233,7 +230,7 @@ def simulation_tables(found: Simulation) -> RenderableType:
     first = table_of(title, "log of each kind", "policy", *FirstTool.__slots__)
     for case, log in CASES.items():
         for name, by_case in found.first_tools.items():
-            first.add_row(log, name, *(f"{getattr(by_case[case], part):.2f}" for part in FirstTool.__slots__))
+            first.add_row(log, name, *(f"{share:.2f}" for share in asdict(by_case[case]).values()))
     sizes = max(([mean.runs for mean in means] for means in found.scores.values()), key=len)
     title = "success of simulated agents that follow hints with probability p, mean over desks"
     success = table_of(title, "policy", "p", "learns", *(f"{size} runs" for size in sizes), f"95 % at {sizes[-1]}")

@@ -20,21 +20,11 @@ from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 1000
-"""The latest runs that a whole run is compared with."""
-
-MOST_STATES: Final = 4000
-"""The latest states that are compared whatever their last tool."""
-
-MOST_COMPARED: Final = 2048
-"""The latest calls after the last tool, of successful and failed runs, whose states are compared."""
-
-TEMPERATURE: Final = 0.05
-"""Of every softmax over cosines: what is .05 less similar has 1/e of the vote."""
-
-FAILED_SHARE: Final = 0.25
-"""Weight of a failed run, against a successful one, in which tools runs with similar requests call."""
-
+MOST_RUNS: Final = 1000  # the latest runs that a whole run is compared with
+MOST_STATES: Final = 4000  # the latest states that are compared whatever their last tool
+MOST_COMPARED: Final = 2048  # the latest calls after the last tool, of all runs, whose states are compared
+TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
+FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
 _MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -20,23 +20,18 @@ from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName
 
-MOST_ALIKE: Final = 1_024
-"""The latest calls after the last tool that are compared."""
+MOST_ALIKE: Final = 1_024  # the latest calls after the last tool that are compared
 TEMPERATURE: Final = 0.2
 """A run whose state is so much less similar than one of full weight weighs 1/e. An equal state has full weight, or one
 that is `ALIKE` more similar than the most similar there is."""
 NEAR: Final = 0.1
 """The same for log-odds, where the most similar run has full weight: few successes among many failures are found by the
 situation that they share."""
-PRIOR_RUNS: Final = 2.0
-"""Runs at the share of successes of all alternatives that a tool's own runs are added to."""
-CLEAR: Final = 1.65
-"""Standard errors between two shares that are told apart: 5 % by chance, one-sided."""
+PRIOR_RUNS: Final = 2.0  # at the share of successes of all alternatives; a tool's own runs are added to them
+CLEAR: Final = 1.65  # standard errors between two shares that are told apart: 5 % by chance, one-sided
 _FEWEST: Final = 0.3  # of weighted runs, for a success or a failure to count at all
-ALIKE: Final = 0.25
-"""Runs are like this one if their state is at most so much less similar than the most similar one."""
-FEWEST_FAILURES: Final = 2
-"""Failed runs like this one from which on a tool is warned of."""
+ALIKE: Final = 0.25  # runs are like this one if their state is at most so much less similar than the most similar
+FEWEST_FAILURES: Final = 2  # runs like this one from which on a tool is warned of
 FEWEST_KNOWN: Final = 3
 NEAREST: Final = 5
 """If at least 3 runs went on from here and the 5 most like this one failed, all known ways may have failed."""

@@ -21,15 +21,11 @@ from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
-
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
-
-USUAL: Final = 0.05
-"""Least chance of any tool where no state is given: less comes from smoothing alone in a small memory."""
-
+USUAL: Final = 0.05  # minimum chance if no state is given: less comes from smoothing alone in a small memory
 MOST_CANDIDATES: Final = 128
-"""Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
+"""If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
 # Two features correct others for how common a tool is; they never are a reason by themselves.
 _SAID: Final = {
