@@ -119,8 +119,8 @@ class Event:
     @property
     def text(self) -> str:
         """Last user message, last tool result, names of the last three tools: the state that baselines compare."""
-        names = self.run.calls[max(self.position - 3, 0) : self.position]
-        tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(reversed(names), 1))
+        names = self.previous[:-4:-1]
+        tail = " ".join(f"prev{i}_{name.replace(':', '_')}" for i, name in enumerate(names, 1))
         return f"{self.user} \n {self.result} \n {tail}"
 
 
@@ -353,6 +353,5 @@ def fold_of(family: str, folds: int) -> int:
 
 
 def _by_hash(run: Run) -> tuple[str, str, str]:
-    # Source and model separate runs of several files, which may have the same id.
     hashed = md5(f"{run.task}/{run.id}".encode(), usedforsecurity=False).hexdigest()
-    return hashed, run.trajectory.source, run.trajectory.model
+    return hashed, run.trajectory.source, run.trajectory.model  # runs of several files may have the same id

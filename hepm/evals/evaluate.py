@@ -47,7 +47,16 @@ def evaluate(
         raise InputError("there is no method to measure")
     if options.assume_success:
         domains = [domain.map_runs(_assume_success) for domain in domains]
-    _check_labels([run for domain in domains for run in domain.all_runs])
+    labels = [run.success for domain in domains for run in domain.all_runs]
+    if not labels:
+        raise InputError("there are no runs to evaluate")
+    if set(labels) == {None}:
+        raise InputError(
+            f"none of the {len(labels)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "
+            "success or reward, or pass --assume-success to take every unlabelled run for a good one."
+        )
+    if True not in labels:
+        raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
     measured: dict[str, _Measured] = {}
     skipped: dict[str, str] = {}
     domains = [by_request(domain) for domain in domains]
@@ -185,18 +194,6 @@ def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueA
 def _assume_success(run: Run) -> Run:
     outcome = replace(run.trajectory.outcome, success=True)
     return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
-
-
-def _check_labels(runs: Sequence[Run]) -> None:
-    if not runs:
-        raise InputError("there are no runs to evaluate")
-    if all(run.success is None for run in runs):
-        raise InputError(
-            f"none of the {len(runs)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "
-            "success or reward, or pass --assume-success to take every unlabelled run for a good one."
-        )
-    if not any(run.success for run in runs):
-        raise InputError(f"none of the {len(runs)} runs succeeded, so nothing shows a good way; add successful runs.")
 
 
 def _why_nothing(domain: Domain, options: EvalOptions) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -28,10 +28,8 @@ ABLATIONS: Final = {
     "adaptation": "episodic-else-procedural",
 }
 """What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left, measured as prediction."""
-
 KS: Final = (1, 2, 3)
 """Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
-
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
 
 
@@ -68,14 +66,15 @@ def policies() -> list[Method]:
     return [Method(name, about, partial(_PolicyPredictor, make)) for name, about, make in made]
 
 
+@dataclass(frozen=True)
 class _EpisodicElseProcedural:
     """H-EPM without adaptation (table 4(C)(i))."""
 
-    def __init__(self, floors: Floors) -> None:
-        self._episodic, self._procedural = Episodic(floors=floors), Procedural(floors=floors)
+    floors: Floors
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        return self._episodic.suggest(mirror, query) or self._procedural.suggest(mirror, query)
+        found = Episodic(floors=self.floors).suggest(mirror, query)
+        return found or Procedural(floors=self.floors).suggest(mirror, query)
 
 
 class _PolicyPredictor:

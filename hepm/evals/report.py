@@ -178,7 +178,7 @@ def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
         opening += f" where it holds other runs of the task, and {unseen} where it does not"
     shares = ", and ".join(
         f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
-        f"({_points(found.gain)} points, 95 % interval {_between(found.interval['gain'])})"
+        f"({_points(found.gain)} points, 95 % interval {_points(*found.interval['gain'])})"
         for found, memory in cases
     )
     tools = [*(first.rescued_by if signs[0] > 0 else first.misled_by)][:_NAMED_TOOLS]
@@ -203,7 +203,7 @@ def _by_prediction(report: EvalReport, method: str) -> str:
         if ahead.interval.low <= 0:
             opening = "Memory would not have helped these agents as far as can be seen"
         hit, points = report.macro[settings.reference].values[metric], _points(ahead.value)
-        found += f" against {hit:.0%} for {settings.reference} ({points} points, {_between(ahead.interval)})"
+        found += f" against {hit:.0%} for {settings.reference} ({points} points, {_points(*ahead.interval)})"
     rescue = report.rescue.get(method)
     if rescue is None:
         why = "whether it would have put failed runs right was not looked at"
@@ -216,52 +216,42 @@ def _by_prediction(report: EvalReport, method: str) -> str:
     return f"{opening}: {found}, and {why}."
 
 
-def _between(found: Interval) -> str:
-    return f"{_points(found.low)} to {_points(found.high)}"
-
-
-def _points(share: float) -> str:
-    return f"{round(100 * share):+d}"  # what rounds to nothing is no minus
+def _points(*shares: float) -> str:
+    return " to ".join(f"{round(100 * share):+d}" for share in shares)  # what rounds to nothing is no minus
 
 
 def tables(report: EvalReport) -> RenderableType:
     """Each domain, the mean over them, rescue and harm, and the verdict below all."""
-    return Group(*_parts(report))
-
-
-def _parts(report: EvalReport) -> Iterator[RenderableType]:
-    settings = report.settings
+    settings, parts = report.settings, list[RenderableType]()
     for name, domain in report.domains.items():
         title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
         title += " (requests grouped by likeness)" if domain.grouped else ""
-        yield _scores(title, domain.methods, settings.reference)
+        parts.append(_scores(title, domain.methods, settings.reference))
         if failures := domain.failures:
-            yield Text(
+            ways = (
                 f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
                 f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
                 "that no run solved"
-                if failures.runs
-                else "no failed run"
             )
+            parts.append(Text(ways if failures.runs else "no failed run"))
     if len(report.domains) > 1:
-        yield _scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference)
+        parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
     found = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
     for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
-        yield from _rescue(by_method, "task unseen: its family is out of memory")
-    yield from _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
-    yield from _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
-    for name, reason in report.skipped.items():
-        yield Text(on_one_line(f"{name} was left out: {reason}."))
+        parts += _rescue(by_method, "task unseen: its family is out of memory")
+    parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
+    parts += _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
+    parts += [Text(on_one_line(f"{name} was left out: {reason}.")) for name, reason in report.skipped.items()]
     if settings.unlabelled:
-        yield Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out.")
+        parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
     known = sorted(report.domains.keys() & set(TEN_DOMAINS))
     if known and "hybrid" in report.macro:
-        yield Text(
+        fitted = (
             f"\nThe hybrid's weights were fitted on public runs of {', '.join(known)} and others: if these are those "
-            "runs, its figures are a little too good; benchmarks/LOG.md has them without.",
-            style="dim",
+            "runs, its figures are a little too good; benchmarks/LOG.md has them without."
         )
-    yield Text(f"\n{report.verdict}", style="bold")
+        parts.append(Text(fitted, style="dim"))
+    return Group(*parts, Text(f"\n{report.verdict}", style="bold"))
 
 
 def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
