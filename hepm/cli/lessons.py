@@ -105,7 +105,7 @@ def _distill(
     from hepm.experience.distilling import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE
     from hepm.experience.matching import ModelJudge
-    from hepm.experience.model_distiller import ModelDistiller, estimate
+    from hepm.experience.model_distiller import ModelDistiller
 
     methods: dict[str, CreditMethod] = dict.fromkeys(equalised, "equalised")
     namespace, again = place.namespace, options.again
@@ -119,7 +119,7 @@ def _distill(
         else:
             distiller = ModelDistiller(client, kind, at_once=options.at_once, methods=methods)
             if options.dry_run:
-                asked.append(estimate(memory.library, distiller, namespace=namespace, again=again))
+                asked.append(distiller.estimate(memory.library, namespace=namespace, again=again))
                 if judge is not None:
                     asked.append(
                         memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again)

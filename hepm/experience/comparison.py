@@ -1,7 +1,4 @@
-"""How a run differs from runs of the same task with the opposite outcome.
-
-Lessons name tools and nothing else, never what users and tools said.
-"""
+"""How a run differs from runs of the same task with the opposite outcome, in tools alone."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _NOTHING: Final = re.compile(
 
 
 class Difference(NamedTuple):
-    """The tools that only one of two runs called in the turn where they diverge.
-
-    One side is empty if that run ended there or called some of the other's tools; both are if the runs are equal.
-    """
+    """The tools that only one of two runs called in the turn where they diverge; none if the runs are equal."""
 
     theirs: Tools
     own: Tools
@@ -73,7 +67,7 @@ class Contrast:
         at: Index of the move that differs; the number of moves if the run ended there.
         after: Tools of the move before; empty at the start.
         better, worse: Tools that only the successful or only the failed runs called there.
-        ended: Whether one of them called nothing more from there on.
+        ended: Whether one of them called nothing more.
         alike: Whether the runs have similar requests instead of one task.
     """
 
@@ -86,15 +80,12 @@ class Contrast:
 
     @property
     def tells(self) -> bool:
-        """Whether a tool stands against another, or against the end.
-
-        Otherwise all called the same, or one called more at once, which the other may have done a turn later.
-        """
+        """Whether a tool stands against another, or against the end."""
         return self.opposes or (self.ended and bool(self.better or self.worse))
 
     @property
     def opposes(self) -> bool:
-        """Whether a tool stands against another: a rule needs that."""
+        """Whether a tool stands against another."""
         return bool(self.better and self.worse)
 
     @property
@@ -121,8 +112,7 @@ def contrast_of(
 ) -> Contrast | None:
     """How a run differs from those with the opposite outcome; None without any.
 
-    They may diverge from it in several ways. One where tool stands against tool tells most, then one where either run
-    ends; then the most frequent one, ties by name.
+    Of several ways, one with tool against tool tells most, then one where either run ends, then the most frequent.
     """
     divergence = divergence_of(run, others)
     if divergence is None:
@@ -186,11 +176,9 @@ class RunComparison:
 
     Attributes:
         well: Whether it succeeded; None if its reward says neither.
-        turns: The number of the agent's turns.
-        keys: The moves that counted most, most first. Turns without a call are never key: tools cannot show a decision.
-        stage: Of the first key move; of a run without a call, the last stage.
+        keys: The moves that counted most, most first; turns without a call are never key.
+        stage, known: At the first key move; of a run without a call, at its end.
         conditions: Environment, turns of the key moves, and what held at the first one.
-        known: What the agent knew at the first key move, or at the end of a run without a call.
         tools: Those of the contrast, else all, then those of the key moves.
     """
 
@@ -213,8 +201,7 @@ def compare_runs(
     """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
-        runs: All runs under one task's id in one environment, in any order; those of one task are compared (see
-            `hepm.experience.likeness.same_task`).
+        runs: Those under one task's id; those of one task are compared (see `hepm.experience.likeness.same_task`).
         methods: How turns are credited, by environment; reward-to-go for others.
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """

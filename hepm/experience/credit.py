@@ -27,11 +27,7 @@ def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gam
     equal too: discounting the reward of the end alone would credit the last turns most, and the paper wants "early
     pivotal decisions" (appendix D).
 
-    Args:
-        rewards: Of each turn, in order; None where the record does not say, which adds nothing.
-        gamma: In (0, 1].
-    Raises:
-        ValueError: gamma is out of range.
+    A reward of None adds nothing. Raises ValueError if gamma is not in (0, 1].
     """
     if not 0 < gamma <= 1:
         raise ValueError(f"gamma is {gamma:g}; it must be above 0 and at most 1")

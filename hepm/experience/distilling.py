@@ -1,4 +1,4 @@
-"""Distilling lessons from stored runs, task by task; each run is processed once, and an interruption loses nothing."""
+"""Distil lessons from stored runs, task by task."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hepm.experience.experiences import Experiences
     from hepm.experience.principles import Principles
 
+_log = logging.getLogger("hepm")
+
 _STORED_AT_ONCE: Final = 256
 
 OUTDATED: Final = "outdated"
@@ -31,13 +33,7 @@ OUTDATED: Final = "outdated"
 
 
 class Distilled(NamedTuple):
-    """What some runs taught.
-
-    Attributes:
-        runs: The processed runs.
-        failed: Why others taught nothing this time, by run.
-        unasked: Number of runs left out because the budget was spent.
-    """
+    """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
 
     lessons: tuple[Experience | Principle, ...]
     runs: tuple[str, ...]
@@ -46,17 +42,13 @@ class Distilled(NamedTuple):
 
 
 class Distiller(Protocol):
-    """Makes lessons of one kind from the runs of tasks."""
+    """Makes lessons of one kind from the runs of tasks. Its name is "extractive", or that of a model."""
 
     @property
-    def name(self) -> str:
-        """ "extractive", or a model's name."""
-        ...
+    def name(self) -> str: ...  # noqa: D102
 
     @property
-    def kind(self) -> Kind:
-        """The kind of its lessons."""
-        ...
+    def kind(self) -> Kind: ...  # noqa: D102
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, as it comes."""
@@ -64,11 +56,7 @@ class Distiller(Protocol):
 
 
 class ExtractiveDistiller:
-    """Needs no model (see `hepm.experience.extractive`).
-
-    Args:
-        methods: How turns are credited, by environment; reward-to-go for others.
-    """
+    """Distils without a model; `methods` say how turns are credited, by environment."""
 
     name = EXTRACTIVE
 
@@ -77,13 +65,13 @@ class ExtractiveDistiller:
         self._methods = methods
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
-        """What the wanted runs of each task taught."""
+        """See `Distiller`."""
         for task in tasks:
-            made = (
-                distill(task.runs, methods=self._methods, alike=task.alike)
-                if self.kind == "experience"
-                else distill_principles(task.runs, alike=task.alike)
-            )
+            made: Sequence[Experience | Principle]
+            if self.kind == "experience":
+                made = distill(task.runs, methods=self._methods, alike=task.alike)
+            else:
+                made = distill_principles(task.runs, alike=task.alike)
             kept = [lesson for lesson in made if any(source.run in task.wanted for source in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
@@ -100,15 +88,13 @@ def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
 
 @dataclass(frozen=True, slots=True)
 class DistilReport:
-    """What came of distilling.
+    """What came of distilling some runs.
 
     Attributes:
-        runs: Processed runs.
-        new: Lessons stored for the first time.
         merged: Lessons that were known, or taught by another task, and now have further runs.
         dropped: Lessons that repeat another one of their task.
         refused: Lessons whose run was forgotten meanwhile.
-        failed: Why runs taught nothing this time, by run; they are tried again next time.
+        failed: Why runs taught nothing, by run; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
         retired: Lessons that their runs no longer teach.
         alike: Runs compared with runs of similar requests, as their task has no other run.
@@ -129,11 +115,10 @@ class Curated(NamedTuple):
     """What to store of a batch.
 
     Attributes:
-        rows: New lessons, and stored ones that further runs taught.
-        taught: Runs of the batch by the id of the lesson they taught, changed or not.
+        rows: New lessons, and stored ones with further runs.
+        taught: Runs of the batch by the lesson they taught, changed or not.
         merged: Lessons that repeat one of another task; None for those that the store knew.
         dropped: Lessons that repeat another one of their task.
-        failed: Why some runs' lessons are undecided, by run; they are tried again.
     """
 
     rows: tuple[LessonRow, ...]
@@ -144,8 +129,6 @@ class Curated(NamedTuple):
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
-"""Decides what to store of a batch."""
-
 Progress: TypeAlias = Callable[[DistilReport], object]
 
 
@@ -161,8 +144,7 @@ def distill_into(
 ) -> DistilReport:
     """Distil the runs that a distiller has not seen, and store their lessons batch by batch.
 
-    A run is marked after its lessons are stored, and lessons of equal words are one: an interrupted call is continued
-    by the next.
+    A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
     Args:
         again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
@@ -190,7 +172,16 @@ def distill_into(
         curated = (curate or _uncurated)(batch)
         undecided = dict(curated.failed)
         done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
-        changed = _store(library, curated, namespace)
+        known = library.lessons(namespace)
+        back = {
+            name: {source.run for source in stored.row.sources}.difference(by)
+            for name, by in curated.taught.items()
+            if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
+        }
+        changed = Changed()
+        if curated.rows or back:
+            change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
+            changed = library.change(change, namespace=namespace)
         if done:
             library.mark_done(step, done, namespace=namespace)
         report = replace(
@@ -251,29 +242,11 @@ def _uncurated(batch: Sequence[Distilled]) -> Curated:
     return Curated(tuple(lesson.row() for lesson in lessons), taught)
 
 
-def _store(library: Library, curated: Curated, namespace: str) -> Changed:
-    known = library.lessons(namespace)
-    back = {
-        name: {source.run for source in stored.row.sources}.difference(runs)
-        for name, runs in curated.taught.items()
-        if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
-    }
-    if not curated.rows and not back:
-        return Changed()
-    return library.change(LessonChange(put=curated.rows, revive=list(back), unlink=back), namespace=namespace)
-
-
-_log = logging.getLogger("hepm")
-
-
 class BackgroundDistiller:
-    """Distils experiences and principles without a model, from the tasks of the runs it is given.
+    """Distils experiences and principles without a model on a thread, from the tasks of the runs it is given.
 
     Runs that come while others are distilled are distilled together. All runs of their tasks are looked at anew, as
     what a run teaches depends on those it is compared with. Threads may share it.
-
-    Args:
-        lessons: Gives what distils, when there is something to do.
     """
 
     def __init__(self, lessons: Callable[[], tuple[Experiences, Principles]]) -> None:
@@ -281,47 +254,38 @@ class BackgroundDistiller:
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
         self._lock = Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distil")
-        self._working: Future[None] | None = None
+        self._last: Future[None] | None = None
 
     def add(self, run: str, *, namespace: str) -> None:
         """Distil the task of a stored run soon."""
         with self._lock:
             self._waiting[namespace].append(run)
-            if self._working is None:
-                self._working = self._thread.submit(self._work)
+            self._last = self._thread.submit(self._distil)
 
     def wait(self) -> None:
         """Return when the runs that were added are distilled."""
-        with self._lock:
-            working = self._working
-        if working is not None:
-            working.result()
+        if self._last is not None:
+            self._last.result()
 
     def close(self) -> None:
         """Distil what waits, and end the thread."""
         self._thread.shutdown(wait=True)
 
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                waiting, self._waiting = self._waiting, defaultdict(list)
-                if not waiting:
-                    self._working = None
-                    return
-            for namespace, runs in waiting.items():
-                self._distil(runs, namespace)
-
     @switching_often()
-    def _distil(self, runs: list[str], namespace: str) -> None:
-        try:
-            for kind in self._lessons():
-                kind.distill(namespace=namespace, runs=runs)
-        except Exception as error:  # nobody waits for this thread: what it does not tell is lost
-            _log.warning(
-                "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle distill` "
-                "do it later: %s",
-                len(runs),
-                namespace,
-                error,
-                exc_info=not isinstance(error, HepmError),
-            )
+    def _distil(self) -> None:
+        """Distil all that waits; nothing is left for later calls of runs that were added together."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, defaultdict(list)
+        for namespace, runs in waiting.items():
+            try:
+                for kind in self._lessons():
+                    kind.distill(namespace=namespace, runs=runs)
+            except Exception as error:  # no caller waits for this thread: what it does not log is lost
+                _log.warning(
+                    "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle "
+                    "distill` do it later: %s",
+                    len(runs),
+                    namespace,
+                    error,
+                    exc_info=not isinstance(error, HepmError),
+                )

@@ -1,4 +1,4 @@
-"""Lessons as documents that people read, edit and carry from store to store: JSON Lines or Markdown.
+"""Lessons as JSON Lines that people edit and carry from store to store, or as Markdown to read.
 
 The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
@@ -30,11 +29,6 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "principle": ("text",),
     "notes": ("text",),
 }
-_HEAD: Final = "<!-- hepm lessons, version 1: edit what is quoted, or the lists; an id tells which lesson it was. -->"
-_TITLE: Final = re.compile(r"^## (experience|principle|notes)(?: (\S+))?\s*$")
-_FIELD: Final = re.compile(r"^- (\w+): (.*)$")
-_TEXT: Final = re.compile(r"^### (\w+)\s*$")
-_LINES: Final = re.compile(r"\r\n|[\r\n]")
 
 
 class Read(NamedTuple):
@@ -204,42 +198,30 @@ def _lesson_of(document: Document, where: str) -> Read:
 
 
 def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
-    """Documents as lines of text."""
-    if form == "jsonl":
-        for document in documents:
-            yield json.dumps(document, ensure_ascii=False)
-        return
-    yield _HEAD
+    """Documents as lines of text; Markdown is for reading, and is not read back."""
     for document in documents:
-        yield ""
-        yield f"## {document['kind']} {document['id']}"
-        yield ""
+        if form == "jsonl":
+            yield json.dumps(document, ensure_ascii=False)
+            continue
+        yield f"## {document['kind']} {document['id']}\n"
         texts = _TEXTS[document["kind"]]
         for name, value in document.items():
-            if name not in (*texts, "hepm", "version", "kind", "id"):
-                yield f"- {name}: {_scalar(value)}"
+            if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
+                yield f"- {name}: {json.dumps(value, ensure_ascii=False)}"
         for name in texts:
-            yield ""
-            yield f"### {name}"
-            yield from (f"> {line}" for line in _LINES.split(document[name]))
+            yield f"\n### {name}\n"
+            yield from (f"> {line}" for line in document[name].splitlines() or [""])
+        yield ""
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
-    """The lessons in a file of either form.
+    """The lessons in a JSON Lines file.
 
     Args:
         name: The file's name in messages.
     Raises:
         InputError: a lesson cannot be read; the message says where.
     """
-    given = list(lines)
-    first = next((line for line in given if line.strip()), "")
-    form = _json_documents if first.lstrip().startswith("{") else _markdown_documents
-    for where, document in form(given, name):
-        yield _lesson_of(document, where)
-
-
-def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -247,54 +229,11 @@ def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Docu
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: it is no JSON ({error}).") from error
+            hint = " Lessons in Markdown are for reading: export them as .jsonl." if line.startswith("#") else ""
+            raise InputError(f"{where}: it is no JSON ({error}).{hint}") from error
         if not isinstance(document, dict):
             raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
-        yield where, cast("Document", document)
-
-
-def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
-    document: Document | None = None
-    where = part = ""
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip("\r\n")
-        if title := _TITLE.match(line):
-            if document is not None:
-                yield where, document
-            document, where, part = {"kind": title[1], "id": title[2] or ""}, f"{name}, line {number}", ""
-        elif line.startswith(_HEAD[:16]):
-            part = ""  # of another file that follows
-        elif document is None:
-            if line.strip() and not line.startswith(("<!--", "# ")):
-                raise InputError(f"{name}, line {number}: no lesson has begun; it begins with '## experience'.")
-        elif heading := _TEXT.match(line):
-            part = heading[1]
-            document[part] = ""
-        elif part and line.startswith(">"):
-            text = line[2:] if line.startswith("> ") else line[1:]
-            document[part] = f"{document[part]}\n{text}" if document[part] else text
-        elif field := _FIELD.match(line):
-            document[field[1]] = _value(field[2])
-        elif line.strip():
-            raise InputError(f"{name}, line {number}: texts are quoted with '> '; this line belongs to nothing.")
-    if document is not None:
-        yield where, document
-
-
-def _scalar(value: Any) -> str:
-    """A value on one line, as `_value` reads it back; text that looks like something else is quoted."""
-    if isinstance(value, str) and value.isprintable() and value == value.strip() and _value(value) == value:
-        return value
-    return json.dumps(value, ensure_ascii=not isinstance(value, str))
-
-
-def _value(text: str) -> Any:
-    if text[:1] not in '[{"' and not re.fullmatch(r"-?\d+(\.\d+)?", text):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        yield _lesson_of(cast("Document", document), where)
 
 
 @dataclass(frozen=True, slots=True)

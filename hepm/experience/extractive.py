@@ -1,9 +1,4 @@
-"""Lessons without a model, by counting alone.
-
-A lesson says what the user asked for, which tools were called at the key turns, how the run ended, and where it
-diverges from runs of the task with the opposite outcome. It says what happened, not why. A model distils better ones
-from the same key turns (PRIME 3.2, EvolveR 3.2.1).
-"""
+"""Lessons without a model, by counting alone: what happened in a run, not why (PRIME 3.2, EvolveR 3.2.1)."""
 
 from __future__ import annotations
 
@@ -31,18 +26,15 @@ _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 def distill(
     runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, alike: bool = False
 ) -> list[Experience]:
-    """What each labelled run of one task taught; equal words make one experience with several sources.
-
-    A run in which the agent had no turn teaches nothing. See `compare_runs` for the arguments.
-    """
+    """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
     return _merged(_experience(one) for one in compare_runs(runs, methods, alike=alike))
 
 
 def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
-    """A rule from each run of one task that has one to give; equal sentences make one with several sources.
+    """The rules that runs of one task teach; equal sentences make one with several sources.
 
-    A success gives a guiding one: where it left the failed runs, or the way it took. A failure gives a cautionary one:
-    where it left the successful runs, or what failed last.
+    A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
+    what failed last.
     """
     return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one)))
 

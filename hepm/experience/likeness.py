@@ -106,14 +106,13 @@ def group_alike(requests: Mapping[str, str], known: Mapping[str, str] | None = N
 
 
 class RequestGroups:
-    """Similar requests in groups. O(N · G · D) for N wordings and G groups, in blocks: never all pairs at once.
+    """Similar requests in groups, by a run's id. O(N · G · D) for N wordings and G groups, in blocks.
 
     Args:
-        requests: By a run's id.
         known: The leading request of each existing group, by the group's name; requests join these first.
 
     Attributes:
-        group_of: The group of each request, by a run's id.
+        group_of: The group of each request.
     """
 
     def __init__(self, requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
@@ -144,10 +143,7 @@ class RequestGroups:
         self._leaders_LD = vectors_ND[leading]
 
     def add(self, run: str, request: str) -> str:
-        """The group that one request more joins; a new one, which it leads, is named by its run. O(G · D).
-
-        Words are weighted as they were for the requests of the beginning.
-        """
+        """The group that one more request joins, else a new one named by its run. O(G · D); weights stay."""
         if run in self.group_of:
             return self.group_of[run]
         wording = _wording(_words(request), self._named)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -93,8 +93,7 @@ def check_words(**parts: str) -> None:
 class ModelDistiller:
     """Asks a model what each labelled run taught. Runs without a label wait for one.
 
-    The client's ledger keeps the answers: with a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is
-    forgotten with its run.
+    With a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is forgotten with its run.
 
     Attributes:
         methods: How turns are credited, by environment; reward-to-go for others.
@@ -126,8 +125,9 @@ class ModelDistiller:
                 yield Distilled((), (), failed=((run, str(result.error)),))
         yield Distilled((), tuple(silent))
 
-    def estimate(self, tasks: Iterable[Task]) -> Estimate:
-        """The most that distilling them would cost; opens no connection."""
+    def estimate(self, library: Library, *, namespace: str, again: bool = False) -> Estimate:
+        """The most that `distill_into` would ask the model; opens no connection and stores nothing."""
+        tasks = library.tasks(f"{self.kind}/{self.name}", namespace=namespace, again=again)
         return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
@@ -144,11 +144,6 @@ class ModelDistiller:
                     yield _question(it, self.kind)
                 else:
                     silent.append(it.run.id)
-
-
-def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, again: bool = False) -> Estimate:
-    """The most that `distill_into` would ask a model; opens no connection and stores nothing."""
-    return distiller.estimate(library.tasks(f"{distiller.kind}/{distiller.name}", namespace=namespace, again=again))
 
 
 def _question(it: RunComparison, kind: Kind) -> Question[Written]:
@@ -199,10 +194,7 @@ def _record(it: RunComparison) -> str:
 def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Principle:
     sources = (Source(it.run.id, it.run.outcome.reward),)
     if isinstance(written, WrittenPrinciple):
-        triples = (
-            Triple(*(plain(part, _TERM_CHARS) for part in (one.subject, one.predicate, one.object)))
-            for one in written.triples[:_TRIPLES]
-        )
+        triples = (Triple(*(plain(part, _TERM_CHARS) for part in astuple(one))) for one in written.triples[:_TRIPLES])
         return Principle(
             kind="guiding" if it.well else "cautionary",
             text=plain(written.principle, FIELD_CHARS),
@@ -212,14 +204,15 @@ def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Pri
             environments=it.conditions.environments,
             distilled_by=model,
         )
-    known = it.conditions.preconditions[:1]  # which tools had just been called, as counted
-    preconditions = (*known, *written_preconditions(written.preconditions))
+    # The first one says which tools had just been called, as counted.
+    preconditions = (*it.conditions.preconditions[:1], *written_preconditions(written.preconditions))
+    action, outcome, lesson = (plain(text, FIELD_CHARS) for text in (written.action, written.outcome, written.lesson))
     return Experience(
         # In the form that searches use.
         situation=situation_text(it.run.environment, replace(it.known, own=written.situation)),
-        action=plain(written.action, FIELD_CHARS),
-        outcome=plain(written.outcome, FIELD_CHARS),
-        lesson=plain(written.lesson, FIELD_CHARS),
+        action=action,
+        outcome=outcome,
+        lesson=lesson,
         zone=zone_of(it.reward),
         stage=it.stage,
         reward=it.reward,
@@ -239,8 +232,8 @@ def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:
 def quoted_run(it: RunComparison) -> str:
     """The run as quoted data: a line for each message and call, about 12,000 characters in all.
 
-    Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near key turns, the beginning
-    and the end. System messages are left out: they are the agent's, not the run's.
+    Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near them, the beginning and
+    the end. System messages are left out.
     """
     lines = list(_lines(it))
     marks = [-1, len(lines), *(at for at, (_, key) in enumerate(lines) if key)]

@@ -1,7 +1,4 @@
-"""What lessons say about one place in a run, the tools just called: for each next tool the runs for it and against it.
-
-It decides what a prompt says about a place, so that lessons contradict neither each other nor the suggestion.
-"""
+"""What lessons say about one place in a run, the tools just called: for each next tool the runs for and against it."""
 
 from __future__ import annotations
 
@@ -9,12 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.comparison import place, sides_of
 from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle
-from hepm.graph.lessons.rows import StoredLesson, Uses
 from hepm.types import START, FailedWay, Suggestions, ToolName
 
 LEAST_RUNS: Final = 2
@@ -35,13 +30,10 @@ class Advice(NamedTuple):
 
 
 class Place:
-    """What principles say about the next tool at a place.
+    """What principles say about the next tool after the tools of the last turn, none before the first call.
 
-    A run behind "calling a rather than b led to success" is for a and against b.
-
-    Args:
-        principles: Those that may be about the place; others are ignored.
-        after: Tools of the last turn; none before the first call.
+    A run behind "calling a rather than b led to success" is for a and against b. Principles about other places are
+    ignored.
     """
 
     def __init__(self, principles: Collection[Principle], after: Sequence[ToolName]) -> None:
@@ -72,11 +64,10 @@ class Place:
         return len(right), len(wrong)
 
     def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
-        """The k best supported principles with more runs for what they say than against it.
+        """The k principles most surely right (see `lower_bound`), guiding before cautionary ones, then by their runs.
 
-        Ordered by the lower bound of being right (see `lower_bound`), guiding ones before cautionary ones, then by
-        their own runs, ties by text. A principle that adds nothing to those before is skipped. One from fewer runs
-        than `least_runs` is given only if there is no other.
+        A principle that adds nothing to those before is skipped. One from fewer than `least_runs` runs is given only if
+        there is no other.
         """
         kept: list[tuple[float, Principle, Advice]] = []
         for one, sides in self._here:
@@ -103,9 +94,7 @@ def in_one_voice(
     Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
     advises a tool warned of, or warns of one that is suggested all the same.
 
-    Args:
-        lessons: Those found for the prompt.
-        counts: Gives the successful and the failed runs that called a tool from here.
+    `counts` gives the successful and the failed runs that called a tool from here.
     """
     sides = [here.sides(one) for one in lessons]
     named = frozenset[ToolName]().union(*(side.worse for side in sides))
@@ -126,11 +115,7 @@ def in_one_voice(
 
 
 def lower_bound(right: int, wrong: int) -> float:
-    """Lower bound of a share with 95 % certainty, from counts; 0 without cases.
-
-    The lower end of Wilson's interval: 1 of 1 gives .27, 2 of 2 .43, 10 of 10 .79, 10 of 15 .46 (Wilson 1927, "Probable
-    inference, the law of succession, and statistical inference").
-    """
+    """Lower end of Wilson's 95 % interval of a share (Wilson 1927): 1 of 1 gives .27, 10 of 10 .79, 10 of 15 .46."""
     if not right:
         return 0.0
     n = right + wrong
@@ -148,53 +133,3 @@ def _moves(principle: Principle, predicate: str) -> Iterator[_Move]:
     for said in principle.triples:
         if said.predicate == predicate:
             yield (said.subject, said.object) if predicate == FOLLOWED_BY else (said.object, said.subject)
-
-
-class Contradiction(NamedTuple):
-    """Two principles of the same environments, by id, that oppose each other.
-
-    Attributes:
-        moves: What they disagree about: (tool, the tool called next), by name.
-        runs: How many runs stand behind the guiding and the cautionary one.
-    """
-
-    guiding: str
-    cautionary: str
-    moves: tuple[_Move, ...]
-    guiding_uses: Uses
-    cautionary_uses: Uses
-    runs: tuple[int, int]
-
-    @property
-    def scores(self) -> tuple[float, float]:
-        """Of the guiding and the cautionary one."""
-        return self.guiding_uses.score, self.cautionary_uses.score
-
-
-def contradictions_among(lessons: Sequence[StoredLesson], *, limit: int) -> list[Contradiction]:
-    """Pairs of a guiding and a cautionary principle where one advises what the other warns of.
-
-    Ordered by the runs of the weaker side, then by all runs, then by id. Only triples about tools are compared.
-    """
-    stored = {one.row.id: one for one in lessons}
-    said: defaultdict[tuple[_Move, frozenset[str]], tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
-    kinds: dict[str, str] = {}
-    for name, one in stored.items():
-        principle = Principle.of(one.row)
-        kinds[name] = principle.kind
-        for side, predicate in enumerate((FOLLOWED_BY, FAILS_AFTER)):
-            for move in _moves(principle, predicate):
-                said[move, frozenset(principle.environments)][side].append(name)
-    moves: defaultdict[tuple[str, str], set[_Move]] = defaultdict(set)
-    for (move, _), (advising, warning) in said.items():
-        for pair in product(advising, warning):
-            guiding, cautionary = sorted(pair, key=lambda name: kinds[name], reverse=True)
-            if kinds[guiding] != kinds[cautionary]:
-                moves[guiding, cautionary].add(move)
-    found: list[Contradiction] = []
-    for (guiding, cautionary), about in moves.items():
-        one, other = stored[guiding], stored[cautionary]
-        runs = len(one.row.sources), len(other.row.sources)
-        found.append(Contradiction(guiding, cautionary, tuple(sorted(about)), one.uses, other.uses, runs))
-    found.sort(key=lambda one: (-min(one.runs), -sum(one.runs), one.guiding, one.cautionary))
-    return found[:limit]

@@ -1,4 +1,4 @@
-"""Preferences: what each user wants of the agent, kept as notes that every session refines (MultiSessionCollab 4.1)."""
+"""What each user wants of the agent, kept as notes that every session refines (MultiSessionCollab 4.1)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _VERSIONS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """The result of reflecting on a session, and the newest notes: "refused" are notes of a model that fail the checks.
+    """The result of reflecting on a session, and the newest notes.
 
-    "forgotten" is the outcome if the user or the session was forgotten meanwhile.
+    A model's notes that fail the checks are "refused". The outcome is "forgotten" if the user or session was meanwhile.
     """
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
@@ -47,10 +47,9 @@ class Reflected:
 
 @dataclass(frozen=True, slots=True)
 class ReflectReport:
-    """How many stored runs were reflected on, and with which outcome.
+    """Counts of stored runs that were reflected on, by outcome; "forgotten" ones count as refused.
 
     Attributes:
-        refused: With those whose user or run was forgotten meanwhile.
         failed: Runs that the model gave no answer on, and why; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
     """
@@ -104,8 +103,7 @@ class Preferences:
         """Note what a session says about how the user wants to be served.
 
         Without a model these are sentences in the user's own words (see `hepm.experience.notes`). A model's notes are
-        checked against the old ones and the user's words (see `hepm.experience.reflection`). If another writer was
-        faster, the session is reflected on again with the newer notes.
+        checked against the old ones and the user's words (see `hepm.experience.reflection`).
 
         Args:
             model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
@@ -132,9 +130,10 @@ class Preferences:
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
+        texts = user_texts(clean)
 
         def make(before: Notes | None) -> Draft:
-            lines, texts = lines_of(before.text) if before else [], user_texts(clean)
+            lines = lines_of(before.text) if before else []
             if model is None:
                 return gather(lines, wishes_in(texts))
             if not texts:
@@ -155,10 +154,9 @@ class Preferences:
         again: bool = False,
         on_progress: Callable[[ReflectReport], object] | None = None,
     ) -> ReflectReport:
-        """Reflect on stored runs of known users that were not reflected on yet, in order of arrival.
+        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all.
 
-        The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out.
-        With `again`, every run is reflected on again.
+        An interrupted call goes on where it stopped.
         """
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
@@ -180,10 +178,7 @@ class Preferences:
         return report
 
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
-        """The most that `reflect_all` would ask a model; nothing is asked or stored.
-
-        Notes count at their full length, as their future length is unknown.
-        """
+        """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
         runs = unseen(self._library, namespace, again=again)
         questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
@@ -207,9 +202,7 @@ class Preferences:
         floor: float | None = None,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter now, best first; [] if none does.
-
-        A model picks them, or their similarity with the end of the context (see `hepm.experience.reflection.recalled`).
+        """Lines of the notes that matter now, best first, by a model or by similarity (see `reflection.recalled`).
 
         Args:
             context: What the agent knows now, or the latest messages.
@@ -226,17 +219,11 @@ class Preferences:
         return recalled(self._library, lines, context, k=k, floor=floor)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
-        """Write the notes by hand; they may be shorter, or empty.
-
-        Args:
-            version: The one that was edited: a newer one is not overwritten. None for the newest one.
-        """
+        """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
         lines = lines_of(text)
         if len(text_of(lines)) > NOTES_CHARS:
-            raise InputError(
-                f"the notes are {len(text_of(lines)):,} characters long; at most {NOTES_CHARS:,} are kept."
-            )
+            raise InputError(f"the notes have {len(text_of(lines)):,} characters; at most {NOTES_CHARS:,} are kept.")
 
         def make(before: Notes | None) -> Draft:
             newest = before.version if before else 0
@@ -259,7 +246,7 @@ class Preferences:
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
         """Remove all versions of the notes on a user, and answers about them; ids of the removed.
 
-        The user's runs stay (`hepm.Memory.forget` removes both), but are not reflected on again.
+        The user's runs stay, but are not reflected on again. `hepm.Memory.forget` removes both.
         """
         _check_user(user)
         if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
@@ -274,12 +261,12 @@ class Preferences:
         """Versions in the store from this one on, in order."""
         found: list[Notes] = []
         while True:
-            ids = [notes_id(user, version) for version in range(first, first + _VERSIONS_AT_ONCE)]
+            start = first + len(found)
+            ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
             some = self._library.store.lessons.get(ids, namespace=namespace)
             found += sorted((Notes.of(one.row) for one in some), key=lambda notes: notes.version)
             if len(some) < _VERSIONS_AT_ONCE:
                 return found
-            first += _VERSIONS_AT_ONCE
 
     def _revise(
         self,
@@ -291,7 +278,7 @@ class Preferences:
         session: str = "",
         stored: bool = False,
     ) -> Reflected:
-        """Write the draft that `make` gives for the newest notes, again if another writer was faster.
+        """Write what `make` gives for the newest notes, again if another writer was faster.
 
         If the session's run is known to be `stored`, nothing is written once it is gone.
         """

@@ -1,4 +1,4 @@
-"""Principles: rules of one sentence that runs taught, scored by use, found by similarity or place (EvolveR)."""
+"""Principles: rules of one sentence, scored by use, found by similarity or place (EvolveR)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from hepm.experience.matching import (
     SIMILARITY,
     TWINS,
     Judge,
-    LiteralJudge,
     Matcher,
     ModelJudge,
-    Pair,
+    judge_literally,
 )
-from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
+from hepm.experience.place import LEAST_RUNS, Place, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
 from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, ToolName
@@ -34,10 +32,19 @@ from hepm.types import DEFAULT_NAMESPACE, START, ToolName
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
 EXAMPLES: Final = 2
+PRUNED_BELOW: Final = 0.3
+"""θ_prune: least score of a principle that stays (EvolveR, A.2)."""
+FEWEST_USES: Final = 8
+"""Uses before a principle may be pruned; ours.
+
+By the score alone two failures suffice (1 / 4), which of principles that change nothing, in a task that half of the
+runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of those that lead to success in two
+runs of three 1 %, and still 95 % of those that do so in one of five.
+"""
 
 
 class Examples(NamedTuple):
-    """Runs behind a principle: those with the highest rewards, best first; and those with lower ones, worst first."""
+    """Runs behind a principle: the best by reward, and the worst of those with a lower one."""
 
     best: tuple[Source, ...] = ()
     worst: tuple[Source, ...] = ()
@@ -45,11 +52,7 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundPrinciple:
-    """A principle that applies.
-
-    Attributes:
-        similarity: Cosine with the search text, in [-1, 1]; None without one.
-    """
+    """A principle that applies; `similarity` is the cosine with the search text, None without one."""
 
     id: str
     principle: Principle
@@ -57,8 +60,7 @@ class FoundPrinciple:
     uses: Uses
 
     @classmethod
-    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:
-        """A stored principle."""
+    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:  # noqa: D102
         return cls(stored.row.id, Principle.of(stored.row), similarity, stored.uses)
 
     @property
@@ -68,7 +70,7 @@ class FoundPrinciple:
 
     @property
     def examples(self) -> Examples:
-        """The best and the worst runs behind it by reward; runs without a reward are no examples."""
+        """Up to two best and two worst runs behind it; runs without a reward are none."""
         rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
         best = sorted(rewarded, key=lambda pair: (-pair[0], pair[1].run))[:EXAMPLES]
         worse = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
@@ -100,15 +102,16 @@ class Principles:
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        By default both steps need no model. Of principles that mean the same, the one stored first stays, and of a
-        batch the one of most runs.
+        Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
 
         Args:
-            judge: Decides whether two principles mean the same.
+            judge: Decides whether two principles mean the same; without a model by default.
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
-        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
+        matcher = Matcher(
+            self._library, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs
+        )
         return distill_into(
             self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
@@ -121,14 +124,11 @@ class Principles:
         distiller: Distiller | None = None,
         again: bool = False,
     ) -> Estimate:
-        """What judging would cost in `distill`, at most, without the distiller's own cost; nothing is asked or stored.
-
-        Principles are not known yet: one long sentence per run is assumed.
-        """
+        """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
         name = distiller_of("principle", distiller).name
         tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
         new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
-        one = judge.estimate([Pair(new, known)]).usage
+        one = judge.estimate([(new, known)]).usage
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
         usage = replace(
             one,
@@ -151,7 +151,6 @@ class Principles:
         """The k most similar principles, best first, ties by arrival; scores do not order them (EvolveR, 3.2.2).
 
         Args:
-            environment: Leave out principles of others; "" for any.
             floor: Minimum cosine; None for the embedder's default. EvolveR has none.
         """
         if k < 1:
@@ -177,33 +176,22 @@ class Principles:
     ) -> list[FoundPrinciple]:
         """Principles about the next tool here, the best supported first (see `hepm.experience.place.Place.best`).
 
-        On recorded runs, these are right about where failed runs diverge from successful ones more often than those
-        whose text is similar (benchmarks/LOG.md, "What lessons are worth").
+        On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
+        are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
         """
-        known = self._known_at(after, namespace, environment)
-        stored = {id(principle): one for one, principle in known}
-        best = Place([principle for _, principle in known], after).best(k, least_runs=least_runs)
-        return [FoundPrinciple.of(stored[id(one)]) for one in best]
+        known = self._library.lessons(namespace)
+        best = self.place(after, namespace=namespace, environment=environment).best(k, least_runs=least_runs)
+        return [FoundPrinciple.of(stored) for one in best if (stored := known.get(one.id)) is not None]
 
     def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
         """All that principles say about the next tool here."""
-        return Place([principle for _, principle in self._known_at(after, namespace, environment)], after)
-
-    def _known_at(
-        self, after: Sequence[ToolName], namespace: str, environment: str
-    ) -> list[tuple[StoredLesson, Principle]]:
         places = self._library.lessons(namespace).cached(_by_place)
-        stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
-
-    def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
-        """One principle, retired or not; None if there is none."""
-        stored = self._library.lessons(namespace).get(id)
-        return None if stored is None or stored.row.kind != "principle" else FoundPrinciple.of(stored)
+        stored = {one.row.id: one.row for tool in after or (START,) for one in places.get(tool, ())}
+        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after)
 
     def prune(
         self,
@@ -222,10 +210,6 @@ class Principles:
         if low and not dry_run:
             self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
         return sorted(low, key=lambda one: (one.score, one.id))
-
-    def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
-        """Guiding and cautionary principles that oppose each other, those with most runs first."""
-        return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
 
 
 def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:

@@ -62,11 +62,7 @@ class LessonTables:
             self._link("FROM", lesson, ("Trajectory", number), reward, words)
 
     def relationships(self, tools: Mapping[tuple[str, ToolName], int]) -> Iterator[tuple[Table, Iterable[Row]]]:
-        """Relationships of lessons.
-
-        Args:
-            tools: Numbers of the tools that the graph has, by namespace and name.
-        """
+        """Relationships of lessons; `tools` numbers the tools of the graph by namespace and name."""
         for lesson, namespace, tool in self._about:
             if (namespace, tool) in tools:
                 self._link("ABOUT", lesson, ("Tool", tools[namespace, tool]))

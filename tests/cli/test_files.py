@@ -105,14 +105,16 @@ def taught(store: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["lessons.jsonl.gz", "lessons.md.xz"])
-def test_a_compressed_library_is_written_and_read_again(taught: Path, tmp_path: Path, name: str) -> None:
+def test_a_compressed_library_is_written_and_as_json_lines_read_again(taught: Path, tmp_path: Path, name: str) -> None:
     out, back = tmp_path / name, tmp_path / "back.hepm"
     assert quick("library", "export", out, "--store", taught).code == 0
     text = UNPACK[out.suffix](out.read_bytes()).decode()
-    assert ("\n## experience" in text) == (".md" in name)
+    if ".md" in name:
+        assert text.startswith("## experience")
+        return
     answer = quick("library", "import", out, "--store", back)
     assert (answer.code, answer.err) == (0, "")
-    assert quick("library", "export", "--store", back).out.count("\n") == text.count("\n## " if ".md" in name else "\n")
+    assert quick("library", "export", "--store", back).out == text
 
 
 @pytest.mark.parametrize(

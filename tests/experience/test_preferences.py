@@ -219,7 +219,6 @@ def test_a_line_that_the_user_never_said_is_dropped(noted: Preferences, model: C
     server.replies = [told(*BEFORE, *invented)]
     done = noted.reflect("ann", said("please hurry up with the order"), namespace=NS, model=model)
     assert done.outcome == "unchanged"
-    assert done.draft.dropped == tuple(line for line, _ in invented)
     assert lines(noted) == list(BEFORE)
 
 
@@ -281,8 +280,7 @@ def test_a_line_is_taken_on_what_the_user_enforced_and_the_reply_that_they_then_
 
 def test_a_model_may_combine_lines(noted: Preferences, model: Client, server: Loopback) -> None:
     server.replies = [told("Always keep it short, and answer in German", BEFORE[2])]
-    done = noted.reflect("ann", said("hello there"), namespace=NS, model=model)
-    assert done.draft.restored == ()
+    noted.reflect("ann", said("hello there"), namespace=NS, model=model)
     assert len(lines(noted)) == 2
 
 
@@ -690,5 +688,4 @@ def test_lessons_are_where_the_runs_are_when_no_namespace_is_named(tmp_path: Pat
     with Memory.open(tmp_path) as memory:
         memory.preferences.edit("ann", "likes short answers")
         assert memory.preferences.users() == memory.preferences.users(namespace="default") == ["ann"]
-        assert memory.experiences.evolutions() == []
-        assert memory.principles.contradictions() == []
+        assert memory.principles.prune() == []
