@@ -20,8 +20,7 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.text import CUT, count_of, on_one_line
 
 if TYPE_CHECKING:
-    from hepm.evals.domains import Domain, Event, Record
-    from hepm.evals.report import SplitName
+    from hepm.evals.domains import Domain, Event, Record, SplitName
     from hepm.ingest import Rejection
     from hepm.memory import Memory
 
@@ -107,11 +106,13 @@ def eval_runs(
     from hepm.evals.methods import KS, all_methods, find_methods
     from hepm.evals.plot import check_plot
     from hepm.evals.plot import plot as write_plot
-    from hepm.evals.table import simulation_tables, tables
+    from hepm.evals.report import tables
 
     if simulate:
         if source.runs or source.train or source.test:
             raise click.BadParameter("--simulate makes its own runs: leave out RUNS, --train and --test")
+        from hepm.evals.simulator import simulation_tables
+
         found = _simulate()
         if as_json:
             print_json(found.to_json())
@@ -249,7 +250,7 @@ def demo(
     from hepm.evals.domains import domains_of
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import find_methods
-    from hepm.evals.table import tables
+    from hepm.evals.report import tables
     from hepm.memory import Memory
 
     if bool(runs) == download:

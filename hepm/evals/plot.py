@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from hepm.atomic_file import atomic_file, check_output_path
 from hepm.errors import InputError, MissingExtraError
-from hepm.evals.report import EvalReport, MethodScores
+from hepm.evals.report import EvalReport
 
 _COLUMNS = 3
 _KINDS = (".png", ".svg", ".pdf")
@@ -35,13 +36,11 @@ def check_plot(path: Path) -> None:
 
 def plot(report: EvalReport, path: Path) -> None:
     """Write the plot in the format of the ending of `path`. An error leaves an existing file as it was."""
-    check_plot(path)
     from matplotlib.figure import Figure
 
-    panels: dict[str, Mapping[str, MethodScores]] = {}
-    if len(report.domains) > 1:
-        panels["mean over domains"] = report.macro
-    panels |= {f"{name} ({domain.events:,} calls)": domain.methods for name, domain in report.domains.items()}
+    panels = {f"{name} ({domain.events:,} calls)": domain.methods for name, domain in report.domains.items()}
+    if len(panels) > 1:
+        panels = {"mean over domains": report.macro} | panels
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     height = 0.22 * len(report.macro) + 0.8
@@ -49,15 +48,11 @@ def plot(report: EvalReport, path: Path) -> None:
     for number, (title, methods) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, number + 1)
         names = [*methods][::-1]
-        found = [(methods[name].values["hit@2"], *methods[name].interval["hit@2"]) for name in names]
+        hits = np.array([(methods[name].values["hit@2"], *methods[name].interval["hit@2"]) for name in names]).T
         # A percentile interval may lie apart from its mean; an error bar may not reach backwards.
-        errors = [
-            [max(value - low, 0.0) for value, low, _ in found],
-            [max(high - value, 0.0) for value, _, high in found],
-        ]
-        places = range(len(names))
-        axes.errorbar([value for value, *_ in found], places, xerr=errors, fmt="o", markersize=4, linewidth=1)
-        axes.set_yticks([*places], labels=names if number % columns == 0 else [""] * len(names), fontsize=8)
+        errors = np.maximum([hits[0] - hits[1], hits[2] - hits[0]], 0)
+        axes.errorbar(hits[0], range(len(names)), xerr=errors, fmt="o", markersize=4, linewidth=1)
+        axes.set_yticks([*range(len(names))], labels=names if number % columns == 0 else [""] * len(names), fontsize=8)
         axes.set_title(title, fontsize=9)
         axes.set_xlim(0, 1)
         axes.grid(axis="x", alpha=0.3)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from hepm.embed import Embedder
-from hepm.embed.named import AgreedEmbedder
+from hepm.embed.models import AgreedEmbedder
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine

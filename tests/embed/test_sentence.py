@@ -25,7 +25,7 @@ REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
 
 @pytest.fixture(scope="module")
 def minilm() -> SentenceEmbedder:
-    return SentenceEmbedder("all-MiniLM-L6-v2", device="cpu", download=False)
+    return SentenceEmbedder("all-MiniLM-L6-v2")
 
 
 @REAL_MODEL
@@ -88,7 +88,7 @@ def few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights = np.eye(4, 6, dtype=np.float32)
     weights[0] = 0
     folder = tmp_path_factory.mktemp("models") / "few-words"
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save(str(folder))
     return folder
 
 
@@ -103,7 +103,7 @@ def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: P
 
 
 def test_a_text_of_unknown_words_gets_the_direction_of_a_blank_one(few_words: Path):
-    vectors = SentenceEmbedder(few_words, device="cpu").embed(["order", "unheard", ""])
+    vectors = SentenceEmbedder(few_words).embed(["order", "unheard", ""])
     assert np.array_equal(vectors[1], vectors[2])
     assert vectors[0].tolist() == [0, 0, 1, 0, 0, 0]
 
@@ -119,8 +119,11 @@ def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: P
         SentenceEmbedder(tmp_path).embed(["order"])
 
 
-def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do():
-    embedder = SentenceEmbedder("nobody/no-such-model", download=False)
+def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    embedder = SentenceEmbedder("nobody/no-such-model")
     with pytest.raises(
         InputError, match="'nobody/no-such-model' is not on this machine and downloads are switched off"
     ):

@@ -15,8 +15,7 @@ from hepm.errors import InputError, MissingExtraError
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods
 from hepm.evals.plot import check_plot, plot
-from hepm.evals.report import EvalReport
-from hepm.evals.table import tables
+from hepm.evals.report import EvalReport, tables
 from hepm.ingest import write_run
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
