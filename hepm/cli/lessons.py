@@ -332,11 +332,8 @@ def search(
         }
         for one in nearest
     ]
-    if options.as_json:
-        print_json({"found": rows if found else [], "nearest": [] if found else rows, "cost": cost_of(client)})
+    if not _shown("experience", options, rows, least, none=not found, cost=cost_of(client)):
         return
-    if not found:
-        _explain_none("experience", nearest[0].similarity if nearest else None, least)
     for one, row in zip(nearest, rows, strict=True):
         print(on_one_line(f"{one.similarity:.2f}  {one.id}  {row['zone']}, {row['stage']}: {row['lesson']}"))
         for name in ("situation", "action", "outcome"):
@@ -359,27 +356,27 @@ def search_principles(
         nearest = found or memory.principles.search(text, **about, floor=-1.0)
         least = memory.library.floor if options.floor is None else options.floor
     rows = [principle_json(one) for one in nearest]
-    if options.as_json:
-        print_json({"found": rows if found else [], "nearest": [] if found else rows})
-        return
-    if not found:
-        _explain_none("principle", nearest[0].similarity if nearest else None, least)
-    for one in nearest:
-        print(on_one_line(f"{one.similarity:.2f}  {principle_line(one)}"))
+    if _shown("principle", options, rows, least, none=not found):
+        for one in nearest:
+            print(on_one_line(f"{one.similarity:.2f}  {principle_line(one)}"))
 
 
 principle.add_command(command(search_principles, "search"))
 
 
-def _explain_none(what: str, nearest: float | None, floor: float) -> None:
-    """Say on stderr why a search found nothing."""
-    if nearest is None:
-        sentence = f"there is no {what} here to compare with"
-    elif nearest >= floor:
-        sentence = f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}"
-    else:
-        sentence = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for; the nearest below it:"
-    print(sentence, file=sys.stderr)
+def _shown(what: str, options: SearchOptions, rows: Sequence[Any], floor: float, *, none: bool, **more: Any) -> bool:
+    """Print the JSON of a search, or why it found nothing; whether the results are still to be printed."""
+    if options.as_json:
+        print_json({"found": [] if none else rows, "nearest": rows if none else [], **more})
+        return False
+    if none and not rows:
+        print(f"there is no {what} here to compare with", file=sys.stderr)
+    elif none and (nearest := rows[0]["similarity"]) >= floor:
+        print(f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}", file=sys.stderr)
+    elif none:
+        reason = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for"
+        print(f"{reason}; the nearest below it:", file=sys.stderr)
+    return True
 
 
 def principle_json(one: FoundPrinciple) -> dict[str, object]:

@@ -112,14 +112,7 @@ class DistilReport:
 
 
 class Curated(NamedTuple):
-    """What to store of a batch.
-
-    Attributes:
-        rows: New lessons, and stored ones with further runs.
-        taught: Runs of the batch by the lesson they taught, changed or not.
-        merged: Lessons that repeat one of another task; None for those that the store knew.
-        dropped: Lessons that repeat another one of their task.
-    """
+    """What to store of a batch (see `DistilReport`), and its runs by the lesson they taught, changed or not."""
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
@@ -169,7 +162,14 @@ def distill_into(
             yield task
 
     for batch in _batches(distiller.distill(tasks())):
-        curated = (curate or _uncurated)(batch)
+        if curate is not None:
+            curated = curate(batch)
+        else:
+            lessons = [lesson for found in batch for lesson in found.lessons]
+            behind: defaultdict[str, set[str]] = defaultdict(set)
+            for one in lessons:
+                behind[one.id].update(source.run for source in one.sources)
+            curated = Curated(tuple(one.row() for one in lessons), behind)
         undecided = dict(curated.failed)
         done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
         known = library.lessons(namespace)
@@ -234,14 +234,6 @@ def _distilled_by(
     }
 
 
-def _uncurated(batch: Sequence[Distilled]) -> Curated:
-    lessons = [lesson for found in batch for lesson in found.lessons]
-    taught: defaultdict[str, set[str]] = defaultdict(set)
-    for lesson in lessons:
-        taught[lesson.id].update(source.run for source in lesson.sources)
-    return Curated(tuple(lesson.row() for lesson in lessons), taught)
-
-
 class BackgroundDistiller:
     """Distils experiences and principles without a model on a thread, from the tasks of the runs it is given.
 
@@ -273,7 +265,6 @@ class BackgroundDistiller:
 
     @switching_often()
     def _distil(self) -> None:
-        """Distil all that waits; nothing is left for later calls of runs that were added together."""
         with self._lock:
             waiting, self._waiting = self._waiting, defaultdict(list)
         for namespace, runs in waiting.items():

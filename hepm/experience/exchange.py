@@ -107,7 +107,7 @@ _MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
 """What each member of a document must be (a form, choices, a maximum, or the type of records), and its default."""
 
 
-def _is_text(must: str | tuple[str, ...], value: str) -> bool:
+def _is_text(must: Any, value: str) -> bool:
     if isinstance(must, tuple):
         return value in must
     surrogates = any("\ud800" <= one <= "\udfff" for one in value)

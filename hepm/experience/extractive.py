@@ -15,7 +15,7 @@ from hepm.experience.transcript import ENVIRONMENT_CHARS, Move, listed, plain, s
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.text import CUT
-from hepm.types import ToolName, Trajectory
+from hepm.types import START, ToolName, Trajectory
 
 _NAMED_ARGUMENTS: Final = 8
 _TRIPLES: Final = 6
@@ -109,7 +109,11 @@ def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]]
             if it.well
             else f"calling {worse} rather than {better} ended in failure"
         )
-        return f"{place(it.contrast.after)}, {rule}", it.contrast.triples, it.contrast.tools
+        before = it.contrast.after or (START,)
+        good = [Triple(source, FOLLOWED_BY, tool) for tool in it.contrast.better for source in before]
+        bad = [Triple(tool, FAILS_AFTER, source) for tool in it.contrast.worse for source in before]
+        half = _TRIPLES // 2
+        return f"{place(it.contrast.after)}, {rule}", [*good[:half], *bad[:half]], it.contrast.tools
     if it.well and it.moves:
         # The end of the run, as whole runs are hardly ever equal.
         way = [move.tools for move in it.moves]

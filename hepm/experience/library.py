@@ -64,17 +64,11 @@ class Task:
 class Library:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
-    Args:
-        embedder: Gives the embedder for queries.
-        agreed_embedder: The same, after a check that the store holds no other's vectors.
+    `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.
     """
 
     def __init__(
-        self,
-        store: Store,
-        mirror: Mirror,
-        embedder: Callable[[], Embedder],
-        agreed_embedder: Callable[[], Embedder],
+        self, store: Store, mirror: Mirror, embedder: Callable[[], Embedder], agreed_embedder: Callable[[], Embedder]
     ) -> None:
         self.store = store
         self._mirror = mirror
@@ -127,7 +121,7 @@ class Library:
         return retired
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """See `LessonStore.forget_user`; later reads see it."""
+        """See `LessonStore.forget_user`."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
@@ -147,11 +141,7 @@ class Library:
         floor: float | None = None,
         keep: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`).
-
-        Args:
-            floor: Minimum cosine; None for the embedder's default.
-        """
+        """Live lessons most similar to a text, with their cosines of at least `floor` (see `LessonMirror.search`)."""
         if not text.strip():
             return []
         least = self.floor if floor is None else floor
@@ -161,10 +151,7 @@ class Library:
     # Exposures
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Record that lessons were shown in a run; `Memory.prompt` does it if it is given the run.
-
-        While the store is unavailable, exposures wait in memory.
-        """
+        """Record that lessons were shown in a run; while the store is unavailable, exposures wait in memory."""
         if lessons:
             self.deliver(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
 
@@ -206,8 +193,8 @@ class Library:
     def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs without a task, or whose task has no other run, come in groups of similar requests, of one environment each
-        (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
+        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
+        that the step has seen stays in its group.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
@@ -222,9 +209,8 @@ class Library:
     def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
         """The tasks of some runs, with their latest runs (see `beside`); all of them are wanted.
 
-        A run whose task has no other run comes with runs of similar requests. These are grouped at the first call, and
-        again after `GROUPED_FOR_S`, when runs that other processes stored join them. In a memory of more than
-        `GROUPED_AT_ONCE` runs, such a run is a task of its own until all are looked at.
+        Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
+        `GROUPED_AT_ONCE` runs, a run that is alone in its task is compared with none until `tasks` looks at all.
         """
         by_task, alone = _by_task(self.beside(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
@@ -289,11 +275,7 @@ class Library:
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
-        """Stored runs in the order given; those that are gone are left out.
-
-        Raises:
-            StoreDamagedError: a record cannot be read; the text names its run.
-        """
+        """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""
         found: builtins.list[Trajectory] = []
         for start in range(0, len(ids), _READ_AT_ONCE):
             batch = ids[start : start + _READ_AT_ONCE]

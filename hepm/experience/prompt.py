@@ -76,7 +76,7 @@ class Prompt:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens, an upper estimate."""
+        """Upper estimate of its tokens."""
         return estimate_tokens(self.text) if self.text else 0
 
     def __str__(self) -> str:
@@ -169,15 +169,8 @@ def recollect(
         rules = [*here, *(one for one in alike if one.id not in {rule.id for rule in here})][:k]
     found: list[FoundExperience] = []
     if options.experiences:
-        found = Experiences(library).search(
-            now.state,
-            namespace=namespace,
-            environment=environment,
-            turn=now.turn,
-            horizon=horizon,
-            k=options.experiences,
-            model=options.model,
-        )
+        search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
+        found = search(turn=now.turn, horizon=horizon, k=options.experiences, model=options.model)
     notes = preferences.notes(user, namespace=namespace) if user else None
     recalled: list[str] = []
     if notes is not None and options.recalled:

@@ -198,11 +198,8 @@ class LessonTransaction(ABC):
             if any(source.words and source.run in gone for source in row.sources)
             or (not row.user and all(source.run in gone for source in row.sources))
         }
-        rest = [
-            replace(row, sources=tuple(source for source in row.sources if source.run not in gone))
-            for row in touched
-            if row.id not in lost
-        ]
+        stay = [row for row in touched if row.id not in lost]
+        rest = [replace(row, sources=tuple(one for one in row.sources if one.run not in gone)) for row in stay]
         # Lessons that one of the lost superseded are found again.
         successors = {(parent.id, row.made_by) for row in touched if row.id in lost for parent in row.parents}
         freed = [

@@ -59,7 +59,7 @@ class Neo4jLessons(LessonStore):
         return found
 
     def columns_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        return _columns_of(row, namespace)
+        return {**row.columns, "namespace": namespace, "space": uid(namespace)}
 
 
 class Neo4jLessonTransaction(LessonTransaction):
@@ -104,6 +104,7 @@ class Neo4jLessonTransaction(LessonTransaction):
         ((seq,),) = self.rows("last_lesson")
         known = self.get(row.id for row in rows)
         nodes: list[dict[str, object]] = []
+        place = {"namespace": self._write.namespace, "space": self._write.space}
         for row in rows:
             seq += row.id not in known
             vector = vectors.get(row.text)
@@ -112,12 +113,12 @@ class Neo4jLessonTransaction(LessonTransaction):
                     "lesson": row.id,
                     "kind": row.kind,
                     "first": {"seq": seq, **row.prior._asdict(), "score": row.prior.score},
-                    "properties": {**_columns_of(row, self._write.namespace), "record": to_record(row)},
+                    "properties": {**row.columns, **place, "record": to_record(row)},
                     "vector": None if vector is None else to_bytes(vector),
                 }
             )
         self.write("put_lessons", nodes)
-        self._write.send("set_last_lesson", space=self._write.space, namespace=self._write.namespace, seq=seq)
+        self._write.send("set_last_lesson", **place, seq=seq)
         self.write("unlink_lesson_runs", [{"lesson": row.id} for row in rows])
         self.write("link_lesson_runs", [{"lesson": row.id, **one._asdict()} for row in rows for one in row.sources])
         self.write("link_lesson_tools", [{"lesson": row.id, "tool": tool} for row in rows for tool in row.tools])
@@ -138,20 +139,3 @@ class Neo4jLessonTransaction(LessonTransaction):
         """Link those lessons to the runs again."""
         self._write.put("link_lesson_runs", self._untied)
         self._untied = []
-
-
-def _columns_of(row: LessonRow, namespace: str) -> dict[str, object]:
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in row.properties.items()}
-    return {
-        **values,
-        "namespace": namespace,
-        "space": uid(namespace),
-        "id": row.id,
-        "text": row.text,
-        "user": row.user,
-        "runs": [source.run for source in row.sources],
-        "tools": list(row.tools),
-        "live": row.live,
-        "retired": row.retired,
-        "made_by": row.made_by,
-    }
