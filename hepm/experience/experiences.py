@@ -163,12 +163,12 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
 
 
 def tool_name(id: str) -> str:
-    """The tool name that offers an experience: its id, in characters that every endpoint accepts."""
+    """The id of an experience in characters that every endpoint accepts."""
     return id.replace("-", "_")
 
 
 def tool_description(experience: Experience) -> str:
-    """When the experience applies and what it teaches, in one line of at most 1,024 characters."""
+    """When an experience applies and what it teaches, in one line."""
     when = "; ".join(text for text in (experience.situation, *experience.conditions.preconditions) if text)
     return (
         f"{_ZONES[experience.zone]}, in the {experience.stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "

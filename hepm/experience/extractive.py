@@ -104,11 +104,9 @@ def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]]
     """What a run teaches as a rule, to follow the name of an environment; None if nothing tells it from others."""
     if it.contrast and it.contrast.opposes:
         better, worse = listed(it.contrast.better), listed(it.contrast.worse)
-        rule = (
-            f"calling {better} rather than {worse} led to success"
-            if it.well
-            else f"calling {worse} rather than {better} ended in failure"
-        )
+        rule = f"calling {worse} rather than {better} ended in failure"
+        if it.well:
+            rule = f"calling {better} rather than {worse} led to success"
         before = it.contrast.after or (START,)
         good = [Triple(source, FOLLOWED_BY, tool) for tool in it.contrast.better for source in before]
         bad = [Triple(tool, FAILS_AFTER, source) for tool in it.contrast.worse for source in before]
@@ -132,11 +130,8 @@ def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]]
         return None
     before = sorted(last.before)
     triples = [Triple(tool, FAILS_AFTER, source) for tool in wrong for source in before]
-    return (
-        f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure",
-        triples[:_TRIPLES],
-        wrong + before,
-    )
+    rule = f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure"
+    return rule, triples[:_TRIPLES], wrong + before
 
 
 _Lesson = TypeVar("_Lesson", Experience, Principle)
