@@ -17,9 +17,8 @@ from hepm.errors import LlmError
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
-from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
 from hepm.ingest.turns import read_messages
