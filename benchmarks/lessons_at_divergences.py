@@ -30,7 +30,7 @@ from hepm.evals.methods import find_methods
 from hepm.evals.metrics import Bootstrap
 from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
 from hepm.experience.comparison import place as place_of
-from hepm.experience.extractive import distill, distill_principles
+from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.principles import LEAST_RUNS
 from hepm.experience.principles import Place as Here
