@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
-from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
-from hepm.experience.lessons import Experience, Zone, applies_in
+from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
@@ -100,13 +99,9 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
         known = StateSummary(said=(state,)) if isinstance(state, str) else state
+        about = {"namespace": namespace, "environment": environment}
         found = self._library.search(
-            situation_text(environment, known),
-            "experience",
-            namespace=namespace,
-            limit=CANDIDATES,
-            floor=floor,
-            keep=lambda one: applies_in(one.row, environment) and not says_nothing(one.row),
+            situation_text(environment, known), "experience", **about, limit=CANDIDATES, floor=floor
         )
         candidates = [
             FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)

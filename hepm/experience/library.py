@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
+from hepm.experience.comparison import says_nothing
+from hepm.experience.lessons import applies_in
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
@@ -137,13 +139,20 @@ class Library:
         kind: Kind,
         *,
         namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
         limit: int,
         floor: float | None = None,
-        keep: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a text, with their cosines of at least `floor` (see `LessonMirror.search`)."""
+        """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
+
+        Left out are those of other environments, and those that name no tool to call or to avoid.
+        """
         if not text.strip():
             return []
+
+        def keep(one: StoredLesson) -> bool:
+            return applies_in(one.row, environment) and not says_nothing(one.row)
+
         least = self.floor if floor is None else floor
         (vector,) = self._embedder().embed([text])
         return self._mirror.lessons(namespace).search(vector, kind, limit=limit, floor=least, keep=keep)

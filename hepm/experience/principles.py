@@ -275,9 +275,9 @@ class Principles:
             text,
             "principle",
             namespace=namespace,
+            environment=environment,
             limit=k,
             floor=floor,
-            keep=lambda stored: applies_in(stored.row, environment) and not says_nothing(stored.row),
         )
         return [FoundPrinciple.of(stored, cosine) for stored, cosine in found]
 
