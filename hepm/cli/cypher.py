@@ -90,8 +90,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callab
     with contextlib.closing(SQLiteStore(file)) as embedded:  # not Memory: the copy needs no embedder
         if namespace is not None:
             known_namespace(embedded, namespace, store)
-        replay = replay_with(None)
-        with open_copy(embedded, file, lambda records: replay(records)[0]) as copy:
+        with open_copy(embedded, file, replay_with(None)) as copy:
             yield copy.ask
 
 

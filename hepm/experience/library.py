@@ -22,8 +22,7 @@ from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.store import FloatArray, Store
-from hepm.graph.writes import LessonStore
+from hepm.graph.store import FloatArray, LessonStore, Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, Trajectory

@@ -113,7 +113,7 @@ def lived(
             store.add(runs, {}, namespace=namespace, replay=RUNS.replay)
             for happens in (learn, *HISTORIES[history]):
                 happens(store, namespace)
-    with open_copy(file, file.path, lambda records: replay_with(None)(records)[0]) as copy:
+    with open_copy(file, file.path, replay_with(None)) as copy:
         yield copy, namespaces
     clear_server(driver, neo4j_server.database, [*namespaces.values()])
 

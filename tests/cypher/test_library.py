@@ -51,8 +51,8 @@ class Engines:
     def __init__(self, store: SQLiteStore, driver: neo4j.Driver, database: str) -> None:
         replay = replay_with(None)
         self._store, self._driver, self._database = store, driver, database
-        self.copy: Projection = open_copy(store, store.path, lambda records: replay(records)[0])
-        load_server(driver, database, ModelRows(store, lambda records: replay(records)[0]).tables())
+        self.copy: Projection = open_copy(store, store.path, replay)
+        load_server(driver, database, ModelRows(store, replay).tables())
 
     def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
         return self.copy.ask(questions()[name].embedded, questions()[name].values(values))

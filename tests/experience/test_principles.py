@@ -17,10 +17,9 @@ from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistil
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library, StoreLedger, Task
 from hepm.experience.matching import ModelJudge, Pair, judge_literally
-from hepm.experience.principles import Examples, FoundPrinciple, Principles
+from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.score import FEWEST_USES
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember

@@ -19,10 +19,10 @@ WRITES: dict[str, Callable[[Store, str], object]] = {
     "forget": lambda store, embedder: store.forget(
         Selection(trajectory="r1"), namespace=NS, replay=RUNS.replay, embedder=embedder
     ),
-    "put_vectors": lambda store, embedder: store.put_vectors({1: VECTOR}, namespace=NS, embedder=embedder),
-    "put_run_vectors": lambda store, embedder: store.put_run_vectors({1: VECTOR}, namespace=NS, embedder=embedder),
-    "lessons.put_vectors": lambda store, embedder: store.lessons.put_vectors(
-        {"e-1": VECTOR}, namespace=NS, embedder=embedder
+    "put_vectors": lambda store, embedder: store.put_vectors("state", {1: VECTOR}, namespace=NS, embedder=embedder),
+    "put_run_vectors": lambda store, embedder: store.put_vectors("run", {1: VECTOR}, namespace=NS, embedder=embedder),
+    "lessons.put_vectors": lambda store, embedder: store.put_vectors(
+        "lesson", {"e-1": VECTOR}, namespace=NS, embedder=embedder
     ),
     "rebuild": lambda store, embedder: store.rebuild(namespace=NS, replay=RUNS.replay, embedder=HashingEmbedder()),
 }

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from hepm.graph.score import score
-from hepm.graph.stored_vectors import FloatArray, from_bytes
+from hepm.graph.rows import FloatArray, from_bytes
 from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")
@@ -53,8 +52,8 @@ class Uses(NamedTuple):
 
     @property
     def score(self) -> float:
-        """s(p), in (0, 1) (see `hepm.graph.score`)."""
-        return score(self.successes, self.uses)
+        """s(p) = (c_succ + 1) / (c_use + 2), in (0, 1) (EvolveR 3.2.1, equation 2)."""
+        return (self.successes + 1) / (self.uses + 2)
 
     def plus(self, other: Uses, sign: int = 1) -> Uses:
         """The sum, or the difference."""
@@ -126,7 +125,7 @@ class StoredLesson(NamedTuple):
 
 
 class HeldLesson(NamedTuple):
-    """A stored lesson, readable or not, with the columns of `LessonStore.columns_of` and its vector in bytes."""
+    """A stored lesson, readable or not, with the columns of `Store.lesson_columns` and its vector in bytes."""
 
     id: str
     record: str

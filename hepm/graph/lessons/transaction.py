@@ -19,8 +19,7 @@ from hepm.graph.lessons.rows import (
     showings_of,
     stored_lessons,
 )
-from hepm.graph.rows import TextEmbedder
-from hepm.graph.stored_vectors import FloatArray, to_bytes
+from hepm.graph.rows import FloatArray, TextEmbedder, to_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hepm.graph.lessons.rows import HeldLesson, LessonRow, Showing, Uses, to_record
+from hepm.graph.lessons.rows import LessonRow, Showing, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
-from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Connection, Sender, run_uid, uid
-from hepm.graph.store import FloatArray, Store
-from hepm.graph.stored_vectors import from_bytes, to_bytes, to_floats
-from hepm.graph.writes import LessonStore
-
-_BY_UID: Final[Mapping[str, tuple[str, str]]] = {
-    "find_lessons": ("ids", "lesson"),
-    "find_runs": ("ids", "run"),
-    "find_answers": ("keys", "answer"),
-    "showings_in": ("runs", "showing"),
-    "told_outcomes_of": ("runs", "showing"),
-}
-"""Statements whose only parameter is a list of uids, with the name of that list and the kind of node."""
+from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Sender, bound, to_floats, uid
+from hepm.graph.rows import FloatArray, from_bytes, to_bytes
 
 _NODES: Final[Mapping[str, str]] = {
     "lesson": "lesson",
@@ -32,34 +21,6 @@ _NODES: Final[Mapping[str, str]] = {
     "object": "concept",
 }
 """Members of rows that name a node, with its kind; statements find the node by `<member>_uid`."""
-
-
-def _bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    if name not in _BY_UID:
-        return {"space": space, **values}
-    names, kind = _BY_UID[name]
-    return {"uids": [uid(space, kind, one) for one in dict.fromkeys(values[names])]}
-
-
-class Neo4jLessons(LessonStore):
-    """See `hepm.graph.writes.LessonStore` for what each method promises."""
-
-    def __init__(self, store: Store, connection: Connection) -> None:
-        super().__init__(store)
-        self._connection = connection
-
-    def _read(self, name: str, namespace: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        return self._connection.read(name, **_bound(name, uid(namespace), values))
-
-    def held(self, *, namespace: str) -> Sequence[HeldLesson]:
-        found: list[HeldLesson] = []
-        for (node,) in self._connection.iterate("held_lessons", space=uid(namespace)):
-            uses = Uses(*(node.get(name) or 0 for name in Uses._fields))
-            found.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
-        return found
-
-    def columns_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        return {**row.columns, "namespace": namespace, "space": uid(namespace)}
 
 
 class Neo4jLessonTransaction(LessonTransaction):
@@ -75,7 +36,7 @@ class Neo4jLessonTransaction(LessonTransaction):
         self._untied: list[dict[str, object]] = []
 
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        return self._write.run(name, **_bound(name, self._write.space, values))
+        return self._write.run(name, **bound(name, self._write.space, values))
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
         return super().showings(runs) if self._shown else []
@@ -104,7 +65,6 @@ class Neo4jLessonTransaction(LessonTransaction):
         ((seq,),) = self.rows("last_lesson")
         known = self.get(row.id for row in rows)
         nodes: list[dict[str, object]] = []
-        place = {"namespace": self._write.namespace, "space": self._write.space}
         for row in rows:
             seq += row.id not in known
             vector = vectors.get(row.text)
@@ -113,12 +73,12 @@ class Neo4jLessonTransaction(LessonTransaction):
                     "lesson": row.id,
                     "kind": row.kind,
                     "first": {"seq": seq, **row.prior._asdict(), "score": row.prior.score},
-                    "properties": {**row.columns, **place, "record": to_record(row)},
+                    "properties": {**lesson_columns(row, self._write.namespace), "record": to_record(row)},
                     "vector": None if vector is None else to_bytes(vector),
                 }
             )
         self.write("put_lessons", nodes)
-        self._write.send("set_last_lesson", **place, seq=seq)
+        self._write.send("set_last_lesson", space=self._write.space, namespace=self._write.namespace, seq=seq)
         self.write("unlink_lesson_runs", [{"lesson": row.id} for row in rows])
         self.write("link_lesson_runs", [{"lesson": row.id, **one._asdict()} for row in rows for one in row.sources])
         self.write("link_lesson_tools", [{"lesson": row.id, "tool": tool} for row in rows for tool in row.tools])
@@ -131,7 +91,7 @@ class Neo4jLessonTransaction(LessonTransaction):
 
     def untie(self, runs: Sequence[str]) -> None:
         """Remember which lessons come from runs that are deleted and stored again."""
-        rows = self._write.run("lessons_tied_to", uids=[run_uid(self._write.space, run) for run in runs])
+        rows = self._write.run("lessons_tied_to", uids=[uid(self._write.space, "run", run) for run in runs])
         names = ("lesson_uid", "run_uid", "reward", "words")
         self._untied.extend(dict(zip(names, row, strict=True)) for row in rows)
 
@@ -139,3 +99,8 @@ class Neo4jLessonTransaction(LessonTransaction):
         """Link those lessons to the runs again."""
         self._write.put("link_lesson_runs", self._untied)
         self._untied = []
+
+
+def lesson_columns(row: LessonRow, namespace: str) -> dict[str, object]:
+    """The properties of a lesson's node that derive from its record."""
+    return {**row.columns, "namespace": namespace, "space": uid(namespace)}

@@ -7,11 +7,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses, to_record
+from hepm.graph.lessons.rows import LessonRow, to_record
 from hepm.graph.lessons.transaction import LessonTransaction
-from hepm.graph.store import FloatArray
-from hepm.graph.stored_vectors import to_bytes
-from hepm.graph.writes import LessonStore
+from hepm.graph.rows import FloatArray, to_bytes
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "put_lessons": ("drop_lesson_sources",),
@@ -20,21 +18,6 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "drop_orphan_answers": ("drop_orphan_showings", "drop_orphan_lesson_sources"),
 }
 """Further statements that a statement needs, as SQLite runs one at a time."""
-
-
-class SQLiteLessons(LessonStore):
-    """See `hepm.graph.writes.LessonStore` for what each method promises."""
-
-    def held(self, *, namespace: str) -> Sequence[HeldLesson]:
-        found: list[HeldLesson] = []
-        for name, record, kind, user, live, runs, *uses, vector in self._read("held_lessons", namespace):
-            columns = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
-            found.append(HeldLesson(name, record, columns, Uses(*uses), vector))
-        return found
-
-    def columns_of(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        runs = sorted({source.run for source in row.sources})
-        return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
 
 
 class SQLiteLessonTransaction(LessonTransaction):

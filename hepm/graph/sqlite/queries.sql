@@ -87,9 +87,6 @@ SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.succe
        t.sequence, t.said, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
 
--- name: numbered_records
-SELECT seq, id, record FROM trajectory WHERE namespace = :namespace ORDER BY seq;
-
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory
 WHERE namespace = :namespace AND (success IS NOT NULL OR reward IS NOT NULL)
@@ -135,12 +132,9 @@ SELECT t.seq, t.said FROM trajectory t
 WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
 ORDER BY t.seq;
 
--- name: add_run_vector
-INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:trajectory, :embedding);
-
--- name: add_run_vector_if_run
+-- name: put_run_vector
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
-SELECT seq, :embedding FROM trajectory WHERE seq = :trajectory AND namespace = :namespace;
+SELECT seq, :embedding FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
 -- name: delete_run_vector
 DELETE FROM run_vector WHERE trajectory = :seq;
@@ -230,9 +224,9 @@ INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :
 -- name: add_vector
 INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
 
--- name: add_vector_if_state
+-- name: put_state_vector
 INSERT OR REPLACE INTO vector (state, embedding)
-SELECT id, :embedding FROM state WHERE id = :state AND namespace = :namespace AND summary IS NOT NULL;
+SELECT id, :embedding FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
 
 -- name: states_on_move
 -- With those whose text was dropped: answered from the index alone.
