@@ -405,26 +405,21 @@ def principle_line(one: FoundPrinciple) -> str:
 
 def read_messages_file(path: Path) -> list[dict[str, Any]]:
     """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
-    told = _decoded(read_text(path, "--messages"), path)
-    if isinstance(told, dict):
-        told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
-        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return told  # pyright: ignore[reportUnknownVariableType]
-
-
-def _decoded(text: str, path: Path) -> Any:
     from hepm.ingest.records import without_surrogates
 
+    text = read_text(path, "--messages")
+    found: Any
     try:
-        return without_surrogates(_json(text))
+        try:
+            found = json.loads(text)
+        except ValueError:
+            # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
+            found = [json.loads(line) for line in text.split("\n") if line.strip()]
+        found = without_surrogates(found)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    if isinstance(found, dict):
+        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
+        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
+    return found  # pyright: ignore[reportUnknownVariableType]

@@ -83,7 +83,7 @@ class Contrast:
         return bool(self.better and self.worse)
 
     @property
-    def tells(self) -> bool:
+    def decides(self) -> bool:
         """Whether a tool stands against another, or against the end."""
         return self.opposes or (self.ended and bool(self.better or self.worse))
 
@@ -103,7 +103,7 @@ def contrast_of(
 ) -> Contrast | None:
     """How a run differs from those with the opposite outcome; None without any.
 
-    Of several ways, one with tool against tool tells most, then one where either run ends, then the most frequent.
+    Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
     divergence = divergence_of(run, others)
     if divergence is None:
@@ -203,7 +203,7 @@ class RunComparison:
     def tools(self) -> tuple[ToolName, ...]:
         """Those of the contrast, else all, then those of the key moves."""
         named = [tool for move in self.moves for tool in sorted(move.tools)]
-        if self.contrast and self.contrast.tells:
+        if self.contrast and self.contrast.decides:
             named = list(self.contrast.tools)
         called = (call.name for move in sorted(self.keys, key=lambda move: move.turn) for call in move.calls)
         return tuple(dict.fromkeys((*named, *called)))[:_TOOLS]
@@ -236,7 +236,7 @@ def compare_runs(
             contrast = contrast_of([move.tools for move in moves], others, succeeded=well, alike=alike)
         rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
         credits = credit(rewards, methods.get(run.environment, "r2g"))
-        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.tells and moves else None
+        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.decides and moves else None
         keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
         found.append(RunComparison(run, reward, well, moves, contrast, keys))
     return found

@@ -233,8 +233,8 @@ def _distilled_by(
     if runs is None:
         rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
     else:
-        beside = [run for _, _, run in library.beside(runs, namespace=namespace)]
-        rows = library.store.lessons.from_runs(beside, namespace=namespace)
+        known = [run for _, _, run in library.runs_of_tasks(runs, namespace=namespace)]
+        rows = library.store.lessons.from_runs(known, namespace=namespace)
     return {
         row.id: {source.run for source in row.sources}
         for row in rows
@@ -318,7 +318,7 @@ def _experience(it: RunComparison) -> Experience:
     wrong = dict.fromkeys(call.name for move in it.moves for call in move.calls if went_wrong(call))
     errors = f"Calls of {listed(wrong)} failed." if wrong else "No call failed." if it.moves else "No tool was called."
     way = sequence(move.tools for move in it.moves) or "no tool"
-    if it.contrast and (it.contrast.tells or (it.contrast.same and not it.well)):
+    if it.contrast and (it.contrast.decides or (it.contrast.same and not it.well)):
         lesson = lesson_of(it.contrast, succeeded=bool(it.well))
     elif it.well is None:
         lesson = f"This way earned a part of the reward: {way}."
@@ -372,7 +372,7 @@ def _principle(it: RunComparison) -> Principle | None:
 
 
 def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]] | None:
-    """What a run teaches as a rule, to follow the name of an environment; None if nothing tells it from others."""
+    """What a run teaches as a rule, to follow the name of an environment; None if nothing sets it apart."""
     if it.contrast and it.contrast.opposes:
         better, worse = listed(it.contrast.better), listed(it.contrast.worse)
         rule = f"calling {worse} rather than {better} ended in failure"

@@ -194,7 +194,9 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
+    def runs_of_tasks(
+        self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE
+    ) -> builtins.list[tuple[str, str, str]]:
         """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
@@ -215,12 +217,12 @@ class Library:
                     yield from self._compared(environment, name, members, wanted, namespace)
 
     def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
-        """The tasks of some runs, with their latest runs (see `beside`); all of them are wanted.
+        """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
 
         Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
         `GROUPED_AT_ONCE` runs, a run that is alone in its task is compared with none until `tasks` looks at all.
         """
-        by_task, alone = _by_task(self.beside(runs, namespace=namespace))
+        by_task, alone = _by_task(self.runs_of_tasks(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
             for groups in self._live.get(namespace, ({}, 0.0))[0].values():
                 groups.remove(ids)  # the first of them may have been alone before

@@ -46,7 +46,7 @@ def named_in(run: Trajectory) -> Named:
 
 
 def same_task(one: Named, other: Named) -> bool:
-    """Whether two runs under one id are of one task; True if neither names anything that tells them apart."""
+    """Whether two runs under one id are of one task; True if neither names anything."""
     if one.goal and one.goal == other.goal:
         return True
     return not one.things.isdisjoint(other.things) or not (one.things or other.things)

@@ -259,12 +259,12 @@ class LessonTransaction(ABC):
 
 
 def wrong_showings(
-    showings: Iterable[Showing], stored: Mapping[str, bool | None], told: Mapping[str, bool]
+    showings: Iterable[Showing], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
 ) -> list[tuple[Showing, bool | None]]:
     """Showings whose outcome is neither that of the stored run nor the reported one, each with the right one."""
     wrong: list[tuple[Showing, bool | None]] = []
     for showing in showings:
-        right = [how for how in (stored.get(showing.run), told.get(showing.run)) if how is not None] or [None]
+        right = [how for how in (stored.get(showing.run), reported.get(showing.run)) if how is not None] or [None]
         if showing.success not in right:
             wrong.append((showing, right[0]))
     return wrong
