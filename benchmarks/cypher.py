@@ -28,8 +28,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hepm.cypher.guard import ask_server
-from hepm.cypher.questions import question
+from hepm.cypher import question
+from hepm.cypher.engines import ask_server
 from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.sqlite import SQLiteStore

@@ -11,6 +11,7 @@ Importing hepm loads nothing heavy: `Memory` and its dependencies are imported o
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hepm.errors import HepmError
@@ -33,31 +34,13 @@ from hepm.types import (
 if TYPE_CHECKING:
     from hepm.memory import Memory, Session
 
-__all__ = [
-    "START",
-    "Evidence",
-    "FailedWay",
-    "HepmError",
-    "Memory",
-    "Outcome",
-    "Recalled",
-    "Session",
-    "StateSummary",
-    "Suggestion",
-    "Suggestions",
-    "Tool",
-    "ToolCall",
-    "Trajectory",
-    "Transition",
-    "Turn",
-]
+__all__ = ["START", "Evidence", "FailedWay", "HepmError", "Memory", "Outcome", "Recalled", "Session", "StateSummary"]
+__all__ += ["Suggestion", "Suggestions", "Tool", "ToolCall", "Trajectory", "Transition", "Turn"]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("Memory", "Session"):
-        from hepm import memory
-
-        return getattr(memory, name)
+        return getattr(import_module("hepm.memory"), name)
     if name == "__version__":
         from importlib.metadata import version
 

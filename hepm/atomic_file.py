@@ -1,4 +1,4 @@
-"""Write a file atomically: pages, pictures, exports."""
+"""Write a file atomically: pages, plots, exports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from hepm.errors import InputError
 
 
 def check_output_path(target: Path, what: str) -> None:
-    """Check an output path before the work starts.
+    """Check an output path before the work starts; `what` names the file in the error message: "the page".
 
-    Args:
-        what: Names the file in the error message: "the page".
     Raises:
         InputError: `target` is a folder, or its folder is missing or not writable.
     """
@@ -25,10 +23,12 @@ def check_output_path(target: Path, what: str) -> None:
     elif not real.parent.is_dir():
         fault = errno.ENOENT if not real.parent.exists() else errno.ENOTDIR
     else:
-        place = real if _is_no_file(real) else real.parent
-        fault = None if os.access(place, os.W_OK) else _reason(place)
-    if fault is not None:
-        raise InputError(f"{what} cannot be written to {target}: {os.strerror(fault)}")
+        place = real if _is_special(real) else real.parent
+        if os.access(place, os.W_OK):
+            return
+        read_only = os.statvfs(place).f_flag & os.ST_RDONLY if hasattr(os, "statvfs") else 0
+        fault = errno.EROFS if read_only else errno.EACCES
+    raise InputError(f"{what} cannot be written to {target}: {os.strerror(fault)}")
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def atomic_file(target: Path, what: str) -> Generator[Path]:
     """
     check_output_path(target, what)
     real = _real(target)
-    partial = real if _is_no_file(real) else real.with_name(real.name + ".part")
+    partial = real if _is_special(real) else real.with_name(real.name + ".part")
     try:
         yield partial
         if partial != real:
@@ -56,13 +56,8 @@ def atomic_file(target: Path, what: str) -> Generator[Path]:
 
 
 def _real(target: Path) -> Path:
-    return target if _is_no_file(target) else target.resolve()  # /dev/stdout leads to a name that opens nothing
+    return target if _is_special(target) else target.resolve()  # /dev/stdout leads to a name that opens nothing
 
 
-def _is_no_file(path: Path) -> bool:
+def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
-
-
-def _reason(place: Path) -> int:
-    read_only = os.statvfs(place).f_flag & os.ST_RDONLY if hasattr(os, "statvfs") else 0
-    return errno.EROFS if read_only else errno.EACCES

@@ -7,10 +7,8 @@ import re
 from typing import Final
 
 CUT: Final = "…"
-"""Marks the end of a text that was cut."""
-
 NAME_CHARS: Final = 400
-"""Characters shown of a tool name that is not a valid one."""
+"""Maximum length of a quoted tool name in a prompt."""
 
 _TOOL_NAME: Final = re.compile(r"[\w./-]{1,128}")
 # What models' chat templates read as the end of a text or the start of a message.

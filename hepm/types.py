@@ -1,8 +1,4 @@
-"""hepm's data types: trajectories in, transitions between, suggestions out.
-
-They are frozen and checked on construction, and know nothing of files, stores or policies.
-docs/glossary.md defines the terms.
-"""
+"""hepm's data types, frozen and checked on construction. docs/glossary.md defines the terms."""
 
 from __future__ import annotations
 
@@ -19,39 +15,51 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
-START: Final[ToolName] = "<START>"
-"""The node before the first call (ours; the paper starts after the first call)."""
-
+START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
 DEFAULT_NAMESPACE: Final = "default"
-"""The namespace of runs and lessons without one."""
 
+# What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
+# recalled text. Readers use them to remove hepm's own hints from runs.
 HINT: Final = "Suggested next tools: "
-"""Prefix of the prompt line (H-EPM, appendix E.1). Readers use it to remove hepm's own hints from runs."""
-
 FAILED_HINT: Final = "Ways that failed from here: "
-"""Prefix of that line if it only warns."""
-
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
-"""Markers around recalled text in a prompt. Readers use them to remove it from runs."""
 
-DISTRUSTED: Final = "hepm:distrusted"
-"""Tag of a run that is stored but never counted. Its value is the run's outcome, as JSON."""
+DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
+OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
+USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
 
-OWN_STATES: Final = "hepm:own-states"
-"""Tag of a run whose only states are the agent's own summaries (see `IngestOptions.own_states`)."""
 
-USER_SIDE: Final = "user:"
-"""Prefix of a tool that the simulated user called, if user-side calls are included."""
+def normal(name: ToolName) -> ToolName:
+    """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def _tool_name(name: ToolName) -> ToolName:
+    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
+        raise ValueError(f"a tool call without a name: {name!r}")
+    if name == START:
+        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
+    return normal(name)
+
+
+def _to_float(owner: object, name: str, what: str) -> None:
+    """Replace a number, also a huge integer or one of numpy's types, with a finite Python float; None stays None."""
+    value = getattr(owner, name)
+    if value is None:
+        return
+    try:
+        if math.isfinite(value):
+            object.__setattr__(owner, name, float(value))
+            return
+    except OverflowError:
+        raise ValueError(f"{what} is too large a number") from None
+    raise ValueError(f"{what} is {value}, not a finite number")
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as records describe it.
-
-    Attributes:
-        parameters: JSON Schema of the arguments; empty if unknown.
-    """
+    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown."""
 
     name: ToolName
     description: str = ""
@@ -63,12 +71,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One invocation of a tool.
-
-    Attributes:
-        result: Text the call returned; None if not recorded.
-        error: Whether it failed; None if not recorded, which differs from False.
-    """
+    """One invocation of a tool; result, error and latency are None if not recorded, which differs from False."""
 
     name: ToolName
     arguments: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
@@ -78,18 +81,14 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _tool_name(self.name))
-        if self.latency_s is not None:
-            object.__setattr__(self, "latency_s", _as_float(self.latency_s, "the latency"))
+        _to_float(self, "latency_s", "the latency")
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message. The calls of one turn were issued together: a set without order.
 
-    A turn of role "user" has calls only if a simulated user has tools of its own.
-
-    Attributes:
-        reward: Reward for this turn alone, no unit; None if not recorded.
+    A turn of role "user" has calls only if a simulated user has tools of its own. `reward` is for this turn alone.
     """
 
     role: Role
@@ -98,25 +97,18 @@ class Turn:
     reward: float | None = None
 
     def __post_init__(self) -> None:
-        if self.reward is not None:
-            object.__setattr__(self, "reward", _as_float(self.reward, "the reward of a turn"))
+        _to_float(self, "reward", "the reward of a turn")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
-
-    Attributes:
-        reward: As recorded, no unit; None if not recorded.
-        success: The label; None if unknown. Such a run is stored but not counted.
-    """
+    """How a run ended: the recorded reward, no unit, and the label. A run without a label is stored but not counted."""
 
     reward: float | None = None
     success: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.reward is not None:
-            object.__setattr__(self, "reward", _as_float(self.reward, "the reward"))
+        _to_float(self, "reward", "the reward")
         if type(self.success) is not bool and self.success is not None:
             if self.success not in (True, False):  # readers of records handle words such as "no"
                 raise ValueError(f"whether the run succeeded is {self.success!r}, neither true nor false")
@@ -129,8 +121,7 @@ class Trajectory:
 
     Attributes:
         id: The record's own id, or a hash of its content.
-        environment: Where the run took place ("retail", a repository), from the record.
-        task: Id of the task inside the environment.
+        environment: Where the run took place ("retail", a repository); `task` is an id inside it.
         user: Whose run it was, so that it can be forgotten.
         ended_at: Unix time in seconds; None if unknown.
         tags: Other properties that distinguish runs: trial, attack, split.
@@ -152,8 +143,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("a trajectory needs an id")
-        if self.ended_at is not None:
-            object.__setattr__(self, "ended_at", _as_float(self.ended_at, "the end of the run"))
+        _to_float(self, "ended_at", "the end of the run")
 
     @property
     def trusted(self) -> bool:
@@ -198,28 +188,16 @@ class StateSummary:
 
     @property
     def text(self) -> str:
-        """The summary as one text, for people and embedders.
-
-        The labels are single letters, which lexical embedders ignore.
-        """
-        if self.own:
-            return self.own
-        parts = (("U", self.said[-1] if self.said else ""), ("R", self.result))
-        lines = [f"{name}: {part}" for name, part in parts if part]
-        if self.tools:
-            lines.append("T: " + ", ".join(self.tools))
-        return "\n".join(lines)
+        """The summary as one text. Its labels are single letters, which lexical embedders ignore."""
+        parts = {"U": self.said[-1] if self.said else "", "R": self.result, "T": ", ".join(self.tools)}
+        return self.own or "\n".join(f"{name}: {part}" for name, part in parts.items() if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The calls of one turn followed by those of the next turn with calls: every pair across the two sets.
+    """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
-    Attributes:
-        sources: Tools of the earlier turn in listed order; (START,) before the first call.
-        targets: Tools of the later turn in listed order.
-        step: Index of the transition in the run, from 0.
-        state: What the agent knew when it issued the later turn.
+    `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn.
     """
 
     sources: tuple[ToolName, ...]
@@ -233,10 +211,9 @@ class Recalled:
     """A state of successful runs, found by a search.
 
     Attributes:
-        after, before: Tools of the turn before it; tools of the turn after it.
+        after, before: Tools of the turn before it, and of the turn after it.
         similarity: Cosine with the text searched for, in [-1, 1].
-        count: Number of near-identical states merged into it.
-        run: Id of the run whose text is kept.
+        count: Number of near-identical states merged into it; `run` is the one whose text is kept.
     """
 
     summary: str
@@ -264,8 +241,6 @@ class Suggestion:
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
-        reason: One line.
-        look_up: Reads the evidence.
     """
 
     tool: ToolName
@@ -278,12 +253,12 @@ class Suggestion:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """Runs and summaries behind it. Read from the store on first access, to keep suggestions fast."""
+        """Runs and summaries behind it, read from the store on first access."""
         return self.look_up()
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Ids of the runs behind it, most recent first."""
+        """Most recent first."""
         return self.evidence.runs
 
     @property
@@ -297,12 +272,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool to avoid: most runs that called it from here failed.
-
-    Attributes:
-        failures: Failed runs that called it.
-        runs: All labelled runs that called it, including failed ones.
-    """
+    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed."""
 
     tool: ToolName
     failures: int
@@ -311,12 +281,7 @@ class FailedWay:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
-    """A policy's answer: tools in order, or none and the reason.
-
-    Attributes:
-        abstained: Why there is no suggestion; None if there is one.
-        warnings: Tools to avoid here, most failures first.
-    """
+    """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first."""
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None
@@ -325,8 +290,7 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", or without a
-        suggested tool "Ways that failed from here: close_ticket (10 of 10 runs)".
+        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
         """
         warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:
@@ -343,26 +307,3 @@ class Suggestions(Sequence[Suggestion]):
 
     def __len__(self) -> int:
         return len(self.ranked)
-
-
-def normal(name: ToolName) -> ToolName:
-    """A tool's name in Unicode's composed form (NFC), so that names which look the same are one tool."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
-
-
-def _tool_name(name: ToolName) -> ToolName:
-    if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # records hold anything
-        raise ValueError(f"a tool call without a name: {name!r}")
-    if name == START:
-        raise ValueError(f"a tool is called {START!r}, which is the name of the node before the first call")
-    return normal(name)
-
-
-def _as_float(value: float, what: str) -> float:
-    """A finite Python float, also from huge integers' and numpy's types."""
-    try:
-        if math.isfinite(value):
-            return float(value)
-    except OverflowError:
-        raise ValueError(f"{what} is too large a number") from None
-    raise ValueError(f"{what} is {value}, not a finite number")

@@ -13,8 +13,7 @@ import click
 
 from hepm.cli.commands import Argument, Group, Option, command
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import JsonOption, Place, read_text
-from hepm.cli.output import Bar, print_json
+from hepm.cli.options import Bar, JsonOption, Place, print_json, read_text
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 

@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import JsonOption, Place, check_target, no_empty_store, open_memory, read_text
-from hepm.cli.output import print_json, print_lines, write_lines
+from hepm.cli.options import (
+    JsonOption,
+    Place,
+    check_target,
+    no_empty_store,
+    open_memory,
+    print_json,
+    print_lines,
+    read_text,
+    write_lines,
+)
 from hepm.text import on_one_line
 
 LessonKind = Literal["experience", "principle", "notes"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from hepm.cli.commands import Option
-from hepm.cli.output import print_json
+from hepm.cli.options import print_json
 from hepm.text import count_of
 
 if TYPE_CHECKING:

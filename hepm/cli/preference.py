@@ -12,8 +12,7 @@ import click
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import JsonOption, Place, open_memory, read_stdin
-from hepm.cli.output import Bar, print_json
+from hepm.cli.options import Bar, JsonOption, Place, open_memory, print_json, read_text
 from hepm.text import count_of, on_one_line
 
 UserArgument = Annotated[str, Argument(help="The user's id.")]
@@ -150,7 +149,7 @@ def edit(
 
     Example: `hepm preference edit alice "short answers"`
     """
-    words = read_stdin("TEXT") if text == "-" else text
+    words = read_text("-", "TEXT") if text == "-" else text
     with open_memory(place.store) as memory:
         notes = memory.preferences.edit(user, words, namespace=place.namespace, version=version)
     print(on_one_line(f"{user}: version {notes.version} written"))

@@ -8,8 +8,7 @@ from typing import Annotated
 from hepm.cli.commands import Argument, Option
 from hepm.cli.lessons import experience, principle, principle_json, principle_line
 from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place
-from hepm.cli.output import print_json
+from hepm.cli.options import JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
 

@@ -22,7 +22,7 @@ from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
-    from hepm.cypher.projection import Projection
+    from hepm.cypher.engines import Projection
 
 Row: TypeAlias = tuple[object, ...]
 
@@ -37,7 +37,7 @@ def open_copy(store: Store, file: Path, replay: Replay) -> Projection:
     Raises:
         MissingExtraError: the engine is not installed.
     """
-    from hepm.cypher.projection import open_projection
+    from hepm.cypher.engines import open_projection
 
     def state() -> str:
         # Differs between two states of a store: by its revision; of a restored file by inode, journal and counts.

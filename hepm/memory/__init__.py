@@ -84,17 +84,13 @@ class Memory:
         """Open a memory; create it if it does not exist.
 
         Args:
-            path: A file, a folder that contains `memory.hepm`, or the address of a Neo4j server such as
-                "neo4j://localhost:7687" or "neo4j://host/database".
+            path: A file, a folder that contains `memory.hepm`, or an address such as "neo4j://host:7687/database".
             embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
-            counting: "shortest" counts only the shortest successful run of each task (H-EPM, appendix D). Default: as
-                the store was created.
+            counting: "shortest" counts only the shortest success of each task (H-EPM, D). Default: the store's own.
             poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
-            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
-                database if the address does not.
-            outbox: A folder for long-lived processes. While the server is down, new runs wait there; they are stored
-                once, in order, when it is back. Without it, such an ingest is an error.
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
+            outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -105,8 +101,6 @@ class Memory:
         except BaseException:
             store.close()
             raise
-
-    # Learning
 
     def ingest(
         self,
@@ -132,14 +126,10 @@ class Memory:
         Args:
             source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
                 content of a file in any format. The report lists what could not be read.
-            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`.
-            id: Id of the run in `messages`; "" takes a hash of its content. A known id with more messages is rejected
-                in the report.
-            task, environment, user, model: Further facts about that run.
-            success, reward: Its outcome; words such as "failed" or "no" work too. Without `success`, a reward of 1 is a
-                success. Without both, the run is stored but not counted until it comes again with an outcome.
-            namespace: The partition to store them in.
-            options: How runs are prepared. None for the defaults.
+            messages: One run as OpenAI chat messages (dictionaries or the SDK's objects), instead of `source`. Its
+                facts are `id` ("" takes a hash of its content), `task`, `environment`, `user`, `model`, and its
+                outcome: `success` (words such as "no" work too), or a `reward`, where 1 is a success. Without an
+                outcome, the run is not counted until it comes again with one.
             tools: Descriptions and parameters that are missing in the records (forms: see `suggest`).
             vectors: False stores state summaries without vectors; `reembed` adds them later.
             on_batch: Called with the report so far after each batch.
@@ -152,13 +142,12 @@ class Memory:
         about |= {"environment": environment, "user": user, "model": model}
         source = source_of(source, messages, about, reading)
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
-        # Created per call: its redactor caches texts of users.
-        options = IngestOptions() if options is None else options
+        options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe([tool if clean is None else clean.tool(tool) for tool in described])
+            pipeline.describe(described if clean is None else [clean.tool(tool) for tool in described])
             return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
@@ -178,10 +167,7 @@ class Memory:
         namespace: str = DEFAULT_NAMESPACE,
         dry_run: bool = False,
     ) -> list[str]:
-        """Remove the runs that match every given part, and everything they added; returns their ids.
-
-        With `dry_run`, only returns the ids.
-        """
+        """Remove the runs that match every given part, and everything they added; returns their ids."""
         selection = Selection(trajectory, environment, task, user)
         if dry_run:
             return self._store.selected(selection, namespace=namespace)
@@ -223,10 +209,7 @@ class Memory:
         return Preferences(self.library)
 
     def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Distil a stored run and the other runs of its task on a background thread, without a model.
-
-        Sessions do this when they finish.
-        """
+        """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
         from hepm.experience.distilling import BackgroundDistiller
 
         with self._making:
@@ -238,8 +221,6 @@ class Memory:
         """Wait until the runs of `distil_soon` are distilled. `close` waits too."""
         if self._distiller is not None:
             self._distiller.wait()
-
-    # Asking
 
     def session(
         self,
@@ -259,29 +240,15 @@ class Memory:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
         Args:
-            id: The id of the stored run; "" generates one.
-            task: Id of the task. Lessons compare failed and successful runs of one task.
-            user: Whose run it is. Hints include this user's notes, and forgetting the user forgets the run.
-            environment: Where the run takes place. Lessons of other environments are left out.
-            model: The agent's model.
+            user: Hints include this user's notes, and forgetting the user forgets the run.
+            environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.
-            tools: The agent's tools, as names, OpenAI or MCP specifications. Only these are suggested; None for any.
+            tools: Only these are suggested (forms: see `suggest`); None for any.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
-            prompt_options: What hints contain. None for the defaults.
-            ingest_options: How the run is prepared before it is stored, including redaction. None for the defaults.
         """
-
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        return Session(
-            self,
-            run,
-            system=system,
-            tools=tools,
-            namespace=namespace,
-            distil=distil,
-            prompt_options=prompt_options,
-            ingest_options=ingest_options,
-        )
+        own = None if tools is None else read_tools(tools)
+        return Session(self, run, system, own, namespace, distil, prompt_options, ingest_options)
 
     def suggest(
         self,
@@ -299,9 +266,9 @@ class Memory:
         """The tools to try next, best first, each with its reason. Empty if memory has no opinion.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). `after`,
-                `history` and `state` are read from it.
             after: Tool of the last turn, or several parallel ones. None before the first call.
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects), from which
+                `after`, `history` and `state` are read.
             history: All calls so far, oldest first. Without `after`, the last one is used.
             state: What the agent knows now, in a few lines.
             tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all.
@@ -360,16 +327,12 @@ class Memory:
         """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
 
         Args:
-            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects). State, last
-                tools and history are read from it.
-            state, after, history: The same, without messages.
-            tools: Tools the agent has; None for all.
+            messages, state, after, history, tools: The conversation so far, as for `suggest`.
             user: The user whose notes to include.
-            environment: Leave out lessons of other environments; "" for none.
+            environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            options: What the prompt contains. None for the defaults.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
@@ -407,17 +370,14 @@ class Memory:
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
         (vector,) = self._current_embedder().embed([text])
-        found = self._store.search_states(vector, namespace=namespace, limit=k)
         return [
             Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
-            for state, cosine in found
+            for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
         ]
 
-    def graph(
-        self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
-    ) -> nx.DiGraph[ToolName]:
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
-        return self._mirror.namespace(namespace).graph(c=c, evidence=evidence)
+        return self._mirror.namespace(namespace).graph(c=c)
 
     def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
         """Counts of what a namespace holds."""
@@ -448,22 +408,16 @@ class Memory:
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    # Maintenance
-
     def refresh(self) -> None:
-        """See at once what other processes stored. Otherwise suggestions see it after about `poll_s`."""
+        """See at once what other processes stored, and not only after about `poll_s`."""
         self._mirror.refresh()
 
     def follow_now(self) -> None:
-        """Wait until the next suggestion knows every run stored here. In a large memory this takes some milliseconds
-        after each `ingest`. Sessions do this when they finish."""
+        """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare derived and copied data with the records, and the mirror with the store. [] if they agree.
-
-        Lexical vectors are recomputed and compared; vectors of a model are only checked for size and length.
-        """
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size."""
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
         embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
@@ -476,10 +430,7 @@ class Memory:
         namespaces: Sequence[str] | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
-        """Copy namespaces into another memory, all by default, and compare the counts of each.
-
-        Repeat it to continue after an interruption. Lazy: it works as you take the results.
-        """
+        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
         names = self.namespaces() if namespaces is None else namespaces
         try:
             yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
@@ -490,7 +441,7 @@ class Memory:
         """Recompute every count, state and vector from the stored runs and lessons, in one transaction.
 
         Raises:
-            StoreDamagedError: the record of a run cannot be read. The message names the run, and nothing was changed.
+            StoreDamagedError: the record of a run cannot be read, and nothing was changed.
         """
         embedder = self._agreed_embedder()
         try:
@@ -501,10 +452,7 @@ class Memory:
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Compute the vectors of all states with this embedder, in all namespaces; only missing ones if it is the same.
-
-        Repeat it to continue after an interruption. Returns the number of vectors written.
-        """
+        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
             return self._store.reembed(mine, on_progress=on_progress)
@@ -521,11 +469,9 @@ class Memory:
         return self._embedder.now
 
     def _current_embedder(self) -> Embedder:
-        """The embedder of the stored vectors, even after another process changed it."""
         return self._embedder.following(self._mirror.embedder)
 
     def _agreed_embedder(self) -> Embedder:
-        """The embedder, after checking that the store's vectors are its own. A new store records its name."""
         try:
             return self._embedder.agreed()
         except StoreUnavailableError:

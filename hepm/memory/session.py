@@ -7,17 +7,16 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
-from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
 from hepm.ingest.turns import read_messages
-from hepm.types import Outcome, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import PromptOptions
@@ -27,61 +26,44 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 
+@dataclass(eq=False, repr=False)
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
     Ask for a `hint` before each call of the model, and `finish` with the outcome. Pass the conversation as messages, or
     record it call by call with `say` and `record`.
 
-    A session raises nothing before its end. If memory fails, there is no hint. What cannot be recorded is raised by
-    `finish`, or at the end of the block. Both are logged as warnings when they happen.
+    A session raises nothing before its end. If memory fails, there is no hint; what cannot be recorded is raised by
+    `finish`, or at the end of the block. Both are logged as warnings. A `with` block without `finish` stores the run
+    without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
-    If a `with` block ends without `finish`, or by an exception, the run is stored without a label. It does not
-    count, and may still be finished. A session without messages and calls stores nothing.
-
-    `async with` does the same without blocking the event loop: memory is read before the block and written after it, on
-    another thread. `hint` does not read the store. Call `afinish` instead of `finish`.
-
-    Attributes:
-        id: The id of the stored run.
+    `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        run: Trajectory,
-        *,
-        system: str,
-        tools: Iterable[object] | None,
-        namespace: str,
-        distil: bool,
-        prompt_options: PromptOptions | None,
-        ingest_options: IngestOptions | None,
-    ) -> None:
-        self.id = run.id
-        self._memory = memory
-        self._run = run
-        self._system = system
-        self._tools = None if tools is None else read_tools(tools)
-        self._namespace = namespace
-        self._distil = distil
-        self._prompt_options = prompt_options
-        self._ingest_options = ingest_options
-        self._given: Sequence[object] | None = None
-        self._recorded: list[dict[str, Any]] = []
-        self._calls = 0
-        self._shown: dict[str, None] = {}
-        self._failed: InputError | None = None
-        self._warned = False
-        self._stored: Trajectory | None = None
-        self._storing = Lock()
+    _memory: Memory
+    _run: Trajectory
+    _system: str
+    _tools: Sequence[Tool] | None
+    _namespace: str
+    _distil: bool
+    _prompt_options: PromptOptions | None
+    _ingest_options: IngestOptions | None
+    _given: Sequence[object] | None = None
+    _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _calls: int = 0
+    _shown: dict[str, None] = field(default_factory=dict[str, None])
+    _failed: InputError | None = None
+    _warned: bool = False
+    _stored: Trajectory | None = None
+    _storing: Lock = field(default_factory=Lock)
 
-    # During the run
+    @property
+    def id(self) -> str:
+        """The id of the stored run."""
+        return self._run.id
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
-
-        Each lesson in a hint is credited once with the outcome of the run.
 
         Args:
             messages: The conversation so far, as OpenAI chat messages; not with `say` and `record`. The list is the
@@ -93,17 +75,14 @@ class Session:
         return self._prompt(self._messages, tools=tools, environment=self._run.environment)
 
     def _prompt(self, messages: Sequence[object], **about: Any) -> str:
-        options, namespace = self._prompt_options, self._namespace
+        about |= {"user": self._run.user, "options": self._prompt_options, "namespace": self._namespace}
         try:
             with switching_often():
-                found = self._memory.prompt(
-                    messages, user=self._run.user, options=options, namespace=namespace, **about
-                )
+                found = self._memory.prompt(messages, **about)
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
-                self._warned = True
-                known = isinstance(error, HepmError)
-                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
+                self._warned, unknown = True, not isinstance(error, HepmError)
+                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unknown)
             return ""
         self._shown.update(dict.fromkeys(found.lessons))
         return found.text
@@ -124,8 +103,7 @@ class Session:
         """Record a tool call, in a run without `messages`.
 
         Args:
-            result: What it returned; None if unknown. Values other than texts are stored as JSON.
-            error: Whether it failed; None if unknown.
+            result, error: None if unknown. Results other than texts are stored as JSON.
             together: Whether it was issued in parallel with the previous call.
         """
         self._kept(lambda: self._record(call, arguments, result, error, together))
@@ -166,32 +144,20 @@ class Session:
 
     def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
-            raise InputError(
-                f"the session {self.id!r} was given messages, which hold what was said and called: "
-                "append to them instead of calling say() or record()"
-            )
+            raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
         self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
         if self._recorded:
-            raise InputError(
-                f"the session {self.id!r} is recorded with say() and record(): "
-                "call hint() and finish() without messages"
-            )
+            raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
         self._given = messages
 
     @property
     def _messages(self) -> Sequence[object]:
         return self._recorded if self._given is None else self._given
 
-    # End
-
     def finish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> None:
         """Store the run with its outcome, credit the lessons shown in it, and start distilling its own.
 
@@ -199,7 +165,6 @@ class Session:
 
         Args:
             success: None if only the reward is known (1 or more is a success), or nothing yet.
-            reward: The task's reward, no unit.
             messages: The whole conversation, if the list given to `hint` is not complete.
         Raises:
             InputError: the run was finished with another outcome, its id is taken, or a part of it could not be
@@ -209,11 +174,7 @@ class Session:
         self._store(self._finished(success, reward, messages))
 
     async def afinish(
-        self,
-        *,
-        success: bool | None = None,
-        reward: float | None = None,
-        messages: Sequence[object] | None = None,
+        self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> None:
         """`finish` without blocking the event loop."""
         await asyncio.to_thread(self._store, self._finished(success, reward, messages))
@@ -262,8 +223,6 @@ class Session:
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
-    # Context manager
-
     def __enter__(self) -> Self:
         return self
 
@@ -285,20 +244,17 @@ class Session:
 
 
 def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Turns without hepm's own hints and without lone surrogates, which models do write.
+    """Turns without hepm's own hints and without lone surrogates, which models do write; none that is then empty."""
 
-    Turns with nothing else are removed.
-    """
+    def clean(text: str) -> str:
+        return without_surrogates(without_hints(text))
+
     found: list[Turn] = []
     for turn in turns:
-        text = without_surrogates(without_hints(turn.text))
+        text = clean(turn.text)
         calls = tuple(
-            replace(
-                call,
-                arguments=without_surrogates(call.arguments),
-                result=None if call.result is None else without_surrogates(without_hints(call.result)),
-            )
-            for call in turn.calls
+            replace(one, arguments=without_surrogates(one.arguments), result=one.result and clean(one.result))
+            for one in turn.calls
         )
         if text.strip() or calls or not turn.text:
             found.append(replace(turn, text=text, calls=calls))

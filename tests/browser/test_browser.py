@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.cypher import favourites, questions, scripts, style
 from hepm.cypher.model import NODES, RELATIONSHIPS
-from hepm.cypher.questions import favourites, questions, scripts, style
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange

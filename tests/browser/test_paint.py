@@ -193,7 +193,7 @@ def test_the_start_alone_is_labelled(painted: Painted):
 
 
 def test_all_types_are_written_out_in_both_statements():
-    from hepm.cypher.statements import statement
+    from hepm.cypher import statement
 
     for text in (statement("paint", "browser"), statement("clear_paint", "browser")):
         assert all(f"{type}|" in text or f"{type}]" in text for type in TYPES)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory
+from hepm.cypher.engines import open_projection
 from hepm.cypher.model import Result
-from hepm.cypher.projection import open_projection
 from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
 from hepm.graph.lessons.rows import Source, Triple, to_record
@@ -287,7 +287,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from hepm.cypher.model import Table
-from hepm.cypher.projection import open_projection
+from hepm.cypher.engines import open_projection
 def tables():
     yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
 print("building", flush=True)

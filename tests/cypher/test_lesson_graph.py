@@ -10,8 +10,7 @@ from typing import TypeAlias
 import neo4j
 import pytest
 
-from hepm.cypher.guard import ask_server
-from hepm.cypher.projection import Projection
+from hepm.cypher.engines import Projection, ask_server
 from hepm.experience.lessons import Notes
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.model_rows import open_copy

@@ -13,10 +13,9 @@ import neo4j
 import pytest
 
 from hepm import Memory
-from hepm.cypher.guard import ask_server
+from hepm.cypher import Question, question, questions
+from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
-from hepm.cypher.projection import Projection
-from hepm.cypher.questions import Question, question, questions
 from hepm.errors import QueryError
 from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.open_store import open_store

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError, MissingExtraError
-from hepm.graph.page import read_content, render_page, write_page
-from hepm.graph.page.content import PageContent
+from hepm.graph.page import PageContent, read_content, render_page
 from hepm.types import START, Evidence
 
 HOSTILE = {
@@ -114,13 +113,6 @@ def test_the_page_names_every_tool_and_edge_it_was_given():
 def test_next_tools_come_strongest_first():
     data = data_of(render(shop(), title="shop"))
     assert [e["weight"] for e in data["edges"] if data["tools"][e["source"]]["name"] == "get_order"] == [0.5, 0.3, 0.2]
-
-
-def test_the_whole_page_is_on_disk(tmp_path: Path):
-    content = content_of(shop())
-    write_page(content, tmp_path / "shop.html", title="shop")
-    assert (tmp_path / "shop.html").read_text("utf-8") == render_page(content, title="shop")
-    assert (content.tool_count, len(content.edges)) == (4, 6)
 
 
 def test_the_head_tells_how_many_runs_succeeded_where_that_is_known():
@@ -249,16 +241,11 @@ def test_start_lies_left_of_what_comes_after_it():
     assert tools[0]["x"] == min(tool["x"] for tool in tools)
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path):
-    with pytest.raises(InputError, match=r"cannot be written to .*No such file"):
-        write_page(content_of(shop()), tmp_path / "missing" / "page.html", title="shop")
-
-
 @pytest.mark.parametrize("installed", [False, True], ids=["no gravis", "gravis without the file"])
 def test_a_missing_graph_library_is_named(installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     spec = ModuleSpec("gravis", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr("hepm.graph.page.render.find_spec", lambda name: spec if installed else None)
+    monkeypatch.setattr("hepm.graph.page.find_spec", lambda name: spec if installed else None)
     with pytest.raises(MissingExtraError, match=r"pip install .*hepm\[view\]"):
         render(shop(), title="shop")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import neo4j
 
 import hepm.cypher
-from hepm.cypher.statements import migrations, schema_statement, statement
+from hepm.cypher import migrations, statement
 from tests.neo4j_server import Neo4jServer
 
 ROOM = Path(hepm.cypher.__file__).parent
@@ -49,7 +49,7 @@ def test_every_statement_is_used_and_stays_inside_a_namespace() -> None:
 
 def test_the_text_that_is_sent_is_the_file_without_its_head() -> None:
     assert statement("lock") == "MATCH (m:Memory {key: 'memory'}) SET m.writing = true"
-    assert schema_statement("drop_state_embedding").startswith("DROP INDEX")
+    assert statement("drop_state_embedding", "schema").startswith("DROP INDEX")
     assert [version for version, _, _ in migrations()] == [1, 2]
     assert all(text.startswith("CREATE ") for _, _, texts in migrations() for text in texts)
 

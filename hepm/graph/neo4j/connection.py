@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from hepm.cypher.statements import statement
+from hepm.cypher import statement
 from hepm.errors import (
     HepmError,
     MissingExtraError,
@@ -126,8 +126,8 @@ class Connection:
             session.run(text, values).consume()
 
     def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> Result:
-        """Run a user's query, with the options of `hepm.cypher.guard.ask_server`."""
-        from hepm.cypher.guard import ask_server
+        """Run a user's query, with the options of `hepm.cypher.engines.ask_server`."""
+        from hepm.cypher.engines import ask_server
 
         with self.guarded():
             return ask_server(self.driver, self.login.database, text, parameters, **options)

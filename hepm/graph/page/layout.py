@@ -1,58 +1,60 @@
-"""Where the nodes lie, computed once and in full, so that the page opens still and looks the same every time."""
+"""Positions of the nodes, the same each time for the same graph."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.page.content import PageContent
 from hepm.types import START
 
-FloatArray = NDArray[np.float64]
+FloatArray: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
-_WIDE = 1.35
-"""Windows and names are wider than high, so the plane is stretched."""
-_CHARACTER = 4.2
-"""Room for a part of each name, in the page's own units. Names keep one size on the screen: zooming in makes room."""
-_GAP = 36.0
-"""Room for an arrow between two dots."""
-_FILLED = 0.34
-"""Share of the plane that boxes cover: denser and arrows vanish, sparser and a window shows only dots."""
+# Windows and names are wider than high, so the plane is stretched.
+_WIDE: Final = 1.35
+# Room for a part of each name, in the page's own units. Names keep one size on the screen: zooming in makes room.
+_CHARACTER: Final = 4.2
+# Room for an arrow between two dots.
+_GAP: Final = 36.0
+# Share of the plane that boxes cover: denser and arrows vanish, sparser and a window shows only dots.
+_FILLED: Final = 0.34
 
 
-def layout(content: PageContent) -> list[tuple[int, int, int]]:
+def layout(tools: Rows, edges: Rows) -> list[tuple[int, int, int]]:
     """(x, y, radius) of each tool: linked tools near each other, boxes apart, START to the left if it lies outside.
 
     Distances on the screen follow distances in the graph: stress majorisation (Gansner, Koren, North 2004) from
     classical scaling, without chance. O(n³): 200 tools take about a second, 1,000 ten. The area of a dot grows with the
     calls.
     """
-    tools = content.tools
-    most = max([1, *(tool.calls for tool in tools if tool.name != START)])
-    radii = [16 if tool.name == START else round(9 + 15 * math.sqrt(tool.calls / most)) for tool in tools]
+    most = max([1, *(tool["calls"] for tool in tools if tool["name"] != START)])
+    radii = [16 if tool["name"] == START else round(9 + 15 * math.sqrt(tool["calls"] / most)) for tool in tools]
     if len(tools) <= 1:
         return [(0, 0, radius) for radius in radii]
-    xy = _turned(_majorised(_distances(content)), content)
+    xy = _turned(_majorised(_distances(len(tools), edges)), start_first=tools[0]["name"] == START)
     xy[:, 0] *= _WIDE
-    names = [_CHARACTER * len(tool.label) for tool in tools]
+    names = [_CHARACTER * len(tool["label"]) for tool in tools]
     boxes = np.array([(max(name, 2 * r) + _GAP, 2 * r + _GAP) for name, r in zip(names, radii, strict=True)])
-    xy = _pushed_apart(xy * _scale(xy, boxes), boxes)
+    across: FloatArray = np.ptp(xy, axis=0)
+    longest = max(float(across[0]), float(across[1])) or 1.0
+    area = float(np.prod(np.maximum(across, 0.25 * longest)))
+    xy = _pushed_apart(xy * math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area), boxes)
     middle = (xy.max(axis=0) + xy.min(axis=0)) / 2
     return [(round(float(x)), round(float(y)), r) for (x, y), r in zip(xy - middle, radii, strict=True)]
 
 
-def _distances(content: PageContent) -> FloatArray:
-    """Shortest ways between all tools, shape (n, n); an edge of weight 1 has length 1, a weak one 3, either way."""
-    n = len(content.tools)
+def _distances(n: int, edges: Rows) -> FloatArray:
+    """Shortest paths between all tools, shape (n, n); an edge of weight 1 has length 1, a weak one 3, either way."""
     lengths = np.full((n, n), np.inf)
-    for edge in content.edges:
+    for edge in edges:
         # A share of one run says less than the same share of many.
-        strength = edge.weight * (1 - 1 / (2 + edge.support))
-        length = 3 - 2 * math.sqrt(strength)
-        for pair in ((edge.source, edge.target), (edge.target, edge.source)):
-            lengths[pair] = min(lengths[pair], length)
+        length = 3 - 2 * math.sqrt(edge["weight"] * (1 - 1 / (2 + edge["support"])))
+        a, b = edge["source"], edge["target"]
+        lengths[a, b] = lengths[b, a] = min(lengths[a, b], lengths[b, a], length)
     np.fill_diagonal(lengths, 0.0)
     for via in range(n):
         np.minimum(lengths, lengths[:, via, None] + lengths[None, via, :], out=lengths)
@@ -82,22 +84,14 @@ def _majorised(distances: FloatArray) -> FloatArray:
     return xy
 
 
-def _turned(xy: FloatArray, content: PageContent) -> FloatArray:
+def _turned(xy: FloatArray, *, start_first: bool) -> FloatArray:
     """Rotated so that START, or else the longest axis, points to the left, where reading begins."""
     xy = xy - xy.mean(axis=0)
-    axis: FloatArray = -xy[0] if content.tools[0].name == START else np.linalg.eigh(xy.T @ xy)[1][:, 1]
+    axis: FloatArray = -xy[0] if start_first else np.linalg.eigh(xy.T @ xy)[1][:, 1]
     cos, sin = axis / (float(np.linalg.norm(axis)) or 1.0)
     xy = xy @ np.array([[cos, -sin], [sin, cos]])
     # Either side of the axis would do as the upper one: the heavier tail goes down.
     return xy * np.array([1.0, -1.0]) if (xy[:, 1] ** 3).sum() < 0 else xy
-
-
-def _scale(xy: FloatArray, boxes: FloatArray) -> float:
-    """The factor at which boxes cover their share of the plane."""
-    across: FloatArray = np.ptp(xy, axis=0)
-    longest = max(float(across[0]), float(across[1])) or 1.0
-    area = float(np.prod(np.maximum(across, 0.25 * longest)))
-    return math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area)
 
 
 def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:
