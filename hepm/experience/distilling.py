@@ -246,8 +246,7 @@ def _distilled_by(
 class BackgroundDistiller:
     """Distils experiences and principles without a model on a thread, from the tasks of the runs it is given.
 
-    Runs that come while others are distilled are distilled together. All runs of their tasks are looked at anew, as
-    what a run teaches depends on those it is compared with. Threads may share it.
+    Runs that come while others are distilled are distilled together. Threads may share it.
     """
 
     def __init__(self, lessons: Callable[[], tuple[Experiences, Principles]]) -> None:

@@ -126,9 +126,7 @@ class Experiences:
 
         Args:
             model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
-            dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
-                answers about one run are kept in its ledger and not paid for again.
-
+            dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """

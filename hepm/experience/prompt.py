@@ -156,9 +156,7 @@ def recollect(
 ) -> Recollection:
     """Everything that memory has to say at a moment, without contradictions.
 
-    Args:
-        suggestions: The next tools as a policy ranks them, `FURTHER` more than `options` asks for.
-        counts: Gives the successful and the failed runs that called a tool from here.
+    `suggestions` holds `FURTHER` more tools than `options` asks for; for `counts` see `in_one_voice`.
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
