@@ -29,10 +29,10 @@ from hepm.evals.domains import Event, Run, by_family
 from hepm.evals.methods import find_methods
 from hepm.evals.metrics import POINTINGS, Bootstrap, Divergence, find_divergences
 from hepm.experience.comparison import place as place_of
-from hepm.experience.extractive import distill, distill_principles
+from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.place import LEAST_RUNS
-from hepm.experience.place import Place as Here
+from hepm.experience.principles import LEAST_RUNS
+from hepm.experience.principles import Place as Here
 from hepm.experience.transcript import Tools, situation_text
 from hepm.ingest.transitions import agent_state
 from hepm.types import START, ToolName

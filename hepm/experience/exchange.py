@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -83,96 +83,78 @@ def digest_of(row: LessonRow) -> str:
     return hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-# Readers of members: a TypeError or ValueError says that the value is wrong.
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
-        raise TypeError
-    return value
-
-
-def _words(value: Any) -> str:
-    if not _text(value).strip():
-        raise ValueError
-    return value
-
-
-def _one_of(*choices: str) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> Any:
-        return choices[choices.index(value)]
-
-    return f"one of {', '.join(choices)}", None, read
-
-
-def _number(default: float, most: float) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> float:
-        if type(value) not in (int, float) or not 0 <= value <= most:
-            raise ValueError
-        return value
-
-    return f"a number from 0 to {most:g}", default, read
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError
-    return tuple(map(_text, cast("list[object]", value)))
-
-
-def _records(make: Any, texts: int) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> tuple[Any, ...]:
-        found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in value)
-        for one in found:
-            _texts(list(one[:texts]))
-            if make is Source and (one.reward is not None and type(one.reward) not in (int, float)):
-                raise TypeError
-        return found
-
-    return f"a list with {', '.join(make._fields)} each", (), read
-
-
-def _turns(value: Any) -> tuple[int, int]:
-    match value:
-        case [int(first), int(last)] if 0 <= first <= last <= MOST:
-            return first, last
-        case _:
-            raise ValueError
-
-
-def _uses(value: Any) -> Uses:
-    found = Uses(**value)
-    if not 0 <= found.successes <= found.uses <= found.shown <= MOST:
-        raise ValueError
-    return found
-
-
-_MEMBERS: Final[Mapping[str, tuple[str, Any, Callable[[Any], Any]]]] = {
-    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), ("a text", "", _text)),
-    **dict.fromkeys(("lesson", "text", "user"), ("a text that is not empty", "", _words)),
-    **dict.fromkeys(("environments", "preconditions", "tools"), ("a list of texts", [], _texts)),
-    "zone": _one_of(*ZONES),
-    "stage": _one_of(*STAGES),
-    "principle": _one_of("guiding", "cautionary"),
-    "reward": _number(0.0, 1),
-    "generation": _number(0, MOST),
-    "notes_version": _number(1, MOST),
-    "triples": _records(Triple, 3),
-    "sources": _records(Source, 1),
-    "parents": _records(Parent, 2),
-    "turns": ("the first and the last turn, from 1, or 0 and 0", [0, 0], _turns),
-    "uses": ("shown, uses and successes, none more than the one before", {}, _uses),
+_TEXT: Final = "a text"
+_WORDS: Final = "a text that is not empty"
+_LIST: Final = "a list of texts"
+_TURNS: Final = "the first and the last turn, from 1, or 0 and 0"
+_USES: Final = "shown, uses and successes, none more than the one before"
+_MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
+    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), (_TEXT, "")),
+    **dict.fromkeys(("lesson", "text", "user"), (_WORDS, "")),
+    **dict.fromkeys(("environments", "preconditions", "tools"), (_LIST, [])),
+    "zone": (ZONES, None),
+    "stage": (STAGES, None),
+    "principle": (("guiding", "cautionary"), None),
+    "reward": (1.0, 0.0),
+    "generation": (MOST, 0),
+    "notes_version": (MOST, 1),
+    "triples": (Triple, []),
+    "sources": (Source, []),
+    "parents": (Parent, []),
+    "turns": (_TURNS, [0, 0]),
+    "uses": (_USES, {}),
 }
-"""Members of a document: what each must be, its default, and its reader."""
+"""What each member of a document must be (a form, choices, a maximum, or the type of records), and its default."""
+
+
+def _is_text(must: Any, value: str) -> bool:
+    if isinstance(must, tuple):
+        return value in must
+    surrogates = any("\ud800" <= one <= "\udfff" for one in value)
+    return must in (_TEXT, _WORDS) and not surrogates and (must == _TEXT or bool(value.strip()))
+
+
+def _read(must: Any, value: Any) -> Any:
+    """A member of a document; TypeError or ValueError if it is not what it must be."""
+    if isinstance(must, int | float) and type(value) in (int, float) and 0 <= value <= must:
+        return value
+    match must, value:
+        case (str() | tuple(), str()) if _is_text(must, value):
+            return value
+        case (str(), [*texts]) if must == _LIST:
+            return tuple(_read(_TEXT, one) for one in texts)
+        case (str(), [int(first), int(last)]) if must == _TURNS and 0 <= first <= last <= MOST:
+            return first, last
+        case (str(), {**counts}) if must == _USES:
+            uses = Uses(**counts)
+            if 0 <= uses.successes <= uses.uses <= uses.shown <= MOST:
+                return uses
+        case (type(), [*records]):
+            found = tuple(must(*one) if isinstance(one, list) else must(**one) for one in records)
+            for one in found:
+                _read(_LIST, list(one[:1] if must is Source else one))
+                if must is Source and one.reward is not None:
+                    _read(float("inf"), abs(one.reward))
+            return found
+        case _:
+            pass
+    raise ValueError
 
 
 def _lesson_of(document: Document, where: str) -> Read:
     def get(name: str) -> Any:
-        must, default, read = _MEMBERS[name]
+        must, default = _MEMBERS[name]
         try:
-            return read(document.get(name, default))
+            return _read(must, document.get(name, default))
         except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {must}.") from error
+            words = must
+            if isinstance(must, tuple):
+                words = f"one of {', '.join(cast('tuple[str, ...]', must))}"
+            elif isinstance(must, int | float):
+                words = f"a number from 0 to {must:g}"
+            elif isinstance(must, type):
+                words = f"a list with {', '.join(cast('Any', must)._fields)} each"
+            raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
     by = get("distilled_by") or "hand"

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
-from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
 from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
-from hepm.experience.lessons import Experience, Zone, applies_in
+from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
@@ -100,13 +99,9 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
         known = StateSummary(said=(state,)) if isinstance(state, str) else state
+        about = {"namespace": namespace, "environment": environment}
         found = self._library.search(
-            situation_text(environment, known),
-            "experience",
-            namespace=namespace,
-            limit=CANDIDATES,
-            floor=floor,
-            keep=lambda one: applies_in(one.row, environment) and not says_nothing(one.row),
+            situation_text(environment, known), "experience", **about, limit=CANDIDATES, floor=floor
         )
         candidates = [
             FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
@@ -131,9 +126,7 @@ class Experiences:
 
         Args:
             model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
-            dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
-                answers about one run are kept in its ledger and not paid for again.
-
+            dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """
@@ -163,12 +156,12 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
 
 
 def tool_name(id: str) -> str:
-    """The tool name that offers an experience: its id, in characters that every endpoint accepts."""
+    """The id of an experience in characters that every endpoint accepts."""
     return id.replace("-", "_")
 
 
 def tool_description(experience: Experience) -> str:
-    """When the experience applies and what it teaches, in one line of at most 1,024 characters."""
+    """When an experience applies and what it teaches, in one line."""
     when = "; ".join(text for text in (experience.situation, *experience.conditions.preconditions) if text)
     return (
         f"{_ZONES[experience.zone]}, in the {experience.stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "

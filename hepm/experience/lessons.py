@@ -124,7 +124,6 @@ class Notes:
     """What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
 
     Attributes:
-        text: One wish per line.
         version: From 1; each revises the one before.
         written_by: "extractive", the name of a model, or "hand".
         session: The stored run they were written after, or "". When it is forgotten, the notes stay without it.

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
+from hepm.experience.comparison import says_nothing
+from hepm.experience.lessons import applies_in
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
@@ -63,17 +65,11 @@ class Task:
 class Library:
     """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
-    Args:
-        embedder: Gives the embedder for queries.
-        agreed_embedder: The same, after a check that the store holds no other's vectors.
+    `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.
     """
 
     def __init__(
-        self,
-        store: Store,
-        mirror: Mirror,
-        embedder: Callable[[], Embedder],
-        agreed_embedder: Callable[[], Embedder],
+        self, store: Store, mirror: Mirror, embedder: Callable[[], Embedder], agreed_embedder: Callable[[], Embedder]
     ) -> None:
         self.store = store
         self._mirror = mirror
@@ -126,7 +122,7 @@ class Library:
         return retired
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """See `LessonStore.forget_user`; later reads see it."""
+        """See `LessonStore.forget_user`."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
@@ -142,17 +138,20 @@ class Library:
         kind: Kind,
         *,
         namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
         limit: int,
         floor: float | None = None,
-        keep: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`).
+        """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
-        Args:
-            floor: Minimum cosine; None for the embedder's default.
+        Left out are those of other environments, and those that name no tool to call or to avoid.
         """
         if not text.strip():
             return []
+
+        def keep(one: StoredLesson) -> bool:
+            return applies_in(one.row, environment) and not says_nothing(one.row)
+
         least = self.floor if floor is None else floor
         (vector,) = self._embedder().embed([text])
         return self._mirror.lessons(namespace).search(vector, kind, limit=limit, floor=least, keep=keep)
@@ -160,10 +159,7 @@ class Library:
     # Exposures
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Record that lessons were shown in a run; `Memory.prompt` does it if it is given the run.
-
-        While the store is unavailable, exposures wait in memory.
-        """
+        """Record that lessons were shown in a run; while the store is unavailable, exposures wait in memory."""
         if lessons:
             self.deliver(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
 
@@ -198,15 +194,17 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
+    def runs_of_tasks(
+        self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE
+    ) -> builtins.list[tuple[str, str, str]]:
         """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
     def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs without a task, or whose task has no other run, come in groups of similar requests, of one environment each
-        (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
+        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
+        that the step has seen stays in its group.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
@@ -219,13 +217,12 @@ class Library:
                     yield from self._compared(environment, name, members, wanted, namespace)
 
     def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
-        """The tasks of some runs, with their latest runs (see `beside`); all of them are wanted.
+        """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
 
-        A run whose task has no other run comes with runs of similar requests. These are grouped at the first call, and
-        again after `GROUPED_FOR_S`, when runs that other processes stored join them. In a memory of more than
-        `GROUPED_AT_ONCE` runs, such a run is a task of its own until all are looked at.
+        Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
+        `GROUPED_AT_ONCE` runs, a run that is alone in its task is compared with none until `tasks` looks at all.
         """
-        by_task, alone = _by_task(self.beside(runs, namespace=namespace))
+        by_task, alone = _by_task(self.runs_of_tasks(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
             for groups in self._live.get(namespace, ({}, 0.0))[0].values():
                 groups.remove(ids)  # the first of them may have been alone before
@@ -288,11 +285,7 @@ class Library:
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
-        """Stored runs in the order given; those that are gone are left out.
-
-        Raises:
-            StoreDamagedError: a record cannot be read; the text names its run.
-        """
+        """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""
         found: builtins.list[Trajectory] = []
         for start in range(0, len(ids), _READ_AT_ONCE):
             batch = ids[start : start + _READ_AT_ONCE]

@@ -140,7 +140,7 @@ class Matcher:
         if self.runs is None:
             tasks = self.library.store.runs_by_task(namespace=self.namespace)
         else:
-            tasks = self.library.beside(self.runs, namespace=self.namespace)
+            tasks = self.library.runs_of_tasks(self.runs, namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:

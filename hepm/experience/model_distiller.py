@@ -184,7 +184,7 @@ def _record(it: RunComparison) -> str:
     if it.contrast is not None:
         others = "runs with like requests" if it.contrast.alike else "other runs of the task"
         parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=bool(it.well))}")
-    return "\n".join([*parts, f"The record, {it.turns} turns of the agent:", quoted_run(it)])
+    return "\n".join([*parts, f"The record, {it.run.steps} turns of the agent:", quoted_run(it)])
 
 
 def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Principle:

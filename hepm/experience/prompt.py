@@ -17,9 +17,8 @@ from hepm.errors import LlmError
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
-from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
@@ -76,7 +75,7 @@ class Prompt:
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens, an upper estimate."""
+        """Upper estimate of its tokens."""
         return estimate_tokens(self.text) if self.text else 0
 
     def __str__(self) -> str:
@@ -157,9 +156,7 @@ def recollect(
 ) -> Recollection:
     """Everything that memory has to say at a moment, without contradictions.
 
-    Args:
-        suggestions: The next tools as a policy ranks them, `FURTHER` more than `options` asks for.
-        counts: Gives the successful and the failed runs that called a tool from here.
+    `suggestions` holds `FURTHER` more tools than `options` asks for; for `counts` see `in_one_voice`.
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
@@ -169,15 +166,8 @@ def recollect(
         rules = [*here, *(one for one in alike if one.id not in {rule.id for rule in here})][:k]
     found: list[FoundExperience] = []
     if options.experiences:
-        found = Experiences(library).search(
-            now.state,
-            namespace=namespace,
-            environment=environment,
-            turn=now.turn,
-            horizon=horizon,
-            k=options.experiences,
-            model=options.model,
-        )
+        search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
+        found = search(turn=now.turn, horizon=horizon, k=options.experiences, model=options.model)
     notes = preferences.notes(user, namespace=namespace) if user else None
     recalled: list[str] = []
     if notes is not None and options.recalled:

@@ -20,8 +20,7 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
 from hepm.experience.comparison import compare_runs
-from hepm.experience.distilling import DistilReport, distill_into
-from hepm.experience.extractive import distill
+from hepm.experience.distilling import DistilReport, distill, distill_into
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, StoreLedger
 from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run

@@ -11,7 +11,7 @@ import pytest
 from hepm import FailedWay, Memory, Trajectory
 from hepm.experience.comparison import says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.place import Place, in_one_voice, lower_bound
+from hepm.experience.principles import Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange

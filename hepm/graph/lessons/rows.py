@@ -100,6 +100,14 @@ class LessonRow:
     def live(self) -> bool:  # noqa: D102
         return not self.retired
 
+    @property
+    def columns(self) -> dict[str, object]:
+        """The properties of its node in a graph that derive from it."""
+        own = {name: list(value) if isinstance(value, tuple) else value for name, value in self.properties.items()}
+        names = ("id", "text", "user", "live", "retired", "made_by")
+        runs, tools = [source.run for source in self.sources], list(self.tools)
+        return {**own, **{name: getattr(self, name) for name in names}, "runs": runs, "tools": tools}
+
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""
         known = {source.run for source in self.sources}

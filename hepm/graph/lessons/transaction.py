@@ -193,11 +193,8 @@ class LessonTransaction(ABC):
             if any(source.words and source.run in gone for source in row.sources)
             or (not row.user and all(source.run in gone for source in row.sources))
         }
-        rest = [
-            replace(row, sources=tuple(source for source in row.sources if source.run not in gone))
-            for row in touched
-            if row.id not in lost
-        ]
+        stay = [row for row in touched if row.id not in lost]
+        rest = [replace(row, sources=tuple(one for one in row.sources if one.run not in gone)) for row in stay]
         # Lessons that one of the lost superseded are found again.
         successors = {(parent.id, row.made_by) for row in touched if row.id in lost for parent in row.parents}
         freed = [
@@ -258,12 +255,12 @@ class LessonTransaction(ABC):
 
 
 def wrong_showings(
-    showings: Iterable[Showing], stored: Mapping[str, bool | None], told: Mapping[str, bool]
+    showings: Iterable[Showing], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
 ) -> list[tuple[Showing, bool | None]]:
     """Showings whose outcome is neither that of the stored run nor the reported one, each with the right one."""
     wrong: list[tuple[Showing, bool | None]] = []
     for showing in showings:
-        right = [how for how in (stored.get(showing.run), told.get(showing.run)) if how is not None] or [None]
+        right = [how for how in (stored.get(showing.run), reported.get(showing.run)) if how is not None] or [None]
         if showing.success not in right:
             wrong.append((showing, right[0]))
     return wrong

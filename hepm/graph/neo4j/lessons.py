@@ -103,17 +103,4 @@ class Neo4jLessonTransaction(LessonTransaction):
 
 def lesson_columns(row: LessonRow, namespace: str) -> dict[str, object]:
     """The properties of a lesson's node that derive from its record."""
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in row.properties.items()}
-    return {
-        **values,
-        "namespace": namespace,
-        "space": uid(namespace),
-        "id": row.id,
-        "text": row.text,
-        "user": row.user,
-        "runs": [source.run for source in row.sources],
-        "tools": list(row.tools),
-        "live": row.live,
-        "retired": row.retired,
-        "made_by": row.made_by,
-    }
+    return {**row.columns, "namespace": namespace, "space": uid(namespace)}
