@@ -89,7 +89,6 @@ def eval_runs(
     ] = None,
     k: Annotated[int, Option("-k", "--k", min=1, max=3, help="Maximum number of tools in a hint.")] = 2,
     rescue: Annotated[bool, Option(help="Measure hints where failed runs diverged from others.")] = True,
-    plot: Annotated[Path | None, Option(help="Write a plot (.png, .svg, .pdf).")] = None,
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False,
     simulate: Annotated[bool, Option(help="Measure hints in simulated runs, without RUNS; a minute.")] = False,
     seed: Annotated[int, Option(min=0, help="Seed of the intervals' random draws.")] = 0,
@@ -104,8 +103,6 @@ def eval_runs(
 
     from hepm.evals.evaluate import EvalOptions, evaluate
     from hepm.evals.methods import KS, all_methods, find_methods
-    from hepm.evals.plot import check_plot
-    from hepm.evals.plot import plot as write_plot
     from hepm.evals.report import tables
 
     if simulate:
@@ -125,16 +122,12 @@ def eval_runs(
         raise click.BadParameter("--all measures every method; leave out --method")
     named = [known.name for known in all_methods()] if every else method or []
     methods = find_methods(named, ablations=ablation or [])
-    if plot is not None:
-        check_plot(plot)
     domains = source.domains()
     ks = tuple(other for other in KS if other != k) if "k" in (ablation or []) else ()
     settings = EvalOptions(split, folds, k, ks, seed=seed, rescue=rescue, assume_success=assume_success)
     with Bar("domains measured") as bar:
         done = iter(range(1, len(domains) + 1))
         report = evaluate(domains, methods, settings, on_progress=lambda _: bar.show(next(done), len(domains)))
-    if plot is not None:
-        write_plot(report, plot)
     if as_json:
         print_json(report.to_json())
     else:

@@ -211,11 +211,11 @@ class NamespaceMirror:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
 
-    def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
+    def graph(self, *, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A new NetworkX graph, which the caller may change.
 
         Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
-        failure_share, and with `evidence` runs and summaries.
+        failure_share.
         """
         import networkx as nx
 
@@ -233,10 +233,6 @@ class NamespaceMirror:
                 edge["inverse_steps"] /= INVERSE_STEPS_UNIT
                 following = NextTool(target, weight, edge["support"], edge["failures"])
                 graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
-        if evidence:
-            edges: list[Edge] = list(graph.edges)
-            for edge, behind in zip(edges, self.evidence_of(edges), strict=True):
-                graph.edges[edge].update(runs=list(behind.runs), summaries=list(behind.summaries))
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
