@@ -116,15 +116,15 @@ class Group(click.Group):
 
 
 COMMANDS: Final = {
-    "demo": ("eval:demo", "Show what memory makes of recorded runs."),
+    "demo": ("reports:demo", "Show what memory makes of recorded runs."),
     "ingest": ("stores:ingest", "Read recorded runs and remember them."),
-    "suggest": ("suggest:suggest", "Suggest the next tools, or say why there is no opinion."),
-    "search": ("suggest:search", "Find the remembered situations most like this one."),
-    "prompt": ("suggest:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
+    "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
+    "search": ("queries:search", "Find the remembered situations most like this one."),
+    "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
     "stats": ("stores:stats", "Print counts of a memory by namespace."),
-    "eval": ("eval:eval_runs", "Measure how well memory predicts the next tool."),
-    "view": ("eval:view", "Write the graph as one HTML page."),
-    "cypher": ("suggest:cypher", "Run a question of the library, or your own Cypher."),
+    "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
+    "view": ("reports:view", "Write the graph as one HTML page."),
+    "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
     "export": ("stores:export", "Write every stored run as a line of JSON."),
     "import": ("stores:import_", "Read exported runs back."),
     "copy": ("stores:copy", "Copy a memory between files and Neo4j."),

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hepm.cli.commands import command
-from hepm.cli.eval import eval_runs
+from hepm.cli.reports import eval_runs
 from hepm.errors import InputError
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods

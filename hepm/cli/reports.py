@@ -1,4 +1,4 @@
-"""Measure memory on recorded runs (`hepm eval`), and show it: the graph as a page, and the demo."""
+"""Reports: `hepm eval`, `view` and `demo`."""
 
 from __future__ import annotations
 
