@@ -22,7 +22,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     params=[
         "sqlite",
         pytest.param("neo4j and sqlite", marks=ON_SERVER),
-        pytest.param("sqlite and neo4j", marks=ON_SERVER),
+        pytest.param("sqlite and neo4j", marks=[ON_SERVER, pytest.mark.exhaustive]),
     ]
 )
 def make_two_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
