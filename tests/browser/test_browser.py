@@ -230,7 +230,9 @@ def test_arrows_tell_successes_and_failures(browser: Browser):
     assert at_rest(lambda: sorted(browser.captions("relationship")), counts.__eq__) == counts
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if at % 2 else []) for at, name in enumerate(PICTURES)]
+)
 def test_a_favourite_draws_its_picture_with_the_values_that_the_third_one_set(name: str, browser: Browser):
     browser.draw(scripts()[f"hepm pictures/{name}.cypher"])
     captions = at_rest(browser.captions, lambda found: len(found) >= 2 and "" not in found)

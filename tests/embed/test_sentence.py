@@ -20,7 +20,7 @@ TEXTS = [
 
 pytestmark = pytest.mark.xdist_group("sentence")  # torch is loaded once
 
-REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
+REAL_MODEL = pytest.mark.soak  # loading torch takes twenty seconds
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +115,14 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path):
         SentenceEmbedder(tmp_path)
 
 
+@REAL_MODEL
 def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: Path):
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(InputError, match="holds no sentence-transformers model"):
         SentenceEmbedder(tmp_path).embed(["order"])
 
 
+@REAL_MODEL
 def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
     import huggingface_hub.constants
 
@@ -132,6 +134,7 @@ def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypat
         embedder.embed(["order"])
 
 
+@REAL_MODEL
 def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.MonkeyPatch):
     import huggingface_hub.constants
 
