@@ -77,5 +77,5 @@ class Login:
             raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
         uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
         username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
-        database = os.environ.get("NEO4J_DATABASE") or parts.path.strip("/")
+        database = parts.path.strip("/") or os.environ.get("NEO4J_DATABASE")
         return cls(uri, username or "neo4j", password or "", database or "neo4j")

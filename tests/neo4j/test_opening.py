@@ -131,6 +131,12 @@ def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_the_database_of_an_address_goes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_DATABASE", "other")
+    assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
+    assert Login.from_environment("neo4j://db.example.com").database == "other"
+
+
 def test_addresses_are_told_from_paths() -> None:
     assert is_address("neo4j+s://db.example.com/sales")
     assert not any(map(is_address, ["runs.hepm", "C://runs", "neo4j", "./bolt", "http://localhost"]))
