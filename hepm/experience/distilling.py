@@ -171,14 +171,7 @@ def distill_into(
             yield task
 
     for batch in _batches(distiller.distill(tasks())):
-        if curate is not None:
-            curated = curate(batch)
-        else:
-            lessons = [lesson for found in batch for lesson in found.lessons]
-            behind: defaultdict[str, set[str]] = defaultdict(set)
-            for one in lessons:
-                behind[one.id].update(source.run for source in one.sources)
-            curated = Curated(tuple(one.row() for one in lessons), behind)
+        curated = (curate or _as_distilled)(batch)
         undecided = dict(curated.failed)
         done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
         known = library.lessons(namespace)
@@ -208,12 +201,32 @@ def distill_into(
         seen.update(done)
         for name, by in curated.taught.items():
             taught[name].update(by)
-    untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - taught[name])}
-    stale = {name: OUTDATED for name, gone in untaught.items() if gone == former[name]}
+    stale = _unlink_untaught(library, namespace, former, seen, taught)
+    return replace(report, retired=stale, alike=len(seen & compared))
+
+
+def _as_distilled(batch: Sequence[Distilled]) -> Curated:
+    lessons = [lesson for found in batch for lesson in found.lessons]
+    behind: defaultdict[str, set[str]] = defaultdict(set)
+    for one in lessons:
+        behind[one.id].update(source.run for source in one.sources)
+    return Curated(tuple(one.row() for one in lessons), behind)
+
+
+def _unlink_untaught(
+    library: Library,
+    namespace: str,
+    former: Mapping[str, Collection[str]],
+    seen: set[str],
+    taught: Mapping[str, Collection[str]],
+) -> int:
+    """Unlink runs from lessons that they no longer teach; returns how many lessons are retired without any run."""
+    untaught = {name: gone for name, by in former.items() if (gone := set(by) & seen - set(taught.get(name, ())))}
+    stale = {name: OUTDATED for name, gone in untaught.items() if gone == set(former[name])}
     if untaught:
         rest = {name: gone for name, gone in untaught.items() if name not in stale}
         library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
-    return replace(report, retired=len(stale), alike=len(seen & compared))
+    return len(stale)
 
 
 def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:

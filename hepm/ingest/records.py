@@ -28,7 +28,7 @@ DECODER: Final = json.JSONDecoder(parse_constant=str)
 """Turns NaN and Infinity into text, since they are not JSON: no such number reaches a reward or a vector."""
 
 MAX_DEPTH: Final = 100
-"""Deepest nesting of arguments: whoever writes them later recurses, too."""
+"""Deepest nesting of arguments: writing them later recurses, too."""
 
 MAX_PARALLEL: Final = 256
 """Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""

@@ -28,7 +28,7 @@ NEAR: Final = 0.1
 """The same for log-odds, where the most similar run has full weight: few successes among many failures are found by the
 situation that they share."""
 PRIOR_RUNS: Final = 2.0  # at the share of successes of all alternatives; a tool's own runs are added to them
-CLEAR: Final = 1.65  # standard errors between two shares that are told apart: 5 % by chance, one-sided
+CLEAR: Final = 1.65  # standard errors between two shares that differ clearly: 5 % by chance, one-sided
 _FEWEST: Final = 0.3  # of weighted runs, for a success or a failure to count at all
 ALIKE: Final = 0.25  # runs are like this one if their state is at most so much less similar than the most similar
 FEWEST_FAILURES: Final = 2  # runs like this one from which on a tool is warned of
