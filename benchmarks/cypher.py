@@ -28,8 +28,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hepm.cypher.guard import ask_server
-from hepm.cypher.questions import question
+from hepm.cypher import question
+from hepm.cypher.engines import ask_server
 from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.sqlite import SQLiteStore
@@ -49,15 +49,17 @@ def main() -> None:
         big_store(file, arguments)
         store = SQLiteStore(file)
         started = time.perf_counter()
-        copy = open_copy(store, file, lambda records: [])
+        copy = open_copy(store, file, lambda records: ([], {}))
         copy.ask("MATCH (:Tool)-[r:NEXT]->(:Tool) RETURN count(r)", {})
         report("build", edges=arguments.edges, tools=arguments.tools, seconds=round(time.perf_counter() - started, 2))
         copy.close()
         started = time.perf_counter()
-        copy = open_copy(store, file, lambda records: [])
+        copy = open_copy(store, file, lambda records: ([], {}))
         report("reopen", seconds=round(time.perf_counter() - started, 3))
         with copy, server() as (driver, database):
-            load_server(driver, database, [(n, list(r)) for n, r in ModelRows(store, lambda records: []).tables()])
+            load_server(
+                driver, database, [(n, list(r)) for n, r in ModelRows(store, lambda records: ([], {})).tables()]
+            )
             compare(copy, driver, database, arguments, index=False)
             index = "CREATE INDEX benchmark IF NOT EXISTS FOR (t:Tool) ON (t.namespace, t.name)"
             driver.execute_query(index, database_=database)

@@ -28,11 +28,9 @@ import numpy as np
 from hepm.evals.baselines import Hint, Training, baselines
 from hepm.evals.domains import Domain, Split, by_family, by_run, ten_domains
 from hepm.evals.methods import FilledMemory
-from hepm.evals.metrics import Bootstrap, interval, rank_of, values_of
-from hepm.evals.rescue import Divergence, Hints, find_divergences
+from hepm.evals.metrics import Bootstrap, Divergence, Hints, find_divergences, interval, rank_of, values_of
 from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
-from hepm.policy.hybrid.encoded_query import encode_query
 from hepm.policy.hybrid.features import CONTRAST, NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.outcomes import OutcomesHere
@@ -92,7 +90,7 @@ class Judged:
         """Rows of a better tool and of a chosen one."""
         number = {name: row for row, name in enumerate(self.candidates)}
         forks = [
-            (sorted(fork.better & number.keys()), sorted(fork.chosen & number.keys())) for fork in self.divergence.forks
+            (sorted(fork.theirs & number.keys()), sorted(fork.own & number.keys())) for fork in self.divergence.forks
         ]
         return [(number[good], number[bad]) for better, chosen in forks for good in better for bad in chosen]
 
@@ -133,7 +131,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
         here_divergences = [divergence for divergence in divergences if divergence.event.run in tested]
         moments = [*events, *(divergence.event for divergence in here_divergences)]
         for number, (event, query) in enumerate(zip(moments, filled.queries(moments), strict=True)):
-            now = encode_query(query, fitted, event.last)
+            now = fitted.encode(query, event.last)
             here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]

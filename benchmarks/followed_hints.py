@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from hepm.evals.simulator import SIZES, Case, FirstTool, MeanScores, Setting, simulate
+from hepm.evals.simulator import SIZES, Case, FirstTool, Scores, Setting, simulate
 from hepm.memory import POLICIES
 
 FOLLOWS = (0.25, 0.5, 0.75, 1.0)
@@ -77,7 +77,7 @@ def first_table(first: Mapping[str, Mapping[Case, FirstTool]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
-def success_tables(success: Mapping[Setting, Sequence[MeanScores]]) -> Iterator[str]:
+def success_tables(success: Mapping[Setting, Sequence[Scores]]) -> Iterator[str]:
     """Success by memory size, one table for each way of learning; the ends stand in both."""
     for learning, title in (
         ("logs", "memory of agents that had no hints"),

@@ -2,8 +2,8 @@
 
 usage: python benchmarks/lessons_at_divergences.py [RUNS] [--seed 0] [--markdown] [--tasks ids|alike|none]
 
-RUNS as for lessons.py. At each divergence (see hepm.evals.rescue) a memory without the task's family, five folds, is
-asked for its top 3 lessons. As in hepm.evals.rescue they *rescue* when they name a tool of the successful way and none
+RUNS as for lessons.py. At each divergence (see hepm.evals.metrics) a memory without the task's family, five folds, is
+asked for its top 3 lessons. As in hepm.evals.metrics they *rescue* when they name a tool of the successful way and none
 of the failed one, and *mislead* the other way round; *harm* is how often they name tools and not the one that a good
 run called next, and *silent* how often they name none there. Beside them: the top 2 of the hybrid policy, and of plain
 counts of what came next.
@@ -27,13 +27,12 @@ from lessons import EMBEDDER, TOP, Array, Place, cosines, machine, parse, read_p
 from hepm.evals.baselines import Hint, Ranking, Training
 from hepm.evals.domains import Event, Run, by_family
 from hepm.evals.methods import find_methods
-from hepm.evals.metrics import Bootstrap
-from hepm.evals.rescue import POINTINGS, Divergence, find_divergences
+from hepm.evals.metrics import POINTINGS, Bootstrap, Divergence, find_divergences
 from hepm.experience.comparison import place as place_of
-from hepm.experience.extractive import distill, distill_principles
+from hepm.experience.distilling import distill, distill_principles
 from hepm.experience.lessons import Experience, Principle
-from hepm.experience.place import LEAST_RUNS
-from hepm.experience.place import Place as Here
+from hepm.experience.principles import LEAST_RUNS
+from hepm.experience.principles import Place as Here
 from hepm.experience.transcript import Tools, situation_text
 from hepm.ingest.transitions import agent_state
 from hepm.types import START, ToolName

@@ -34,7 +34,7 @@ def main() -> None:
     found = {domain.name: {cosine: judged(domain.runs, cosine) for cosine in COSINES} for domain in domains}
     likeness.LIKE = 0.75  # type: ignore[misc]
     started = time.perf_counter()
-    groups = likeness.group_alike(made_up(MANY))
+    groups = likeness.RequestGroups(made_up(MANY)).group_of
     taken = {
         "requests": MANY,
         "groups": len(set(groups.values())),

@@ -33,7 +33,7 @@ import numpy as np
 from nearest import dense
 
 from hepm.embed import FloatArray, HashingEmbedder
-from hepm.experience.extractive import distill_principles
+from hepm.experience.distilling import distill_principles
 from hepm.experience.lessons import Principle
 from hepm.experience.library import Library
 from hepm.experience.principles import Principles

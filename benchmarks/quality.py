@@ -29,9 +29,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from hepm.evals.domains import ten_domains
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods, find_methods, policies
-from hepm.evals.metrics import METRICS, Interval
+from hepm.evals.metrics import METRICS, Interval, RescueAndHarm
 from hepm.evals.report import EvalReport, MethodScores
-from hepm.evals.rescue import RescueAndHarm
 from hepm.ingest import Rejection, read_runs
 
 BASELINES = ("first-order", "second-order+similarity")

@@ -31,11 +31,10 @@ from hepm.graph.delta import Run
 from hepm.graph.neo4j.store import Neo4jStore, Neo4jTransaction
 from hepm.graph.neo4j_local import LocalServer
 from hepm.graph.open_store import Login
-from hepm.graph.stored_vectors import to_bytes
+from hepm.graph.rows import to_bytes
 from hepm.ingest import ReadOptions
 from hepm.ingest.pipeline import embed_texts, replay_with
-from hepm.ingest.prepare import IngestOptions
-from hepm.ingest.workers import prepare
+from hepm.ingest.prepare import IngestOptions, prepare
 
 SEED = 7
 BATCH = 500
@@ -265,12 +264,12 @@ def read_raw(to: Server) -> None:
 
 def fill(to: Server, tools: int, edges: int, states: int) -> None:
     """Tools, edges and states written straight: what many runs would leave behind."""
-    from hepm.graph.neo4j.connection import tool_uid, uid
+    from hepm.graph.neo4j.connection import uid
 
     random = np.random.default_rng(SEED)
     space = uid("bench")
     names = [f"tool_{number:05d}" for number in range(tools)]
-    keys = [tool_uid(space, name) for name in names]
+    keys = [uid(space, "tool", name) for name in names]
     base = {"namespace": "bench", "space": space}
     to.run("CREATE (:Namespace {space: $space, name: 'bench', last_run: 0, last_state: $n})", space=space, n=states)
     rows: list[dict[str, Any]] = [

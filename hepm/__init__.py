@@ -34,24 +34,8 @@ from hepm.types import (
 if TYPE_CHECKING:
     from hepm.memory import Memory, Session
 
-__all__ = [
-    "START",
-    "Evidence",
-    "FailedWay",
-    "HepmError",
-    "Memory",
-    "Outcome",
-    "Recalled",
-    "Session",
-    "StateSummary",
-    "Suggestion",
-    "Suggestions",
-    "Tool",
-    "ToolCall",
-    "Trajectory",
-    "Transition",
-    "Turn",
-]
+__all__ = ["START", "Evidence", "FailedWay", "HepmError", "Memory", "Outcome", "Recalled", "Session", "StateSummary"]
+__all__ += ["Suggestion", "Suggestions", "Tool", "ToolCall", "Trajectory", "Transition", "Turn"]
 
 
 def __getattr__(name: str) -> Any:

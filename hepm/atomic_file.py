@@ -1,4 +1,4 @@
-"""Write a file atomically: pages, plots, exports."""
+"""Write a file atomically: pages and exports."""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ ToolName: TypeAlias = str
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
-START: Final[ToolName] = "<START>"
-"""The node before the first call (ours; the paper starts after the first call)."""
-
+START: Final[ToolName] = "<START>"  # the node before the first call (ours; the paper starts after the first call)
 DEFAULT_NAMESPACE: Final = "default"
 
 # What starts the line of suggestions in a prompt (H-EPM, appendix E.1), also if it only warns, and the markers around
@@ -27,14 +25,9 @@ FAILED_HINT: Final = "Ways that failed from here: "
 BLOCK_START: Final = "<hepm-memory>"
 BLOCK_END: Final = "</hepm-memory>"
 
-DISTRUSTED: Final = "hepm:distrusted"
-"""Tag of a run that is stored but never counted. Its value is the run's outcome, as JSON."""
-
-OWN_STATES: Final = "hepm:own-states"
-"""Tag of a run whose only states are the agent's own summaries (see `IngestOptions.own_states`)."""
-
-USER_SIDE: Final = "user:"
-"""Prefix of a tool that the simulated user called, if user-side calls are included."""
+DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
+OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
+USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
 
 
 def normal(name: ToolName) -> ToolName:
@@ -78,12 +71,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One invocation of a tool.
-
-    Attributes:
-        result: Text the call returned; None if not recorded.
-        error: Whether it failed; None if not recorded, which differs from False.
-    """
+    """One invocation of a tool; result, error and latency are None if not recorded, which differs from False."""
 
     name: ToolName
     arguments: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
@@ -133,8 +121,7 @@ class Trajectory:
 
     Attributes:
         id: The record's own id, or a hash of its content.
-        environment: Where the run took place ("retail", a repository), from the record.
-        task: Id of the task inside the environment.
+        environment: Where the run took place ("retail", a repository); `task` is an id inside it.
         user: Whose run it was, so that it can be forgotten.
         ended_at: Unix time in seconds; None if unknown.
         tags: Other properties that distinguish runs: trial, attack, split.
@@ -208,12 +195,9 @@ class StateSummary:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The calls of one turn followed by those of the next turn with calls: every pair across the two sets.
+    """The calls of one turn, or (START,), followed by those of the next turn with calls: every pair across the sets.
 
-    Attributes:
-        sources, targets: Tools of the earlier turn, (START,) before the first call, and of the later one.
-        step: Index of the transition in the run, from 0.
-        state: What the agent knew when it issued the later turn.
+    `step` counts the transitions of a run from 0; `state` is what the agent knew when it issued the later turn.
     """
 
     sources: tuple[ToolName, ...]
@@ -229,8 +213,7 @@ class Recalled:
     Attributes:
         after, before: Tools of the turn before it, and of the turn after it.
         similarity: Cosine with the text searched for, in [-1, 1].
-        count: Number of near-identical states merged into it.
-        run: Id of the run whose text is kept.
+        count: Number of near-identical states merged into it; `run` is the one whose text is kept.
     """
 
     summary: str
@@ -258,8 +241,6 @@ class Suggestion:
         support: Number of successful trajectories behind it.
         failure_share: Share of failed runs among all labelled ones that made this transition, in [0, 1].
         similarity: Cosine of the current state with the most similar stored one; None if no state was compared.
-        reason: One line.
-        look_up: Reads the evidence.
     """
 
     tool: ToolName
@@ -277,7 +258,7 @@ class Suggestion:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Ids of the runs behind it, most recent first."""
+        """Most recent first."""
         return self.evidence.runs
 
     @property
@@ -300,12 +281,7 @@ class FailedWay:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions(Sequence[Suggestion]):
-    """A policy's answer: tools in order, or none and the reason.
-
-    Attributes:
-        abstained: Why there is no suggestion; None if there is one.
-        warnings: Tools to avoid here, most failures first.
-    """
+    """A policy's answer: tools in order, or none and why it `abstained`; and tools to avoid, most failures first."""
 
     ranked: tuple[Suggestion, ...] = ()
     abstained: str | None = None
@@ -314,8 +290,7 @@ class Suggestions(Sequence[Suggestion]):
     def prompt(self) -> str:
         """The line for a system prompt (H-EPM, appendix E.1), with unusual names quoted; empty without an opinion.
 
-        Examples: "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here", or without a
-        suggested tool "Ways that failed from here: close_ticket (10 of 10 runs)".
+        Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
         """
         warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
-from hepm.ingest.turns import OpenCall
+from hepm.ingest.chat import OpenCall
 from hepm.types import ToolName
 
 SHELLS: Final = frozenset({"Bash", "PowerShell", "shell", "local_shell", "exec_command"})

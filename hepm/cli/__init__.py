@@ -1,8 +1,4 @@
-"""The command line; `hepm.cli.commands` has the table of its commands.
-
-A command parses, makes one call on `Memory` and prints. Results go to stdout, progress and errors to stderr.
-Exit codes: 0 done, 1 failed (the sentence says why), 2 misused, 130 interrupted.
-"""
+"""The command line: results go to stdout, progress and errors to stderr. `hepm.cli.commands` lists the commands."""
 
 from __future__ import annotations
 
@@ -11,12 +7,9 @@ import glob
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from hepm.errors import HepmError
-
-if TYPE_CHECKING:
-    import click
+from hepm.text import on_one_line
 
 __all__ = ["main"]
 
@@ -28,15 +21,19 @@ def main() -> None:
         code = _run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130
-    if _stdout_is_open():
+    try:
         # Python flushes at its very end too, and would complain if the reader is gone.
-        try:
-            sys.stdout.flush()
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.close(nowhere)
+        _flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
     raise SystemExit(code)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... >&-` closes it
+        sys.stdout.flush()
 
 
 def _run(arguments: list[str]) -> int:
@@ -50,8 +47,7 @@ def _run(arguments: list[str]) -> int:
     try:
         _check_text(arguments)
         code = _exit_code([one for one in before if one != "--debug"] + arguments[len(before) :])
-        if _stdout_is_open():
-            sys.stdout.flush()
+        _flush()
         return code
     except BrokenPipeError:
         return 0  # the reader of stdout has gone, as `head` does
@@ -60,7 +56,10 @@ def _run(arguments: list[str]) -> int:
             import traceback
 
             traceback.print_exc()
-        _complain(f"hepm: {_sentence(error)}")
+        text = str(error)
+        if not isinstance(error, HepmError) and error.strerror:
+            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        _complain(f"hepm: {on_one_line(text)}")
         return 1
 
 
@@ -87,38 +86,20 @@ def _exit_code(arguments: list[str]) -> int:
         _complain(error.format_message())
         return error.exit_code
     except click.UsageError as error:
-        _complain(f"hepm: {_misuse(error)}")
+        about = ""
+        if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
+            hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
+            about = f"{hint if isinstance(hint, str) else ' / '.join(hint)}: ".replace("'", "") if hint else ""
+        text = error.message if about else error.format_message().removeprefix("Invalid value: ")
+        path = error.ctx.command_path if error.ctx else "hepm"
+        _complain(f"hepm: {on_one_line(about + text)}\nTry `{path} --help`.")
         return error.exit_code
     return 0
-
-
-def _misuse(error: click.UsageError) -> str:
-    """The message about wrong arguments: the option, the error, and where to find help."""
-    from click import BadParameter, MissingParameter
-
-    from hepm.text import on_one_line
-
-    about = ""
-    if isinstance(error, BadParameter) and not isinstance(error, MissingParameter):
-        hint = error.param_hint or (error.param.get_error_hint(error.ctx) if error.param and error.ctx else "")
-        about = f"{hint if isinstance(hint, str) else ' / '.join(hint)}: ".replace("'", "") if hint else ""
-    text = error.message if about else error.format_message().removeprefix("Invalid value: ")
-    path = error.ctx.command_path if error.ctx else "hepm"
-    return f"{on_one_line(about + text)}\nTry `{path} --help`."
 
 
 def _complain(text: str) -> None:
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
-
-
-def _sentence(error: HepmError | OSError) -> str:
-    from hepm.text import on_one_line
-
-    if isinstance(error, HepmError) or not error.strerror:
-        return on_one_line(str(error))
-    about = "" if error.filename is None else f"{error.filename}: "
-    return on_one_line(f"{about}{error.strerror}")
 
 
 def _check_text(arguments: list[str]) -> None:
@@ -132,7 +113,3 @@ def _check_text(arguments: list[str]) -> None:
         if shown != argument and os.sep not in value and not os.path.exists(value) and not glob.glob(value):
             path = shown.partition("=")[2] if argument.startswith("--") else shown
             raise HepmError(f"'{shown}' is no text in UTF-8: write it in UTF-8, or as ./{path} if it is a path.")
-
-
-def _stdout_is_open() -> bool:
-    return sys.stdout is not None  # pyright: ignore[reportUnnecessaryComparison]  # `hepm ... >&-` closes it

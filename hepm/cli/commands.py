@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -18,10 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Option:
-    """Marks a parameter of a command as an option, named as the parameter unless `names` are given.
-
-    `settings` go to `click.Option`.
-    """
+    """Marks a parameter of a command as an option, named like it by default; `settings` go to `click.Option`."""
 
     def __init__(
         self, *names: str, help: str, min: float | None = None, max: float | None = None, **settings: Any
@@ -49,7 +46,7 @@ class _Command(click.Command):
 def command(function: Callable[..., Any], name: str | None = None) -> click.Command:
     """The command that calls a function: its docstring is the help, its annotated parameters are the options.
 
-    The fields of a parameter that is a dataclass become options, so that commands can share them.
+    The fields of a parameter that is a dataclass become options too, so that commands can share them.
     """
     own: list[click.Parameter] = []
     shared: list[click.Parameter] = []
@@ -71,7 +68,8 @@ def command(function: Callable[..., Any], name: str | None = None) -> click.Comm
         return function(**values)
 
     name = name or function.__name__.strip("_")
-    return _Command(name, callback=call, params=[*own, *shared], help=inspect.getdoc(function))
+    text = re.sub(r"\s+Example: ", "\n\nExample: ", inspect.getdoc(function) or "")  # a paragraph of its own
+    return _Command(name, callback=call, params=own + shared, help=text)
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
@@ -118,15 +116,15 @@ class Group(click.Group):
 
 
 COMMANDS: Final = {
-    "demo": ("pictures:demo", "Show what memory makes of recorded runs."),
-    "ingest": ("ingest:ingest", "Read recorded runs and remember them."),
-    "suggest": ("suggest:suggest", "Suggest the next tools, or say why there is no opinion."),
-    "search": ("suggest:search", "Find the remembered situations most like this one."),
-    "prompt": ("suggest:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
+    "demo": ("reports:demo", "Show what memory makes of recorded runs."),
+    "ingest": ("stores:ingest", "Read recorded runs and remember them."),
+    "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
+    "search": ("queries:search", "Find the remembered situations most like this one."),
+    "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
     "stats": ("stores:stats", "Print counts of a memory by namespace."),
-    "eval": ("eval:eval_runs", "Measure how well memory predicts the next tool."),
-    "view": ("pictures:view", "Write the graph as one HTML page."),
-    "cypher": ("cypher:cypher", "Run a question of the library, or your own Cypher."),
+    "eval": ("reports:eval_runs", "Measure how well memory predicts the next tool."),
+    "view": ("reports:view", "Write the graph as one HTML page."),
+    "cypher": ("queries:cypher", "Run a question of the library, or your own Cypher."),
     "export": ("stores:export", "Write every stored run as a line of JSON."),
     "import": ("stores:import_", "Read exported runs back."),
     "copy": ("stores:copy", "Copy a memory between files and Neo4j."),
@@ -161,19 +159,6 @@ class _Root(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _show_completion(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
-    if not requested or context.resilient_parsing:
-        return
-    from click.shell_completion import get_completion_class
-
-    shell = Path(os.environ.get("SHELL", "bash")).name
-    completion = get_completion_class(shell)
-    if completion is None:
-        raise click.UsageError(f"there is completion for bash, zsh and fish, not for {shell}: set SHELL to one of them")
-    print(completion(app, {}, "hepm", "_HEPM_COMPLETE").source())
-    context.exit()
-
-
 app = _Root(
     "hepm",
     commands=dict.fromkeys(COMMANDS, click.Command(None)),  # click suggests these names for a misspelt one
@@ -183,14 +168,6 @@ app = _Root(
         # Here for the help alone: `main` reads both itself.
         click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."),
         click.Option(["--version"], is_flag=True, expose_value=False, help="Print the version."),
-        click.Option(
-            ["--show-completion"],
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_show_completion,
-            help="Print completion for your shell, to add to its start-up file.",
-        ),
     ],
     epilog="Exit codes: 0 done, 1 failed, 2 misused, 3 no server (neo4j status), 130 interrupted. "
     "Set HEPM_STORE to name the store once.",

@@ -13,8 +13,7 @@ import click
 
 from hepm.cli.commands import Argument, Group, Option, command
 from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import JsonOption, Place, read_text
-from hepm.cli.output import Bar, print_json
+from hepm.cli.options import Bar, JsonOption, Place, print_json, read_text
 from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
@@ -105,7 +104,7 @@ def _distill(
     from hepm.experience.distilling import ExtractiveDistiller
     from hepm.experience.lessons import EXTRACTIVE
     from hepm.experience.matching import ModelJudge
-    from hepm.experience.model_distiller import ModelDistiller, estimate
+    from hepm.experience.model_distiller import ModelDistiller
 
     methods: dict[str, CreditMethod] = dict.fromkeys(equalised, "equalised")
     namespace, again = place.namespace, options.again
@@ -119,7 +118,7 @@ def _distill(
         else:
             distiller = ModelDistiller(client, kind, at_once=options.at_once, methods=methods)
             if options.dry_run:
-                asked.append(estimate(memory.library, distiller, namespace=namespace, again=again))
+                asked.append(distiller.estimate(memory.library, namespace=namespace, again=again))
                 if judge is not None:
                     asked.append(
                         memory.principles.estimate(judge, namespace=namespace, distiller=distiller, again=again)
@@ -273,7 +272,7 @@ _add_show_and_revive(principle, "principle", "its sentence, triples, runs and us
 
 
 def _plain(value: Any) -> str:
-    from hepm.ingest.records import is_list, is_object
+    from hepm.ingest.fields import is_list, is_object
 
     if is_object(value):
         return ", ".join(f"{name} {_plain(member)}" for name, member in value.items())
@@ -332,11 +331,8 @@ def search(
         }
         for one in nearest
     ]
-    if options.as_json:
-        print_json({"found": rows if found else [], "nearest": [] if found else rows, "cost": cost_of(client)})
+    if not _shown("experience", options, rows, least, none=not found, cost=cost_of(client)):
         return
-    if not found:
-        _explain_none("experience", nearest[0].similarity if nearest else None, least)
     for one, row in zip(nearest, rows, strict=True):
         print(on_one_line(f"{one.similarity:.2f}  {one.id}  {row['zone']}, {row['stage']}: {row['lesson']}"))
         for name in ("situation", "action", "outcome"):
@@ -359,27 +355,27 @@ def search_principles(
         nearest = found or memory.principles.search(text, **about, floor=-1.0)
         least = memory.library.floor if options.floor is None else options.floor
     rows = [principle_json(one) for one in nearest]
-    if options.as_json:
-        print_json({"found": rows if found else [], "nearest": [] if found else rows})
-        return
-    if not found:
-        _explain_none("principle", nearest[0].similarity if nearest else None, least)
-    for one in nearest:
-        print(on_one_line(f"{one.similarity:.2f}  {principle_line(one)}"))
+    if _shown("principle", options, rows, least, none=not found):
+        for one in nearest:
+            print(on_one_line(f"{one.similarity:.2f}  {principle_line(one)}"))
 
 
 principle.add_command(command(search_principles, "search"))
 
 
-def _explain_none(what: str, nearest: float | None, floor: float) -> None:
-    """Say on stderr why a search found nothing."""
-    if nearest is None:
-        sentence = f"there is no {what} here to compare with"
-    elif nearest >= floor:
-        sentence = f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}"
-    else:
-        sentence = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for; the nearest below it:"
-    print(sentence, file=sys.stderr)
+def _shown(what: str, options: SearchOptions, rows: Sequence[Any], floor: float, *, none: bool, **more: Any) -> bool:
+    """Print the JSON of a search, or why it found nothing; whether the results are still to be printed."""
+    if options.as_json:
+        print_json({"found": [] if none else rows, "nearest": rows if none else [], **more})
+        return False
+    if none and not rows:
+        print(f"there is no {what} here to compare with", file=sys.stderr)
+    elif none and (nearest := rows[0]["similarity"]) >= floor:
+        print(f"the model chose none; the nearest {what} has a similarity of {nearest:.2f}", file=sys.stderr)
+    elif none:
+        reason = f"no {what} reaches the similarity {floor:g} (--floor) that a prompt asks for"
+        print(f"{reason}; the nearest below it:", file=sys.stderr)
+    return True
 
 
 def principle_json(one: FoundPrinciple) -> dict[str, object]:
@@ -408,26 +404,21 @@ def principle_line(one: FoundPrinciple) -> str:
 
 def read_messages_file(path: Path) -> list[dict[str, Any]]:
     """OpenAI chat messages: a JSON list, an object that holds one as "messages", or one a line."""
-    told = _decoded(read_text(path, "--messages"), path)
-    if isinstance(told, dict):
-        told = told.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(told, list) or not all(isinstance(one, dict) and "role" in one for one in told):  # pyright: ignore[reportUnknownVariableType]
-        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
-    return told  # pyright: ignore[reportUnknownVariableType]
-
-
-def _decoded(text: str, path: Path) -> Any:
     from hepm.ingest.records import without_surrogates
 
+    text = read_text(path, "--messages")
+    found: Any
     try:
-        return without_surrogates(_json(text))
+        try:
+            found = json.loads(text)
+        except ValueError:
+            # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
+            found = [json.loads(line) for line in text.split("\n") if line.strip()]
+        found = without_surrogates(found)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no chat messages: it is neither JSON nor JSON Lines ({error}).") from error
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        # Not splitlines(): a string in JSON may hold U+2028 and the like as they are.
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    if isinstance(found, dict):
+        found = found.get("messages")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(found, list) or not all(isinstance(one, dict) and "role" in one for one in found):  # pyright: ignore[reportUnknownVariableType]
+        raise InputError(f"{path} holds no chat messages: a list of objects with a role and content is needed.")
+    return found  # pyright: ignore[reportUnknownVariableType]

@@ -1,4 +1,4 @@
-"""`hepm library`: experiences, principles and notes as a file to read, edit and carry along."""
+"""`hepm library`: experiences, principles and notes as a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import JsonOption, Place, check_target, no_empty_store, open_memory, read_text
-from hepm.cli.output import print_json, print_lines, write_lines
+from hepm.cli.options import (
+    JsonOption,
+    Place,
+    check_target,
+    no_empty_store,
+    open_memory,
+    print_json,
+    print_lines,
+    read_text,
+    write_lines,
+)
 from hepm.text import on_one_line
 
 LessonKind = Literal["experience", "principle", "notes"]
@@ -26,9 +35,9 @@ def export_(
     kinds: KindsOption = None,
     retired: Annotated[bool, Option("--retired", help="Include retired ones.")] = False,
 ) -> None:
-    """Write lessons to a file that people can read and edit.
+    """Write lessons to a file: JSON Lines to edit and import, or Markdown to read.
 
-    Example: `hepm library export lessons.md --namespace retail`
+    Example: `hepm library export lessons.jsonl --namespace retail`
     """
     from hepm.experience.exchange import export_lessons, write_documents
     from hepm.graph.lessons.rows import KINDS
@@ -50,7 +59,7 @@ def export_(
 @app.takes
 def import_(
     place: Place,
-    path: Annotated[str, Argument(help="A file that `library export` wrote, edited or not; - reads stdin.")],
+    path: Annotated[str, Argument(help="A JSON Lines file of `library export`, edited or not; - reads stdin.")],
     retire_missing: Annotated[
         list[LessonKind] | None,
         Option("--retire-missing", help="Retire stored lessons of this kind that are missing in the file; repeatable."),
@@ -59,7 +68,7 @@ def import_(
 ) -> None:
     """Read lessons from a file, all or none; an edited lesson replaces the original.
 
-    Example: `hepm library import lessons.md --namespace retail`
+    Example: `hepm library import lessons.jsonl --namespace retail`
     """
     from hepm.experience.exchange import import_lessons, read_documents
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from hepm.cli.commands import Option
-from hepm.cli.output import print_json
+from hepm.cli.options import print_json
 from hepm.text import count_of
 
 if TYPE_CHECKING:
@@ -25,14 +25,6 @@ ModelOption = Annotated[
         help="Model to use, at OPENAI_BASE_URL with OPENAI_API_KEY (pip install 'hepm[llm]'). Default: none.",
     ),
 ]
-MaxCallsOption = Annotated[int | None, Option("--max-calls", min=0, help="Maximum number of requests.")]
-MaxTokensOption = Annotated[
-    int | None, Option("--max-tokens", min=0, help="Maximum number of tokens, input and output.")
-]
-MaxCostOption = Annotated[float | None, Option("--max-cost", min=0, help="Maximum cost in dollars; needs --prices.")]
-PricesOption = Annotated[
-    str | None, Option("--prices", help="Dollars per million tokens in and out, such as 0.15,0.6.")
-]
 AtOnceOption = Annotated[int, Option("--at-once", min=1, help="Number of concurrent requests.")]
 DryRunOption = Annotated[bool, Option("--dry-run", help="Print what would be done and asked; change nothing.")]
 
@@ -42,10 +34,10 @@ class ModelChoice:
     """The options that choose a model and limit its cost."""
 
     model: ModelOption = None
-    max_calls: MaxCallsOption = None
-    max_tokens: MaxTokensOption = None
-    max_cost: MaxCostOption = None
-    prices: PricesOption = None
+    max_calls: Annotated[int | None, Option(min=0, help="Maximum number of requests.")] = None
+    max_tokens: Annotated[int | None, Option(min=0, help="Maximum number of tokens, input and output.")] = None
+    max_cost: Annotated[float | None, Option(min=0, help="Maximum cost in dollars; needs --prices.")] = None
+    prices: Annotated[str | None, Option(help="Dollars per million tokens in and out, such as 0.15,0.6.")] = None
 
     def client(self, memory: Memory, namespace: str, about: Subject) -> Client | None:
         """A client whose answers the store keeps; None if no model is named."""
@@ -58,9 +50,8 @@ class ModelChoice:
         try:
             prices = None if self.prices is None else Prices(*(float(part) for part in self.prices.split(",")))
         except (TypeError, ValueError) as error:
-            raise click.BadParameter(
-                f"{self.prices!r} is not two or three numbers, such as 0.15,0.6", param_hint="--prices"
-            ) from error
+            wrong = f"{self.prices!r} is not two or three numbers, such as 0.15,0.6"
+            raise click.BadParameter(wrong, param_hint="--prices") from error
         return Client(
             Endpoint.from_environment(model=self.model),
             ledger=memory.library.ledger(about, namespace=namespace),
@@ -79,8 +70,8 @@ def cost_of(client: Client | None) -> dict[str, object] | None:
     """The usage as JSON; None if no model was used."""
     if client is None:
         return None
-    total = asdict(client.budget.used)
-    counts = {name: total[name] for name in ("calls", "input_tokens", "output_tokens", "cost_usd")}
+    used, names = client.budget.used, ("calls", "input_tokens", "output_tokens", "cost_usd")
+    counts = {name: getattr(used, name) for name in names}
     return {"model": client.endpoint.model, **counts, "paid_before": client.budget.paid_before}
 
 
@@ -88,7 +79,5 @@ def tell_estimate(runs: int, *estimates: Estimate | None, as_json: bool) -> None
     """Print the result of a dry run: how many runs wait, and what a model would be asked."""
     known = [estimate for estimate in estimates if estimate is not None]
     if as_json:
-        print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
-        return
-    lines = [f"{count_of(runs, 'run')} would be looked at", *(f"asking would take {estimate}" for estimate in known)]
-    print("\n".join(lines))
+        return print_json({"dry_run": True, "runs": runs, "asked": [asdict(estimate) for estimate in known]})
+    print(f"{count_of(runs, 'run')} would be looked at", *(f"asking would take {one}" for one in known), sep="\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
 from dataclasses import asdict
@@ -12,18 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import click
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import JsonOption, Place, chosen_by, store_file
-from hepm.cli.output import Bar, print_json
-from hepm.errors import InputError, LocalServerError
+from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json, store_file
+from hepm.errors import LocalServerError
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
     from hepm.graph.neo4j_local import LocalServer, Status
 
-FolderOption = Annotated[
-    Path,
-    Option("--folder", envvar="HEPM_NEO4J_FOLDER", help="Folder of the server's data, logs, settings and password."),
-]
+_FOLDER_HELP: Final = "Folder of the server's data, logs, settings and password."
+FolderOption = Annotated[Path, Option("--folder", envvar="HEPM_NEO4J_FOLDER", help=_FOLDER_HELP)]
 FOLDER: Final = Path("neo4j")
 
 app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, no root, no system Java.")
@@ -33,35 +29,17 @@ app = Group("neo4j", "Run a Neo4j Community server on this machine: no Docker, n
 def start(
     folder: FolderOption = FOLDER,
     version: Annotated[str | None, Option("--version", help="5.26 (the default of a new folder) or 2026.08.")] = None,
-    bolt_port: Annotated[
-        int | None, Option("--bolt-port", min=1, max=65535, help="Port for drivers; 7687, or a free one.")
-    ] = None,
-    http_port: Annotated[
-        int | None, Option("--http-port", min=1, max=65535, help="Port for Browser; 7474, or a free one.")
-    ] = None,
-    heap: Annotated[str | None, Option("--heap", help="Java's heap; 1g for a new folder.")] = None,
-    page_cache: Annotated[
-        str | None, Option("--page-cache", help="Memory for pages of the database; 256m for a new folder.")
-    ] = None,
+    bolt_port: Annotated[int | None, Option(min=1, max=65535, help="Port for drivers; 7687 or a free one.")] = None,
+    http_port: Annotated[int | None, Option(min=1, max=65535, help="Port for Browser; 7474, or a free one.")] = None,
+    heap: Annotated[str | None, Option(help="Java's heap; 1g for a new folder.")] = None,
+    page_cache: Annotated[str | None, Option(help="Memory for pages of the database; 256m for a new folder.")] = None,
 ) -> None:
     """Start a server in a folder and wait until it answers. The first start downloads 160 to 190 MB.
-
     Example: `hepm neo4j start`
     """
     options = {"bolt_port": bolt_port, "http_port": http_port, "heap": heap, "page_cache": page_cache}
-    with contextlib.ExitStack() as fetching:
-        bars: list[Bar] = []
-
-        def report(done: int, total: int) -> None:
-            if not bars:
-                bars.append(fetching.enter_context(Bar("jars of Neo4j are there")))
-            bars[0].show(done, total)
-
-        def say(sentence: str) -> None:
-            fetching.close()
-            _say(sentence)
-
-        server = _server(folder, version=version, **options, say=say, report=report)
+    with Bar("jars of Neo4j fetched") as bar:
+        server = _server(folder, version=version, **options, say=_say, report=bar.show)
         started = server.start()
     found = server.status()
     print(on_one_line(f"Neo4j {found.version} {'runs' if started else 'is running already'} in {found.folder}"))
@@ -71,10 +49,7 @@ def start(
 
 @app.takes
 def stop(folder: FolderOption = FOLDER) -> None:
-    """Stop the server of a folder. Its data stay.
-
-    Example: `hepm neo4j stop`
-    """
+    """Stop the server of a folder. Its data stay. Example: `hepm neo4j stop`"""
     stopped = _server(folder, say=_say).stop()
     print(on_one_line(f"Neo4j {'has stopped' if stopped else 'was not running'} in {folder}"))
 
@@ -82,21 +57,19 @@ def stop(folder: FolderOption = FOLDER) -> None:
 @app.takes
 def status(
     folder: FolderOption = FOLDER,
-    show_password: Annotated[bool, Option("--show-password", help="Print the password too.")] = False,
+    show_password: Annotated[bool, Option(help="Print the password too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print whether the server of a folder is running, and its addresses; exit 0 if running, 3 if not.
-
     Example: `hepm neo4j status --json`
     """
     server = _server(folder)
     found = server.status()
     password = server.password if show_password and found.password_file.exists() else None
     if as_json:
-        fields = asdict(found)
+        fields: dict[str, Any] = {key: str(v) if isinstance(v, Path) else v for key, v in asdict(found).items()}
         ports = {name: fields.pop(f"{name}_port") for name in ("bolt", "http")}
-        paths = {"folder": str(found.folder), "password_file": str(found.password_file)}
-        print_json({**fields, **paths, "ports": ports, **({"password": password} if show_password else {})})
+        print_json({**fields, "ports": ports, **({"password": password} if show_password else {})})
     else:
         state = "runs" if found.running else "is not running"
         print(on_one_line(f"Neo4j {found.version or ''} {state} in {found.folder}"))
@@ -112,10 +85,7 @@ def status(
 
 @app.takes
 def env(folder: FolderOption = FOLDER) -> None:
-    """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell.
-
-    Example: `hepm neo4j env`
-    """
+    """Print HEPM_STORE, NEO4J_URI, NEO4J_USERNAME and NEO4J_PASSWORD as lines for a shell. Example: `hepm neo4j env`"""
     server = _server(folder)
     found = server.status()
     if found.uri is None:
@@ -128,45 +98,38 @@ def env(folder: FolderOption = FOLDER) -> None:
 @app.takes
 def favourites(file: Annotated[Path, Argument(help="The archive to write.")] = Path("hepm-favourites.zip")) -> None:
     """Write the questions as favourites for Neo4j Browser, an archive to drop onto its window.
-
     Example: `hepm neo4j favourites`
     """
-    from hepm.cypher.questions import favourites
+    from hepm.cypher import favourites
 
-    try:
-        file.write_bytes(favourites())
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror}") from error
+    file.write_bytes(favourites())
     print(on_one_line(f"{file} written: drop it onto the window of Neo4j Browser, and look under the star"))
 
 
 @app.takes
 def paint(
     place: Place,
-    clear: Annotated[bool, Option("--clear", help="Only remove the paint.")] = False,
+    clear: Annotated[bool, Option(help="Only remove the paint.")] = False,
 ) -> None:
     """Paint the edges of a namespace for Neo4j Browser: width by weight, colour by failure share.
 
     The paint shows the graph as it is now: paint again after new runs.
-
     Example: `hepm neo4j paint --namespace shop`
     """
     store, namespace = place.store, place.namespace
     if store_file(store) is not None:
-        raise click.BadParameter(
-            f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
-            " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store.",
-            param_hint="--store",
-        )
+        sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
+        sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
+        raise click.BadParameter(sentence, param_hint="--store")
     from hepm.graph.neo4j.connection import paint
     from hepm.graph.open_store import Login
 
     place.open().close()  # reports a wrong address or namespace
-    login = Login.from_environment(store)
+    edges = paint(Login.from_environment(store), namespace=namespace, clear=clear)
     if clear:
-        print(on_one_line(f"{paint(login, namespace=namespace, clear=True):,} painted edges of {namespace} removed"))
+        print(on_one_line(f"{edges:,} painted edges of {namespace} removed"))
         return
-    print(on_one_line(f"{paint(login, namespace=namespace):,} edges of {namespace} painted"))
+    print(on_one_line(f"{edges:,} edges of {namespace} painted"))
     print("Next: in Neo4j Browser press ▷ beside the favourite `painted` (`hepm neo4j favourites`)")
 
 
@@ -181,9 +144,8 @@ def _server(folder: Path, **options: Any) -> LocalServer:
 
 
 def _print_addresses(found: Status) -> None:
-    password = f"in {found.password_file}"
-    rows = {"bolt": found.uri, "browser": found.browser, "user": found.username, "password": password}
-    for name, value in rows.items():
+    rows = {"bolt": found.uri, "browser": found.browser, "user": found.username}
+    for name, value in {**rows, "password": f"in {found.password_file}"}.items():
         print(on_one_line(f"  {name + ':':<10} {value}"))
 
 

@@ -1,34 +1,33 @@
-"""Options that several commands share, and the stores and input files that they name."""
+"""Options that commands share, the stores and files that they name, and what commands print and write."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 import click
 
 from hepm.cli.commands import Option
 from hepm.errors import HepmError, InputError
+from hepm.text import on_one_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from hepm.graph.store import Counting, Store
     from hepm.memory import Memory
 
-StoreOption = Annotated[
-    str,
-    Option(
-        "--store",
-        "-s",
-        envvar="HEPM_STORE",
-        help="The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687).",
-    ),
-]
-NamespaceOption = Annotated[str, Option("--namespace", "-n", help="The partition of the store to work in.")]
+
+_STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j address (neo4j://host:7687)."
+StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
@@ -43,7 +42,7 @@ class Place:
     """The options that name the memory a command works on."""
 
     store: StoreOption = STORE
-    namespace: NamespaceOption = NAMESPACE
+    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to work in.")] = NAMESPACE
 
     def open(self) -> Memory:
         """Open the memory for reading; a missing one or an empty namespace is an error."""
@@ -59,9 +58,9 @@ class Place:
 def open_memory(
     store: str, *, embedder: str | None = None, counting: Counting | None = None, named_by: str = "--store"
 ) -> Memory:
-    """Open a memory, or create it. `OPENAI_*` variables give the embeddings endpoint.
+    """Open a memory, or create it. `named_by` is the option or argument with its name.
 
-    `named_by` is the option or argument with its name.
+    `OPENAI_*` variables give the embeddings endpoint.
     """
     from hepm.errors import StoreError
     from hepm.memory import Memory
@@ -92,7 +91,6 @@ def chosen_by(store: str, named_by: str = "--store") -> str:
 
 
 def _server_hint(chosen: str) -> str:
-    """A hint if NEO4J_URI is set but the default was chosen."""
     unused = chosen == _DEFAULT and os.environ.get("NEO4J_URI")
     return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
 
@@ -102,10 +100,8 @@ def store_file(store: str) -> Path | None:
     from hepm.graph.open_store import is_address
     from hepm.graph.sqlite.store import FILE_NAME
 
-    if is_address(store):
-        return None
     path = Path(store)
-    return path / FILE_NAME if path.is_dir() else path
+    return None if is_address(store) else path / FILE_NAME if path.is_dir() else path
 
 
 def check_store(store: str, named_by: str = "--store") -> None:
@@ -147,23 +143,15 @@ def no_empty_store(store: str) -> Generator[None]:
     try:
         yield
     finally:
-        if file is not None and not existed and file.exists() and _is_empty(file):
-            log = file.with_name(file.name + "-wal")
-            if not log.exists():  # else another process has opened it meanwhile, and may be storing runs
+        if file is not None and not existed and file.exists():
+            empty = not file.stat().st_size
+            with suppress(HepmError):
+                if not empty:
+                    with open_memory(str(file)) as memory:
+                        empty = not memory.namespaces()
+            # With a log, another process has opened it meanwhile, and may be storing runs.
+            if empty and not file.with_name(file.name + "-wal").exists():
                 file.unlink()
-
-
-def _is_empty(file: Path) -> bool:
-    if not file.stat().st_size:
-        return True
-    with suppress(HepmError), open_memory(str(file)) as memory:
-        return not memory.namespaces()
-    return False
-
-
-def split_names(text: str | None) -> list[str] | None:
-    """Tool names of a comma-separated list; None stays None."""
-    return None if text is None else [name for part in text.split(",") if (name := part.strip())]
 
 
 def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
@@ -172,29 +160,134 @@ def check_sources(sources: Sequence[str], hint: str = "RUNS") -> None:
         raise click.BadParameter("standard input is closed: there is nothing to read behind -", param_hint=hint)
 
 
-def read_stdin(hint: str) -> str:
-    """All of standard input, as text."""
-    check_sources(["-"], hint)
-    return _decoded(sys.stdin.buffer.read(), "standard input")
-
-
 def read_text(path: Path | str, hint: str) -> str:
     """The text of a file, decompressed if its name says so, or of standard input for -."""
     if str(path) == "-":
-        return read_stdin(hint)
-    from hepm.ingest.sources import STREAM_ERRORS, open_file
+        check_sources(["-"], hint)
+        name, content = "standard input", sys.stdin.buffer.read()
+    else:
+        from hepm.ingest.sources import STREAM_ERRORS, open_file
 
-    try:
-        with open_file(Path(path)) as stream:
-            return _decoded(stream.read(), str(path))
-    except STREAM_ERRORS as error:
-        if isinstance(error, OSError) and error.strerror:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-        raise InputError(f"{path} is damaged or not what its name says: {error}.") from error
-
-
-def _decoded(content: bytes, name: str) -> str:
+        try:
+            with open_file(Path(path)) as stream:
+                name, content = str(path), stream.read()
+        except STREAM_ERRORS as error:
+            if isinstance(error, OSError) and error.strerror:
+                raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+            raise InputError(f"{path} is damaged or not what its name says: {error}.") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8.") from error
+
+
+def print_json(value: object) -> None:
+    """Print one line of JSON, escaped where the encoding or a terminal needs it."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf"))
+    if _on_a_terminal() and not text.isprintable():
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    print(text)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # pyright: ignore[reportUnnecessaryComparison]  # closed: None
+
+
+def raw(text: str) -> str:
+    """Data for stdout: exact in a pipe or a file; on a terminal with control characters escaped."""
+    return "\n".join(map(on_one_line, text.split("\n"))) if _on_a_terminal() else text
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout in UTF-8, whatever a terminal shows."""
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        stdout.reconfigure(encoding="utf-8", newline="\n")
+    for line in lines:
+        print(raw(line))
+
+
+def write_lines(lines: Iterable[str], target: Path, what: str) -> int:
+    """Write lines to a file atomically, compressed if its name ends in .gz or .xz; returns their number.
+
+    `what` names the lines in error messages: "the runs".
+    """
+    import gzip
+    import lzma
+
+    from hepm.atomic_file import atomic_file
+    from hepm.ingest.sources import is_archive, uncompressed_name
+
+    name = target.name
+    suffix = name.lower()[len(uncompressed_name(name)) :]
+    if is_archive(name) or suffix not in ("", ".gz", ".xz"):
+        sort = "an archive" if is_archive(name) else "a compression that is only read"
+        raise InputError(f"{name} is the name of {sort}: call it .jsonl, .jsonl.gz or .jsonl.xz, say.")
+    count = 0
+    with (
+        atomic_file(target, what) as place,
+        place.open("wb") as file,
+        lzma.LZMAFile(file, "wb") if suffix == ".xz" else nullcontext(file) as plain_or_xz,
+        # No time: equal bytes give an equal file.
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) if suffix == ".gz" else nullcontext(plain_or_xz) as stream,
+    ):
+        for line in lines:
+            stream.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+            count += 1
+    return count
+
+
+def plain(text: str) -> Text:
+    """A name for a table, without markup and control characters."""
+    from rich.text import Text
+
+    return Text(on_one_line(text))
+
+
+def print_table(table: Table) -> None:
+    """Print a table uncut; if the terminal is too narrow, print its rows as records."""
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    console = Console()
+    if Measurement.get(console, console.options.update(width=1_000_000), table).maximum <= console.width:
+        console.print(table)
+        return
+    records = Table.grid(padding=(0, 2))
+    records.title, records.title_justify = table.title, "left"
+    records.add_column(no_wrap=True, style="dim")
+    records.add_column(overflow="fold")
+    headers = [column.header for column in table.columns]
+    for number, row in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            records.add_row()
+        for header, value in zip(headers, row, strict=True):
+            records.add_row(header, value)
+    console.width = max(console.width, 20 + max(len(str(header)) for header in headers))
+    console.print(records)
+
+
+class Bar:
+    """A spinner with a count; silent if stderr is not a terminal."""
+
+    def __init__(self, what: str) -> None:
+        from rich.console import Console
+
+        self._what = what
+        self._status = Console(stderr=True).status(what) if sys.stderr.isatty() else None
+
+    def show(self, done: int, total: int | None = None) -> None:
+        """Update the count."""
+        if self._status is not None:
+            self._status.update(f"{done:,}{f' of {total:,}' if total else ''} {self._what}")
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()

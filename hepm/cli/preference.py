@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +13,7 @@ import click
 from hepm.cli.commands import Argument, Group, Option
 from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import DryRunOption, ModelChoice, ModelOption, cost_of, tell_cost, tell_estimate
-from hepm.cli.options import JsonOption, Place, open_memory, read_stdin
-from hepm.cli.output import Bar, print_json
+from hepm.cli.options import Bar, JsonOption, Place, open_memory, print_json, read_text
 from hepm.text import count_of, on_one_line
 
 UserArgument = Annotated[str, Argument(help="The user's id.")]
@@ -21,14 +21,19 @@ UserArgument = Annotated[str, Argument(help="The user's id.")]
 app = Group("preference", "What each user wants of the agent, refined after every session (MultiSessionCollab).")
 
 
+def _print(members: dict[str, object], lines: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(members)
+    else:
+        print("\n".join(map(on_one_line, lines)))
+
+
 @app.takes
 def reflect(
     place: Place,
     choice: ModelChoice,
     user: Annotated[str | None, Option(help="The session's user. Default: all stored runs that are new.")] = None,
-    messages: Annotated[
-        Path | None, Option(help="The session: a file with OpenAI chat messages; - reads stdin.")
-    ] = None,
+    messages: Annotated[Path | None, Option(help="The session: a file of OpenAI chat messages; - reads stdin.")] = None,
     run: Annotated[str, Option(help="The session: a stored run.")] = "",
     again: Annotated[bool, Option("--again", help="Include runs that were reflected on before.")] = False,
     dry_run: DryRunOption = False,
@@ -49,8 +54,7 @@ def reflect(
         if dry_run:
             waiting = sum(1 for _ in unseen(memory.library, place.namespace, again=again))
             cost = client and memory.preferences.estimate(client, namespace=place.namespace, again=again)
-            tell_estimate(waiting, cost, as_json=as_json)
-            return
+            return tell_estimate(waiting, cost, as_json=as_json)
         if user is not None:
             session = read_messages_file(messages) if messages is not None else run
             done = memory.preferences.reflect(user, session, namespace=place.namespace, model=client)
@@ -65,10 +69,7 @@ def reflect(
             for name, why in report.failed[:10]:
                 print(on_one_line(f"{name}: {why}"), file=sys.stderr)
     tell_cost(client)
-    if as_json:
-        print_json({**result, "cost": cost_of(client)})
-    else:
-        print(on_one_line(line))
+    _print({**result, "cost": cost_of(client)}, [line], as_json=as_json)
 
 
 @app.takes
@@ -79,10 +80,7 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     """
     with place.open() as memory:
         users = memory.preferences.users(namespace=place.namespace)
-    if as_json:
-        print_json({"users": users})
-    else:
-        print("\n".join(map(on_one_line, users)) or "none")
+    _print({"users": users}, users or ["none"], as_json=as_json)
 
 
 @app.takes
@@ -99,18 +97,11 @@ def show(
     with place.open() as memory:
         newest = memory.preferences.notes(user, namespace=place.namespace)
         found = memory.preferences.history(user, namespace=place.namespace) if history else [newest] if newest else []
-    if as_json:
-        print_json({"notes": [asdict(one) for one in found]})
-        return
+    lines: list[str] = []
     for one in found:
-        session = f", after {one.session}" if one.session else ""
-        lines = [
-            f"version {one.version}, by {one.written_by}{session}",
-            *(f"  {line}" for line in one.text.splitlines()),
-        ]
-        print("\n".join(map(on_one_line, lines)))
-    if not found:
-        print(on_one_line(f"there are no notes on {user}"))
+        lines.append(f"version {one.version}, by {one.written_by}" + (f", after {one.session}" if one.session else ""))
+        lines += (f"  {line}" for line in one.text.splitlines())
+    _print({"notes": [asdict(one) for one in found]}, lines or [f"there are no notes on {user}"], as_json=as_json)
 
 
 @app.takes
@@ -131,10 +122,7 @@ def search(
         client = ModelChoice(model).client(memory, place.namespace, "user")
         found = memory.preferences.recall(user, context, namespace=place.namespace, k=k, floor=floor, model=client)
     tell_cost(client)
-    if as_json:
-        print_json({"lines": found, "cost": cost_of(client)})
-    else:
-        print("\n".join(map(on_one_line, found)) or "no line matters now")
+    _print({"lines": found, "cost": cost_of(client)}, found or ["no line matters now"], as_json=as_json)
 
 
 @app.takes
@@ -142,15 +130,13 @@ def edit(
     place: Place,
     user: UserArgument,
     text: Annotated[str, Argument(help="The notes, one preference per line; - reads stdin.")],
-    version: Annotated[
-        int | None, Option(min=0, help="The version you edited; a newer one is not overwritten.")
-    ] = None,
+    version: Annotated[int | None, Option(min=0, help="The version you edited; newer ones are not changed.")] = None,
 ) -> None:
     """Write a new version of a user's notes.
 
     Example: `hepm preference edit alice "short answers"`
     """
-    words = read_stdin("TEXT") if text == "-" else text
+    words = read_text("-", "TEXT") if text == "-" else text
     with open_memory(place.store) as memory:
         notes = memory.preferences.edit(user, words, namespace=place.namespace, version=version)
     print(on_one_line(f"{user}: version {notes.version} written"))
@@ -158,9 +144,7 @@ def edit(
 
 @app.takes
 def restore(
-    place: Place,
-    user: UserArgument,
-    version: Annotated[int, Argument(min=1, help="Its number, from `show --history`.")],
+    place: Place, user: UserArgument, version: Annotated[int, Argument(min=1, help="Number, from `show --history`.")]
 ) -> None:
     """Copy an earlier version of the notes to a new version.
 
@@ -179,9 +163,6 @@ def forget(place: Place, user: UserArgument, as_json: JsonOption = False) -> Non
     """
     with place.open() as memory:
         gone = memory.preferences.forget(user, namespace=place.namespace)
-    if as_json:
-        print_json({"forgotten": gone})
-    else:
-        print(f"{count_of(len(gone), 'version')} forgotten")
+    _print({"forgotten": gone}, [f"{count_of(len(gone), 'version')} forgotten"], as_json=as_json)
     if not gone:
         raise click.exceptions.Exit(1)

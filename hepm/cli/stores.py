@@ -1,32 +1,165 @@
-"""Commands on a whole store: stats, export, import, copy, forget, doctor and reembed."""
+"""Commands on a whole store: ingest, stats, export, import, copy, forget, doctor and reembed."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import click
 
+from hepm.cli import options
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import (
-    STORE,
-    JsonOption,
-    Place,
-    StoreOption,
-    check_target,
-    known_namespace,
-    open_existing,
-    open_memory,
-    store_file,
-)
-from hepm.cli.output import Bar, plain, print_json, print_lines, print_table, write_lines
+from hepm.cli.options import STORE, Bar, JsonOption, Place, StoreOption, plain, print_json
 from hepm.errors import StoreDamagedError
 from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.ingest import ReadOptions
+    from hepm.ingest.pipeline import IngestReport
+    from hepm.ingest.prepare import IngestOptions
+
+
+_SHOWN_REJECTIONS = 10
+_OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward", "label_key": "label"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read."""
+
+    format: Annotated[str, Option("--format", "-f", help="A reader's name; auto recognises each file.")] = "auto"
+    reward_key: Annotated[str, Option(help="Key of the reward in chat JSONL; a dotted path goes deeper.")] = "reward"
+    success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success"
+    label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label"
+    ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """How runs are prepared before they are stored."""
+
+    assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False
+    own_states: Annotated[bool, Option(help="Store only the agents' own summaries as states (as in H-EPM).")] = False
+    distrust: Annotated[
+        list[str] | None,
+        Option(metavar="KEY[=VALUE]", help="Store runs with this tag but learn nothing from them; repeatable."),
+    ] = None
+    redact: Annotated[list[str] | None, Option(help="Another KIND=REGEX to redact; repeatable.")] = None
+    keep_secrets: Annotated[bool, Option(help="Store texts unchanged, including keys and passwords.")] = False
+    processes: Annotated[int | None, Option(min=1, help="Processes that read files. Default: automatic.")] = None
+
+    def options(self) -> IngestOptions:
+        """The options of the library."""
+        from hepm.ingest.prepare import IngestOptions, TrustByTags
+        from hepm.ingest.redact import DEFAULT_RULES, Redactor
+
+        rules = [(kind, expression) for kind, _, expression in (rule.partition("=") for rule in self.redact or ())]
+        for given, rule in zip(self.redact or (), rules, strict=True):
+            if not all(rule):
+                example = "'ssn=\\d{3}-\\d{2}-\\d{4}'"
+                raise click.BadParameter(f"{given!r} is not KIND=REGEX, such as {example}", param_hint="--redact")
+        redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *rules))
+        trusted = TrustByTags.but(self.distrust) if self.distrust else None
+        return IngestOptions(redactor, self.assume_success, self.processes, trusted, self.own_states)
+
+
+def ingest(
+    place: Place,
+    reading: Reading,
+    preparing: Preparing,
+    runs: Annotated[list[str], Argument(help="Files, folders, globs or archives of recorded runs; - reads stdin.")],
+    tools: Annotated[str | None, Option(help="Tool descriptions: an OpenAI tool list or an MCP tools/list.")] = None,
+    shortest: Annotated[bool, Option(help="New store: count only the shortest success of each task.")] = False,
+    vectors: Annotated[bool, Option(help="Compute vectors now; else `hepm reembed` does so later.")] = True,
+    embedder: Annotated[str | None, Option(help="New store: hash-512, a model name, or a folder.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read recorded runs and store them. You can repeat it: a run is stored once.
+    Example: `hepm ingest results/*.json --namespace retail`
+    """
+    from hepm.ingest import ReadOptions, load_tools, read_runs
+
+    options.check_sources(runs)
+    read, prepared = ReadOptions(**asdict(reading)), preparing.options()
+    read_runs([], read)  # rejects an unknown format before a store is created
+    described = load_tools(tools) if tools else []
+    stored = 0
+    with (
+        options.no_empty_store(place.store),
+        options.open_memory(place.store, embedder=embedder, counting="shortest" if shortest else None) as memory,
+        Bar("runs read") as bar,
+    ):
+
+        def show(report: IngestReport) -> None:
+            nonlocal stored
+            stored = report.stored
+            bar.show(report.read)
+
+        try:
+            about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
+            report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+        except KeyboardInterrupt:
+            with suppress(OSError):
+                so_far = count_of(stored, "run")
+                print(f"hepm: interrupted with {so_far} stored so far; repeat the command to go on", file=sys.stderr)
+            raise
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_report(report)
+    if unmatched := _unmatched_keys(runs, read, report):
+        keys = " or ".join(map(repr, unmatched))
+        sentence = f"hepm: no outcome was found under {keys} in any run; ingest again with the right key"
+        print(on_one_line(sentence), file=sys.stderr)
+    if unmatched or not report.read:
+        raise click.exceptions.Exit(1)
+
+
+def _print_report(report: IngestReport) -> None:
+    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
+    print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
+    name_key = "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
+    if n := report.without_calls:
+        print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
+    if n := report.distrusted:
+        kept = "is not trusted: it is kept, and counts" if n == 1 else "are not trusted: they are kept, and count"
+        print(f"{n:,} of them {kept} for nothing")
+    if n := report.unlabelled:
+        unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
+        print(f"{n:,} of them {unknown} for nothing yet: {name_key}")
+    if report.rejected:
+        print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
+    for one in report.rejected[:_SHOWN_REJECTIONS]:
+        record = "" if one.record is None else f" record {one.record}"
+        print(on_one_line(f"  {one.file}{record}: {one.reason}"), file=sys.stderr)
+    if len(report.rejected) > _SHOWN_REJECTIONS:
+        print(f"  … and {len(report.rejected) - _SHOWN_REJECTIONS:,} more; --json lists all", file=sys.stderr)
+
+
+def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
+    """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
+    from hepm.ingest import read_runs
+    from hepm.types import Outcome, Trajectory
+
+    keys = {name: key for name, usual in _OUTCOME_KEYS.items() if (key := getattr(reading, name)) != usual}
+    if report.stored and report.unlabelled == report.stored:
+        return list(keys.values())
+    if any(source == "-" or Path(source).is_fifo() for source in runs):
+        return []
+
+    def labels(name: str, key: str) -> bool:
+        alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
+        found = (item for kind, item in read_runs(runs, alone) if kind == "chat")
+        return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
+
+    return [key for name, key in keys.items() if not labels(name, key)]
+
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
 _LESSONS: Final = ("experiences", "principles", "notes")
@@ -37,12 +170,9 @@ def stats(
     namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print counts of a memory by namespace.
-
-    Example: `hepm stats --store runs.hepm`
-    """
-    with open_existing(store) as memory:
-        names = memory.namespaces() if namespace is None else [known_namespace(memory, namespace, store)]
+    """Print counts of a memory by namespace. Example: `hepm stats --store runs.hepm`"""
+    with options.open_existing(store) as memory:
+        names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
@@ -61,7 +191,7 @@ def stats(
     for name, counts in totals.items():
         shown = [count for kind, count in (counts | {"tools": called[name]}).items() if kind not in _LESSONS]
         table.add_row(plain(name), *(f"{count:,}" for count in (*shown, lessons[name])[: len(table.columns) - 1]))
-    print_table(table)
+    options.print_table(table)
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
@@ -72,18 +202,16 @@ def export(
     path: Annotated[str, Argument(help="The file to write; .gz or .xz compresses it, - writes to stdout.")] = "-",
 ) -> None:
     """Write every stored run of a namespace as a line of hepm's own JSON.
-
     Example: `hepm export runs.jsonl --namespace retail`
     """
     if path != "-":
-        check_target(Path(path), place.store)
+        options.check_target(Path(path), place.store)
     with place.open() as memory:
         runs = memory.export(namespace=place.namespace)
         if path == "-":
-            print_lines(runs)
+            options.print_lines(runs)
         else:
-            count = write_lines(runs, Path(path), "the runs")
-            print(on_one_line(f"{count:,} runs written to {path}"))
+            print(on_one_line(f"{options.write_lines(runs, Path(path), 'the runs'):,} runs written to {path}"))
 
 
 def import_(
@@ -91,12 +219,7 @@ def import_(
     paths: Annotated[list[str], Argument(help="Files that `hepm export` wrote; - reads stdin.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Read exported runs back, with the same counts.
-
-    Example: `hepm import runs.jsonl --store other.hepm`
-    """
-    from hepm.cli.ingest import Preparing, Reading, ingest
-
+    """Read exported runs back, with the same counts. Example: `hepm import runs.jsonl --store other.hepm`"""
     # Secrets were removed when the runs were first stored.
     ingest(place, Reading("hepm"), Preparing(keep_secrets=True), paths, as_json=as_json)
 
@@ -110,18 +233,19 @@ def copy(
     """Copy runs, lessons, counts, states and vectors between files and Neo4j, and compare at the end.
 
     Repeat it to continue after an interruption. `hepm export` and `hepm import` do the same with files of JSON.
-
     Example: `hepm copy memory.hepm neo4j://localhost:7687`
     """
     for name in (source, target):
         if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
             raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
-    if _identity(source) == _identity(target):
+    files = [options.store_file(name) for name in (source, target)]
+    one, other = (file.absolute() if file else name for file, name in zip(files, (source, target), strict=True))
+    if str(one).rstrip("/") == str(other).rstrip("/"):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")
-    with open_existing(source, named_by="SOURCE") as memory:
-        names = [known_namespace(memory, name, source, "SOURCE") for name in namespace or memory.namespaces()]
+    with options.open_existing(source, named_by="SOURCE") as memory:
+        names = [options.known_namespace(memory, name, source, "SOURCE") for name in namespace or memory.namespaces()]
         with (
-            open_memory(target, counting=memory.header.counting, named_by="TARGET") as filled,
+            options.open_memory(target, counting=memory.header.counting, named_by="TARGET") as filled,
             Bar("runs compared and copied") as bar,
         ):
             copied = list(memory.copy_to(filled, namespaces=names, on_progress=bar.show))
@@ -136,63 +260,57 @@ def copy(
         raise click.exceptions.Exit(1)
 
 
-def _identity(store: str) -> str:
-    file = store_file(store)
-    return store.rstrip("/") if file is None else str(file.absolute())
-
-
 def forget(
     place: Place,
     trajectory: Annotated[str | None, Option("--trajectory", "--run", help="Id of a run.")] = None,
     task: Annotated[str | None, Option(help="All runs of a task.")] = None,
     user: Annotated[str | None, Option(help="All runs of a user.")] = None,
     environment: Annotated[str | None, Option(help="All runs of an environment.")] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be forgotten; change nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Print what would be forgotten; change nothing.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help=f"Do not ask, even for more than {_MANY} runs.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Forget the runs that match every option, with everything they added and lessons that quote them.
 
-    A user who is named alone loses their notes too.
-
-    Example: `hepm forget --user alice --namespace retail`
+    A user who is named alone loses their notes too. Example: `hepm forget --user alice --namespace retail`
     """
-    namespace = place.namespace
+    chosen = {"trajectory": trajectory, "task": task, "user": user, "environment": environment}
     with place.open() as memory:
-        remove = partial(
-            memory.forget, trajectory=trajectory, task=task, user=user, environment=environment, namespace=namespace
-        )
+        remove = partial(memory.forget, **chosen, namespace=place.namespace)
+
+        def versions() -> int:
+            return len(memory.preferences.history(user, namespace=place.namespace)) if user else 0
+
         gone = remove(dry_run=True)
         if len(gone) > _MANY and not (dry_run or yes):
-            question = f"forget {count_of(len(gone), 'run')} of {namespace} and all they added?"
+            question = f"forget {count_of(len(gone), 'run')} of {place.namespace} and all they added?"
             if not sys.stdin or not sys.stdin.isatty():
                 raise click.UsageError(f"{question} Add --yes to do so, or --dry-run to see which.")
             click.confirm(question[0].upper() + question[1:], abort=True, err=True)
-        versions = len(memory.preferences.history(user, namespace=namespace)) if user else 0
+        notes = versions()
         if dry_run:
-            versions = 0 if trajectory or task or environment else versions
+            notes = 0 if trajectory or task or environment else notes
         else:
             gone = remove()
-            versions -= len(memory.preferences.history(user, namespace=namespace)) if user else 0
+            notes -= versions()
     if as_json:
-        print_json({"forgotten": gone, "notes": versions, **({"dry_run": True} if dry_run else {})})
+        print_json({"forgotten": gone, "notes": notes, **({"dry_run": True} if dry_run else {})})
     else:
-        also = f", and {count_of(versions, 'version')} of notes" if versions else ""
+        also = f", and {count_of(notes, 'version')} of notes" if notes else ""
         print(f"{count_of(len(gone), 'run')} {'would be forgotten' if dry_run else 'forgotten'}{also}")
-    if not gone and not versions:
+    if not gone and not notes:
         raise click.exceptions.Exit(1)
 
 
 def doctor(
     store: StoreOption = STORE,
-    repair: Annotated[bool, Option("--repair", help="Repair what can be repaired.")] = False,
+    repair: Annotated[bool, Option(help="Repair what can be repaired.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare all derived and copied data with the stored records; exit 1 if a problem remains.
-
     Example: `hepm doctor --repair`
     """
-    with open_existing(store) as memory:
+    with options.open_existing(store) as memory:
         found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
         if repair and any(found.values()):
             for namespace, findings in found.items():
@@ -202,28 +320,24 @@ def doctor(
             memory.reembed()
             found = {name: memory.examine(namespace=name) for name in memory.namespaces()}
     if as_json:
-        print_json({"findings": {name: [asdict(finding) for finding in found[name]] for name in found}})
+        print_json({"findings": {name: [asdict(finding) for finding in findings] for name, findings in found.items()}})
+    elif not any(found.values()):
+        print("all is well")
     else:
         for namespace, findings in found.items():
             for finding in findings:
                 print(on_one_line(f"{namespace}: {finding.what} (repair: {finding.repair or 'none'})"))
-        if not any(found.values()):
-            print("all is well")
     if any(found.values()):
         raise click.exceptions.Exit(1)
 
 
 def reembed(
-    embedder: Annotated[
-        str | None,
-        Option(help="hash-512, a sentence-transformers model or folder, or openai/MODEL. Default: the same."),
-    ] = None,
+    embedder: Annotated[str | None, Option(help="A model, a folder, or openai/MODEL. Default: the same.")] = None,
     store: StoreOption = STORE,
 ) -> None:
     """Compute the vectors of all states. Repeat it to continue after an interruption.
-
     Example: `hepm reembed --embedder all-MiniLM-L6-v2`
     """
-    with open_existing(store) as memory, Bar("texts embedded") as bar:
+    with options.open_existing(store) as memory, Bar("texts embedded") as bar:
         written = memory.reembed(embedder, on_progress=bar.show)
     print(f"{written:,} texts embedded")

@@ -1,4 +1,4 @@
-"""`hepm experience evolve`, `evolutions` and `undo`; `hepm principle prune` and `contradictions`."""
+"""`hepm experience evolve` and `undo`; `hepm principle prune`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 from hepm.cli.commands import Argument, Option
-from hepm.cli.lessons import experience, lesson_json, principle, principle_json, principle_line
+from hepm.cli.lessons import experience, principle, principle_json, principle_line
 from hepm.cli.model import DryRunOption, ModelChoice, cost_of, tell_cost
-from hepm.cli.options import JsonOption, Place
-from hepm.cli.output import print_json
+from hepm.cli.options import JsonOption, Place, print_json
 from hepm.text import count_of, on_one_line
 
 
@@ -19,75 +18,44 @@ def evolve(
     choice: ModelChoice,
     iterations: Annotated[int, Option(min=1, help="Number of rounds (PRIME: 5).")] = 5,
     seed: Annotated[int, Option(help="The same seed gives the same evolution.")] = 0,
-    held_out: Annotated[
-        float, Option("--held-out", min=0, max=0.9, help="Share of held-out tasks that reject worse children.")
-    ] = 0.0,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Sharpen, generalise, combine and prune experiences (PRIME, table 3); `undo` reverts it.
-
-    Example: `hepm experience evolve --seed 7 --held-out 0.2 --dry-run`
+    Example: `hepm experience evolve --seed 7 --dry-run`
     """
     with place.open() as memory:
         client = choice.client(memory, place.namespace, "run")
         report = memory.experiences.evolve(
-            namespace=place.namespace,
-            iterations=iterations,
-            seed=seed,
-            model=client,
-            held_out=held_out or None,
-            dry_run=dry_run,
+            namespace=place.namespace, iterations=iterations, seed=seed, model=client, dry_run=dry_run
         )
     tell_cost(client)
+    pruned = report.count("pruned")
     if as_json:
-        told = {"evolution": report.id, "dry_run": dry_run, "kept": dict(report.kept), "pruned": report.count("pruned")}
-        print_json({**told, "steps": [asdict(step) for step in report.plan], "cost": cost_of(client)})
+        summary = {"evolution": report.id, "dry_run": dry_run, "kept": dict(report.kept), "pruned": pruned}
+        print_json({**summary, "steps": [asdict(step) for step in report.plan], "cost": cost_of(client)})
         return
     for step in report.plan:
-        note = f" ({step.note})" if step.note else ""
-        print(
-            on_one_line(
-                f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {step.became}{note}: {step.reason}"
-            )
-        )
+        result = f"{step.became} ({step.note})" if step.note else step.became
+        print(on_one_line(f"{step.iteration}  {step.operator} of {' and '.join(step.of)}, {result}: {step.reason}"))
         if step.child is not None:
             print(on_one_line(f"      {step.child.lesson}"))
     made = ", ".join(f"{count} by {operator}" for operator, count in report.kept.items()) or "no child"
     if report.id and dry_run:
-        print(f"it would make {made}, and prune {report.count('pruned')}")
+        print(f"it would make {made}, and prune {pruned}")
     elif report.id:
-        print(f"{report.id} made {made}, and pruned {report.count('pruned')}; `hepm experience undo {report.id}`")
+        print(f"{report.id} made {made}, and pruned {pruned}; `hepm experience undo {report.id}`")
     else:
         print("nothing changed")
 
 
 @experience.takes
-def evolutions(place: Place, as_json: JsonOption = False) -> None:
-    """List past evolutions, which `undo` can revert.
-
-    Example: `hepm experience evolutions`
-    """
-    with place.open() as memory:
-        past = memory.experiences.evolutions(namespace=place.namespace)
-    if as_json:
-        print_json({"evolutions": [{**asdict(one), "made": dict(one.made)} for one in past]})
-        return
-    for one in past:
-        made = ", ".join(f"{count} by {operator}" for operator, count in one.made.items()) or "none"
-        print(f"{one.id}  made {made}; superseded {one.superseded}, pruned {one.pruned}; {one.living} living")
-    if not past:
-        print("none")
-
-
-@experience.takes
 def undo(
     place: Place,
-    evolution: Annotated[str, Argument(help="Its name, from `evolve` or `evolutions`.")],
+    evolution: Annotated[str, Argument(help="Its name, as `evolve` printed it.")],
     as_json: JsonOption = False,
 ) -> None:
     """Undo an evolution: delete its children and revive what it retired.
-
     Example: `hepm experience undo v0001-1a2b3c`
     """
     with place.open() as memory:
@@ -107,7 +75,6 @@ def prune(
     as_json: JsonOption = False,
 ) -> None:
     """Retire principles that did not help; they stay in the store, and `revive` restores them.
-
     Example: `hepm principle prune --dry-run`
     """
     given = {"below": below, "min_uses": min_uses}
@@ -120,33 +87,3 @@ def prune(
     for one in gone:
         print(on_one_line(principle_line(one)))
     print(f"{count_of(len(gone), 'principle')} {'would be' if dry_run else 'were'} pruned")
-
-
-@principle.takes
-def contradictions(
-    place: Place,
-    limit: Annotated[int, Option("--limit", min=1, help="Maximum number.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
-    """List guiding and cautionary principles that contradict each other.
-
-    Example: `hepm principle contradictions`
-    """
-    with place.open() as memory:
-        found = memory.principles.contradictions(namespace=place.namespace, limit=limit)
-        known = {one.row.id: one for one in memory.library.list("principle", namespace=place.namespace)}
-    if as_json:
-        pairs = [
-            {"guiding": lesson_json(known[one.guiding]), "cautionary": lesson_json(known[one.cautionary])}
-            for one in found
-        ]
-        print_json({"contradictions": pairs})
-        return
-    for one in found:
-        for name, score, runs in zip((one.guiding, one.cautionary), one.scores, one.runs, strict=True):
-            row = known[name].row
-            used = f", score {score:.2f}" if known[name].uses.uses else ""
-            print(on_one_line(f"{name}  {row.properties['kind']}, from {count_of(runs, 'run')}{used}: {row.text}"))
-        print()
-    if not found:
-        print("none")

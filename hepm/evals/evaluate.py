@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TypeAlias
 
@@ -11,25 +11,24 @@ import numpy as np
 
 from hepm.errors import InputError
 from hepm.evals.baselines import Method, Training
-from hepm.evals.domains import (
-    Domain,
-    Event,
-    Run,
-    Split,
-    across,
-    as_given,
-    by_family,
-    by_model,
-    by_request,
-    by_run,
-    counted,
+from hepm.evals.domains import Domain, Event, Run, Split, by_request, by_run, counted, splits_of
+from hepm.evals.metrics import (
+    METRICS,
+    Bootstrap,
+    Divergence,
+    Failures,
+    FloatArray,
+    Hints,
+    RescueAndHarm,
+    find_divergences,
+    interval,
+    rank_of,
+    values_of,
 )
-from hepm.evals.metrics import METRICS, Bootstrap, FloatArray, interval, rank_of, values_of
 from hepm.evals.report import Difference, DomainReport, EvalOptions, EvalReport, MethodScores, Settings, verdict
-from hepm.evals.rescue import Divergence, Failures, Hints, RescueAndHarm, find_divergences
 
 HintsByK: TypeAlias = defaultdict[tuple[str, int], Hints]
-"""By name of the method and most tools of a hint."""
+"""By name of the method and maximum number of tools in a hint."""
 
 
 def evaluate(
@@ -47,8 +46,17 @@ def evaluate(
     if not methods:
         raise InputError("there is no method to measure")
     if options.assume_success:
-        domains = [_assume_success(domain) for domain in domains]
-    _check_labels(domains)
+        domains = [domain.map_runs(_assume_success) for domain in domains]
+    labels = [run.success for domain in domains for run in domain.all_runs]
+    if not labels:
+        raise InputError("there are no runs to evaluate")
+    if set(labels) == {None}:
+        raise InputError(
+            f"none of the {len(labels)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "
+            "success or reward, or pass --assume-success to take every unlabelled run for a good one."
+        )
+    if True not in labels:
+        raise InputError(f"none of the {len(labels)} runs succeeded, so nothing shows a good way; add successful runs.")
     measured: dict[str, _Measured] = {}
     skipped: dict[str, str] = {}
     domains = [by_request(domain) for domain in domains]
@@ -68,7 +76,7 @@ def evaluate(
     runs = [run for domain in counted(domains) for run in domain.all_runs]
     unseen, seen = [found.unseen for found in measured.values()], [found.seen for found in measured.values()]
     report = EvalReport(
-        domains={name: _domain_report(found, options) for name, found in measured.items()},
+        domains={name: found.report(options) for name, found in measured.items()},
         macro={name: _scores([*measured.values()], name, options.reference) for name in names},
         rescue=_pooled(unseen, options.k, options.seed),
         rescue_seen=_pooled(seen, options.k, options.seed),
@@ -88,7 +96,7 @@ class _Measured:
 
     Attributes:
         events: The predicted calls, in order of the rows of `ranks`.
-        unseen: Hints with the families out of memory; none where failed runs are not looked at.
+        unseen: Hints with the families out of memory; none if failed runs are not looked at.
         seen: With the failed run alone out of memory.
     """
 
@@ -97,19 +105,17 @@ class _Measured:
         self.events: list[Event] = []
         self.unseen: HintsByK = defaultdict(Hints)
         self.seen: HintsByK = defaultdict(Hints)
-        self.failures: Failures | None = None
-        self.ranks: defaultdict[str, list[int]] = defaultdict(list)
+        self._ranks: defaultdict[str, list[int]] = defaultdict(list)
+        self._failures: Failures | None = None
         self._divergences: list[Divergence] = []
-        splits = list(_splits(domain, options))
+        splits = list(splits_of(domain, options.split, options.folds))
         if options.rescue and not domain.derived and all(split.apart for split in splits):
-            self._divergences, self.failures = find_divergences(domain.all_runs, among=domain.tested)
+            self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
         for split in splits:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
-        if self.failures and options.split == "families":
+        if self._failures and options.split == "families":
             for split in by_run(domain.runs):
                 self._measure(split, methods, self.seen, (options.k,), rank=False)
-        tested = domain.runs if domain.tested is None else domain.tested
-        self.untested = sum(len(run.events) for run in tested if run.success) - len(self.events)
 
     def _measure(
         self, split: Split, methods: Sequence[Method], hints: HintsByK, ks: Sequence[int], *, rank: bool
@@ -117,19 +123,18 @@ class _Measured:
         training, tested = Training(split.train), set(split.test)
         won, lost = ([e for run in split.test if run.success is label for e in run.events] for label in (True, False))
         here = [divergence for divergence in self._divergences if divergence.event.run in tested]
-        asked = [*(divergence.event for divergence in here), *won, *lost] if self.failures else []
-        if not training.events or not (asked or (rank and won)):
+        hinted = [*(divergence.event for divergence in here), *won, *lost] if self._failures else []
+        if not training.events or not (hinted or (rank and won)):
             return
         if rank:
             self.events.extend(won)
         for method in methods:
             predictor = method.fit(training)
             if rank:
-                rankings = predictor.rank(won)
-                ranks = [rank_of(event.next, ranking) for event, ranking in zip(won, rankings, strict=True)]
-                self.ranks[method.name].extend(ranks)
-            for k in ks if asked else ():
-                found = iter(predictor.hints(asked, k))
+                ranked = zip(won, predictor.rank(won), strict=True)
+                self._ranks[method.name].extend(rank_of(event.next, ranking) for event, ranking in ranked)
+            for k in ks if hinted else ():
+                found = iter(predictor.hints(hinted, k))
                 collected = hints[method.name, k]
                 collected.at_divergences.extend(zip(here, found, strict=False))
                 collected.in_successes.extend(zip(won, found, strict=False))
@@ -138,34 +143,24 @@ class _Measured:
     def resample(self, seed: Sequence[int]) -> None:
         """Draw families; the draws are the same for every method."""
         self._bootstrap = Bootstrap([event.run.family for event in self.events], seed=seed)
-        self.families = self._bootstrap.families
-        self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in self.ranks.items()}
+        self._values = {name: values_of(np.array(ranks, dtype=np.int64)) for name, ranks in self._ranks.items()}
 
     def mean(self, method: str, metric: str) -> tuple[float, FloatArray]:
         """Of a metric over the events, and of each draw."""
         values_E = self._values[method][:, METRICS.index(metric)]
         return float(values_E.mean()), self._bootstrap.means(values_E)
 
-
-def _splits(domain: Domain, options: EvalOptions) -> Iterator[Split]:
-    if domain.tested is None:
-        return by_model(domain.runs) if options.split == "models" else by_family(domain.runs, options.folds)
-    if options.split == "files, unseen families":
-        return across(domain.runs, domain.tested, options.folds)
-    return as_given(domain.runs, domain.tested)
-
-
-def _domain_report(found: _Measured, options: EvalOptions) -> DomainReport:
-    return DomainReport(
-        events=len(found.events),
-        families=found.families,
-        untested=found.untested,
-        methods={name: _scores([found], name, options.reference) for name in found.ranks},
-        rescue=_pooled([found.unseen], options.k, options.seed),
-        rescue_seen=_pooled([found.seen], options.k, options.seed),
-        failures=found.failures,
-        grouped=found.domain.grouped,
-    )
+    def report(self, options: EvalOptions) -> DomainReport:
+        return DomainReport(
+            events=len(self.events),
+            families=self._bootstrap.families,
+            untested=sum(len(run.events) for run in self.domain.to_predict if run.success) - len(self.events),
+            methods={name: _scores([self], name, options.reference) for name in self._ranks},
+            rescue=_pooled([self.unseen], options.k, options.seed),
+            rescue_seen=_pooled([self.seen], options.k, options.seed),
+            failures=self._failures,
+            grouped=self.domain.grouped,
+        )
 
 
 def _scores(domains: Sequence[_Measured], method: str, reference: str) -> MethodScores:
@@ -196,36 +191,19 @@ def _pooled(domains: Sequence[HintsByK], k: int, seed: int) -> dict[str, RescueA
     return {name: hints.measure(k=k, seed=seed) for name, hints in pooled.items()}
 
 
-def _assume_success(domain: Domain) -> Domain:
-    def labelled(run: Run) -> Run:
-        outcome = replace(run.trajectory.outcome, success=True)
-        return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
-
-    tested = None if domain.tested is None else [labelled(run) for run in domain.tested]
-    return replace(domain, runs=[labelled(run) for run in domain.runs], tested=tested)
-
-
-def _check_labels(domains: Sequence[Domain]) -> None:
-    runs = [run for domain in domains for run in domain.all_runs]
-    if not runs:
-        raise InputError("there are no runs to evaluate")
-    if all(run.success is None for run in runs):
-        raise InputError(
-            f"none of the {len(runs)} runs says whether it succeeded, so nothing can be evaluated. Give each run a "
-            "success or reward, or pass --assume-success to take every unlabelled run for a good one."
-        )
-    if not any(run.success for run in runs):
-        raise InputError(f"none of the {len(runs)} runs succeeded, so nothing shows a good way; add successful runs.")
+def _assume_success(run: Run) -> Run:
+    outcome = replace(run.trajectory.outcome, success=True)
+    return run if run.success is not None else replace(run, trajectory=replace(run.trajectory, outcome=outcome))
 
 
 def _why_nothing(domain: Domain, options: EvalOptions) -> str:
-    tested = [run for run in (domain.runs if domain.tested is None else domain.tested) if run.success and run.events]
+    tested = [run for run in domain.to_predict if run.success and run.events]
     if not tested:
         return "no successful run calls two tools, so no next tool can be predicted"
     if domain.tested is not None:
         return "memory holds no successful run of it that calls two tools and may be used"
     if options.split == "models":
-        return f"all runs are by one model ({tested[0].model or 'unnamed'}), so none can be left out"
+        return f"all runs are by one model ({tested[0].trajectory.model or 'unnamed'}), so none can be left out"
     families = {run.family for run in tested}
     return (
         f"its successful runs are of {'one task family' if len(families) == 1 else 'too few task families'} "

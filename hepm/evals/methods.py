@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -21,28 +21,16 @@ from hepm.policy import Adaptive, Episodic, Floors, Hybrid, Policy, Procedural, 
 from hepm.types import DEFAULT_NAMESPACE, USER_SIDE, StateSummary, Suggestions, Trajectory, Turn
 
 DEFAULT_METHODS: Final = ("first-order", "second-order+similarity", "adaptive", "episodic", "hybrid")
-"""Measured where no method is named."""
-
 ABLATIONS: Final = {
     "weight": "episodic",
     "state": "procedural",
     "efficiency": "procedural-c0",
     "adaptation": "episodic-else-procedural",
 }
-"""What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left. Recorded agents called no
-summary tool, so when H-EPM would have recalled which memory cannot be measured; what its parts are worth in predicting
-the next tool can."""
-
+"""What H-EPM's table 4 takes away (A ii, A iii, B ii, C i), and the method that is left, measured as prediction."""
 KS: Final = (1, 2, 3)
 """Table 4 D, the ablation "k": rescue and harm of hints of 1, 2 and 3 tools."""
-
-_EVERYTHING = 1_000_000
 _NO_FLOORS = Floors(support=0, similarity=-1.0, chance=0.0, further=0.0)
-
-
-def all_methods() -> list[Method]:
-    """Baselines, then hepm's own policies."""
-    return [*baselines(), *policies()]
 
 
 def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list[Method]:
@@ -60,11 +48,13 @@ def find_methods(names: Sequence[str], *, ablations: Sequence[str] = ()) -> list
     return [known[name] for name in dict.fromkeys([*(names or DEFAULT_METHODS), *left])]
 
 
-def policies() -> list[Method]:
-    """Each policy under the name that `hepm suggest --policy` knows it by, and two variants for ablations.
+def all_methods() -> list[Method]:
+    """Baselines, then hepm's own policies."""
+    return [*baselines(), *policies()]
 
-    Made anew for each training set: without floors to rank every tool, with its default floors to hint.
-    """
+
+def policies() -> list[Method]:
+    """Each policy under its name in `hepm suggest --policy`, and two variants for ablations."""
     made: list[tuple[str, str, Callable[[Floors], Policy]]] = [
         ("procedural", "H-EPM's edge weights, c = 1", lambda floors: Procedural(floors=floors)),
         ("procedural-c0", "edge weights without efficiency", lambda floors: Procedural(c=0, floors=floors)),
@@ -76,35 +66,39 @@ def policies() -> list[Method]:
     return [Method(name, about, partial(_PolicyPredictor, make)) for name, about, make in made]
 
 
+@dataclass(frozen=True)
 class _EpisodicElseProcedural:
-    """H-EPM without adaptation (table 4(C)(i)): episodes wherever there are any."""
+    """H-EPM without adaptation (table 4(C)(i))."""
 
-    def __init__(self, floors: Floors) -> None:
-        self._episodic, self._procedural = Episodic(floors=floors), Procedural(floors=floors)
+    floors: Floors
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
-        return self._episodic.suggest(mirror, query) or self._procedural.suggest(mirror, query)
+        found = Episodic(floors=self.floors).suggest(mirror, query)
+        return found or Procedural(floors=self.floors).suggest(mirror, query)
 
 
 class _PolicyPredictor:
+    """A policy on the memory of a training set: without floors to rank every tool, with its default floors to hint."""
+
     def __init__(self, make: Callable[[Floors], Policy], training: Training) -> None:
-        self._ranker, self._adviser = make(_NO_FLOORS), make(Floors())
+        self._make = make
         # The policies of one split share the memory.
         if training not in _filled:
             _filled[training] = FilledMemory(training)
         self._filled = _filled[training]
 
+    def _suggest(self, floors: Floors, events: Sequence[Event], k: int) -> Iterator[Suggestions]:
+        policy, mirror = self._make(floors), self._filled.mirror
+        return (policy.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events))
+
     def rank(self, events: Sequence[Event]) -> list[Ranking]:
-        mirror = self._filled.mirror
-        answers = (self._ranker.suggest(mirror, query) for query in self._filled.queries(events))
+        answers = self._suggest(_NO_FLOORS, events, 1_000_000)
         return [[(found.tool, found.score) for found in answer] for answer in answers]
 
     def hints(self, events: Sequence[Event], k: int) -> list[Hint]:
-        mirror = self._filled.mirror
-        answers = (self._adviser.suggest(mirror, replace(query, k=k)) for query in self._filled.queries(events))
         return [
             Hint(tuple(found.tool for found in answer), frozenset(way.tool for way in answer.warnings))
-            for answer in answers
+            for answer in self._suggest(Floors(), events, k)
         ]
 
 
@@ -122,7 +116,7 @@ class FilledMemory:
         return self._memory.mirror(DEFAULT_NAMESPACE)
 
     def queries(self, events: Sequence[Event]) -> list[Query]:
-        """What an agent would ask at each event; made once for all policies."""
+        """The query of an agent at each event; made once for all policies."""
         new = [event for event in events if event not in self._queries]
         self._queries.update(zip(new, queries_of(new, self._memory.embedder), strict=True))
         return [self._queries[event] for event in events]
@@ -137,36 +131,26 @@ _filled: WeakKeyDictionary[Training, FilledMemory] = WeakKeyDictionary()
 
 def as_remembered(run: Run) -> Trajectory:
     """The run as memory takes it; where user-side calls are part of the chain they become calls of the agent."""
-    if not run.user_side:
-        return run.trajectory
     turns = list(run.trajectory.turns)
     for at, turn in enumerate(turns):
-        if turn.role == "user" and turn.calls:
+        if run.user_side and turn.role == "user" and turn.calls:
             calls = tuple(replace(call, name=USER_SIDE + call.name) for call in turn.calls)
             turns[at] = Turn("assistant", turn.text, calls)
-    return replace(run.trajectory, turns=tuple(turns))
+    return replace(run.trajectory, turns=tuple(turns)) if run.user_side else run.trajectory
 
 
 def queries_of(events: Sequence[Event], embedder: Embedder) -> list[Query]:
-    """What an agent would ask at each event, all vectors made in one go."""
+    """The query of an agent at each event, all vectors made in one go."""
     by_run: dict[Run, list[StateSummary]] = {}
-    for run in (event.run for event in events):
-        if run not in by_run:
-            known, by_run[run] = AgentState(), []
-            for turn in as_remembered(run).turns:
-                by_run[run].append(known.state())
-                known.add(turn)
+    for run in dict.fromkeys(event.run for event in events):
+        known, by_run[run] = AgentState(), []
+        for turn in as_remembered(run).turns:
+            by_run[run].append(known.state())
+            known.add(turn)
     states = [by_run[event.run][event.turn] for event in events]
     texts = list(dict.fromkeys(text for state in states for text in (state.text, said_text(state)) if text.strip()))
     vectors = dict(zip(texts, embedder.embed(texts), strict=True)) if texts else {}
     return [
-        Query(
-            after=(event.last,),
-            history=event.previous,
-            state=state,
-            vector=vectors.get(state.text),
-            said_vector=vectors.get(said_text(state)),
-            k=_EVERYTHING,
-        )
+        Query((event.last,), event.previous, state, vectors.get(state.text), vectors.get(said_text(state)))
         for event, state in zip(events, states, strict=True)
     ]

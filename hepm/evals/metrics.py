@@ -1,20 +1,34 @@
-"""Hit@k and mean reciprocal rank of ranked events, with intervals from resampling families."""
+"""Hit@k and reciprocal rank, rescue, harm and agreement, with intervals from resampling families.
+
+docs/evaluation.md defines them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hepm.evals.baselines import Hint
+from hepm.evals.domains import Event, Run
+from hepm.experience.comparison import Difference, divergence_of
+from hepm.experience.transcript import Tools
 from hepm.types import ToolName
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
+HintAt: TypeAlias = tuple[Event, Hint]
 
 METRICS: Final = ("hit@1", "hit@2", "hit@3", "mrr")
 DRAWS: Final = 1000
+POINTINGS: Final = ("rescue", "misled", "both", "neither")
+_SHARES: Final = (*POINTINGS, "warned", "warned_better")
+_NAMED_TOOLS: Final = 10
 
 
 class Interval(NamedTuple):
@@ -25,7 +39,7 @@ class Interval(NamedTuple):
 
 
 def rank_of(tool: ToolName, ranking: Sequence[tuple[ToolName, float]]) -> int:
-    """Position of a tool, from 1; 0 where the ranking lacks it."""
+    """Position of a tool, from 1; 0 if the ranking lacks it."""
     return next((place for place, (ranked, _) in enumerate(ranking, 1) if ranked == tool), 0)
 
 
@@ -40,11 +54,7 @@ class Bootstrap:
     """Means over events, resampled by family: events of one task are no independent draws.
 
     The draws are made once, so that all methods are resampled alike and differences between them are paired.
-    A seed gives the same draws on every machine.
-
-    Args:
-        families_E: The family of each event; at least one.
-        seed: Domains of one report take different ones, so that their draws are independent.
+    A seed gives the same draws on every machine; domains of one report take different seeds.
     """
 
     def __init__(self, families_E: Sequence[str], *, seed: int | Sequence[int] = 0) -> None:
@@ -66,3 +76,192 @@ def interval(draws_B: FloatArray) -> Interval:
     """The middle 95 % of the draws."""
     low, high = np.percentile(draws_B, (2.5, 97.5))
     return Interval(float(low), float(high))
+
+
+@dataclass(frozen=True, eq=False)
+class Divergence:
+    """Where a failed run left successful ones: the first call of its turn, and how it differs from each of them."""
+
+    event: Event
+    forks: Sequence[Difference]
+
+    def judge(self, hint: Hint) -> FloatArray:
+        """Shares of the forks: POINTINGS of the hint, then warnings of a tool of the failed and the successful run."""
+        shares = np.zeros(len(_SHARES))
+        for better, chosen in self.forks:
+            good, bad = not better.isdisjoint(hint.tools), not chosen.isdisjoint(hint.tools)
+            pointing = ("both" if bad else "rescue") if good else ("misled" if bad else "neither")
+            shares[POINTINGS.index(pointing)] += 1
+            shares[-2:] += not chosen.isdisjoint(hint.warned), not better.isdisjoint(hint.warned)
+        return shares / len(self.forks)
+
+
+@dataclass(frozen=True)
+class Failures:
+    """The failed runs of a domain: `diverged` + `unsolved` (no run solved their task) + `same_way`.
+
+    The last took the tools of a successful run as far as they went, or differ only in what they called together.
+    """
+
+    runs: int
+    diverged: int
+    unsolved: int
+    same_way: int
+
+
+def find_divergences(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> tuple[list[Divergence], Failures]:
+    """The divergences of failed runs (of `among`, if given) from the successful ones in `runs`.
+
+    A divergence is the first turn whose set of tools differs from that of a successful run of the same task, after
+    equal sets before. Of several successful runs those with the longest common prefix count, each for an equal part:
+    together they would offer more tools to hit than the one failed run.
+    """
+    solved: defaultdict[str, list[list[Tools]]] = defaultdict(list)
+    for run in runs:
+        if run.success:
+            solved[run.task].append([tools for _, tools in _turns(run)])
+    failed = sorted((run for run in (runs if among is None else among) if run.success is False), key=lambda run: run.id)
+    found: list[Divergence] = []
+    for run in failed:
+        turns = _turns(run)
+        if parted := divergence_of([tools for _, tools in turns], solved.get(run.task, [])):
+            forks = [fork for fork in parted.differences if fork.theirs and fork.own]
+            found += [Divergence(turns[parted.at][0], forks)] if forks else []
+    unsolved = sum(run.task not in solved for run in failed)
+    return found, Failures(len(failed), len(found), unsolved, len(failed) - unsolved - len(found))
+
+
+def _turns(run: Run) -> list[tuple[Event, Tools]]:
+    """The first call and the set of tools of each tool-bearing turn."""
+    turns = [list(events) for _, events in groupby(run.all_events, key=lambda event: event.turn)]
+    return [(events[0], Tools(event.next for event in events)) for events in turns]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Share of the calls of successful and of failed runs that equal the first tool of the hint there.
+
+    Over domains with calls of both kinds, weighted by their calls of failed runs: that domains differ must not pass for
+    a difference between good and bad runs. `interval` is that of the difference; `calls` are of both kinds.
+    """
+
+    successful: float
+    failed: float
+    difference: float
+    interval: Interval
+    calls: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RescueAndHarm:
+    """Shares of a method's hints, in [0, 1].
+
+    Attributes:
+        k: Maximum number of tools in a hint.
+        interval: Of "rescue", "misled", "gain" and "harm", if there is anything to resample.
+        rescued_by, misled_by: The ten tools that most rescued and misled, and at how many divergences.
+        harmed: Tools that successful runs called and hints lacked, and how often.
+        agreement: None if no domain has calls of both successful and failed runs.
+    """
+
+    k: int
+    divergences: int
+    families: int
+    rescue: float
+    misled: float
+    both: float
+    neither: float
+    gain: float
+    harm: float
+    silent: float
+    warned: float
+    warned_better: float
+    interval: Mapping[str, Interval]
+    rescued_by: Mapping[ToolName, float]
+    misled_by: Mapping[ToolName, float]
+    harmed: Mapping[ToolName, float]
+    agreement: Agreement | None = None
+
+
+@dataclass
+class Hints:
+    """The hints of a method, collected over the splits of one or more domains."""
+
+    at_divergences: list[tuple[Divergence, Hint]] = field(default_factory=list[tuple[Divergence, Hint]])
+    in_successes: list[HintAt] = field(default_factory=list[HintAt])
+    in_failures: list[HintAt] = field(default_factory=list[HintAt])
+
+    def add(self, other: Hints) -> None:
+        self.at_divergences += other.at_divergences
+        self.in_successes += other.in_successes
+        self.in_failures += other.in_failures
+
+    def measure(self, *, k: int = 2, seed: int = 0) -> RescueAndHarm:
+        """Judge the hints, of at most k tools each."""
+        shares_PJ = np.array([divergence.judge(hint) for divergence, hint in self.at_divergences])
+        shares_PJ = shares_PJ.reshape(-1, len(_SHARES))
+        shares = dict(zip(_SHARES, (shares_PJ.sum(axis=0) / max(len(shares_PJ), 1)).tolist(), strict=True))
+        families = [_family(divergence.event) for divergence, _ in self.at_divergences]
+        given = [(event, hint.tools) for event, hint in self.in_successes if hint.tools]
+        missed_E = np.array([event.next not in tools for event, tools in given], dtype=np.float64)
+        intervals: dict[str, Interval] = {}
+        if families:
+            draws, rescued_P, misled_P = Bootstrap(families, seed=seed), shares_PJ[:, 0], shares_PJ[:, 1]
+            columns = {"rescue": rescued_P, "misled": misled_P, "gain": rescued_P - misled_P}
+            intervals = {name: interval(draws.means(column_P)) for name, column_P in columns.items()}
+        if given:
+            intervals["harm"] = interval(Bootstrap([_family(event) for event, _ in given], seed=seed).means(missed_E))
+        forks = [(fork, Tools(hint.tools), len(d.forks)) for d, hint in self.at_divergences for fork in d.forks]
+        return RescueAndHarm(
+            k=k,
+            divergences=len(families),
+            families=len(set(families)),
+            gain=shares["rescue"] - shares["misled"],
+            harm=float(missed_E.mean()) if given else 0.0,
+            silent=1 - len(given) / max(len(self.in_successes), 1),
+            **shares,
+            interval=intervals,
+            rescued_by=_most_frequent((tools & f.theirs, n) for f, tools, n in forks if not tools & f.own),
+            misled_by=_most_frequent((tools & f.own, n) for f, tools, n in forks if not tools & f.theirs),
+            harmed=_most_frequent(({event.next}.difference(tools), 1) for event, tools in given),
+            agreement=_agreement(self.in_successes, self.in_failures, seed),
+        )
+
+
+def _agreement(in_successes: Sequence[HintAt], in_failures: Sequence[HintAt], seed: int) -> Agreement | None:
+    domains = {event.run.domain for event, _ in in_successes} & {event.run.domain for event, _ in in_failures}
+    if not domains:
+        return None
+    calls_2, shares_2 = np.zeros(2, dtype=np.int64), np.zeros(2)
+    differences_B, weights_B = np.zeros(DRAWS), np.zeros(DRAWS)
+    for number, domain in enumerate(sorted(domains)):
+        good, bad = ([pair for pair in side if pair[0].run.domain == domain] for side in (in_successes, in_failures))
+        agreed_E = np.array([hint.tools[:1] == (event.next,) for event, hint in [*good, *bad]], dtype=np.float64)
+        good_E = np.repeat([1.0, 0.0], [len(good), len(bad)])
+        bootstrap = Bootstrap([event.run.family for event, _ in [*good, *bad]], seed=[seed, number])
+        goods_B, bads_B = bootstrap.means(good_E), bootstrap.means(1 - good_E)
+        # A draw may hold families of one side alone, which show no difference in this domain.
+        known_B = (goods_B > 0) & (bads_B > 0)
+        agreed_B = [bootstrap.means(agreed_E * side_E)[known_B] for side_E in (good_E, 1 - good_E)]
+        differences_B[known_B] += len(bad) * (agreed_B[0] / goods_B[known_B] - agreed_B[1] / bads_B[known_B])
+        weights_B[known_B] += len(bad)
+        shares_2 += len(bad) * np.array([agreed_E @ good_E / len(good), agreed_E @ (1 - good_E) / len(bad)])
+        calls_2 += [len(good), len(bad)]
+    drawn_B = weights_B > 0
+    successful, failed = (shares_2 / calls_2[1]).tolist()
+    between = interval(differences_B[drawn_B] / weights_B[drawn_B])
+    return Agreement(successful, failed, successful - failed, between, (int(calls_2[0]), int(calls_2[1])))
+
+
+def _most_frequent(found: Iterable[tuple[Iterable[ToolName], int]]) -> dict[ToolName, float]:
+    """The tools found most often, where one of n forks counts 1/n."""
+    counts: defaultdict[ToolName, float] = defaultdict(float)
+    for tools, parts in found:
+        for tool in tools:
+            counts[tool] += 1 / parts
+    first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_NAMED_TOOLS]
+    return {tool: round(count, 2) for tool, count in first}
+
+
+def _family(event: Event) -> str:
+    return f"{event.run.domain}/{event.run.family}"

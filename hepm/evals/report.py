@@ -1,24 +1,26 @@
-"""What an evaluation found, as values, as JSON, and as one sentence for the owner of the agents."""
+"""What an evaluation found: as values, JSON, tables for a terminal, and one sentence for the owner of the agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, cast
 
-from hepm.evals.metrics import Interval
-from hepm.evals.rescue import Failures, RescueAndHarm
-from hepm.text import count_of
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-SplitName: TypeAlias = Literal["families", "models", "files", "files, unseen families"]
+from hepm.evals.domains import TEN_DOMAINS, SplitName
+from hepm.evals.metrics import METRICS, Failures, Interval, RescueAndHarm
+from hepm.text import count_of, on_one_line
 
-FEWEST_EVENTS = 30
-FEWEST_FAMILIES = 5
-FEWEST_DIVERGENCES = 10
-_DIGITS = 4
-_NAMED_TOOLS = 3
+FEWEST_EVENTS: Final = 30
+FEWEST_FAMILIES: Final = 5
+FEWEST_DIVERGENCES: Final = 10
+_DIGITS: Final = 4
+_NAMED_TOOLS: Final = 3
 # Fixed: the best is known only afterwards.
-_JUDGED = ("hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order")
+_JUDGED = "hybrid", "adaptive", "episodic", "procedural", "second-order+similarity", "similarity", "first-order"
 _WOULD_HAVE: Final = {
     1: "would have helped these agents",
     0: "would not have helped these agents measurably",
@@ -34,9 +36,9 @@ class EvalOptions:
         split: "families" keeps them apart in folds, "models" leaves one out at a time; domains with tested files use
             those, whole ("files") or with their families taken out of memory ("files, unseen families").
         k: Maximum number of tools in a hint.
-        ks: Further values of k to judge rescue and harm by.
-        reference: The method that others are compared with; the first one where it is not measured.
-        rescue: Whether to look at failed runs: with their families out of memory and, where the split is "families",
+        ks: Further values of k for rescue and harm.
+        reference: The method that others are compared with; the first one if it is not measured.
+        rescue: Whether to look at failed runs: with their families out of memory and, if the split is "families",
             also with themselves alone left out (see `by_run`).
     """
 
@@ -52,7 +54,7 @@ class EvalOptions:
 
 @dataclass(frozen=True)
 class Settings(EvalOptions):
-    """How a report came about: the options, and how many runs were read, some without an outcome."""
+    """The options, and how many runs were read, some without an outcome."""
 
     runs: int = 0
     unlabelled: int = 0
@@ -68,7 +70,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class MethodScores:
-    """How well a method ranks: means in [0, 1], intervals, and differences to the reference method, by metric."""
+    """Means in [0, 1], intervals, and differences to the reference method, by metric."""
 
     values: Mapping[str, float]
     interval: Mapping[str, Interval]
@@ -82,9 +84,9 @@ class DomainReport:
     Attributes:
         events, families: How many calls were predicted, of how many families.
         untested: Events of families whose fold had no memory to predict from.
-        rescue: By method, with the families out of memory; empty where it was not measured.
-        rescue_seen: The same with the run alone out of memory; empty where the split is not by family.
-        grouped: Whether tasks and families are groups of similar requests, as hardly any task was run twice.
+        rescue: By method, with the families out of memory; empty if it was not measured.
+        rescue_seen: The same with the run alone out of memory; empty if the split is not by family.
+        grouped: Whether tasks and families are groups of similar requests.
     """
 
     events: int
@@ -99,12 +101,10 @@ class DomainReport:
 
 @dataclass(frozen=True)
 class EvalReport:
-    """A whole evaluation.
+    """A whole evaluation; `rescue`, `rescue_seen` and `rescue_by_k` (for further k) are over all domains.
 
     Attributes:
         macro: Mean over the domains, by method.
-        rescue, rescue_seen: As in `DomainReport`, over all domains; derived domains do not count twice.
-        rescue_by_k: As `rescue`, for each further k.
         methods: One line about each.
         skipped: Why a domain could not be measured, by its name.
     """
@@ -137,19 +137,18 @@ def _rounded(value: Any) -> Any:
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
-def judged(measured: Iterable[str]) -> str:
+def _judged(measured: Iterable[str]) -> str:
     """The method that the verdict is about: the first measured one, unless one of `_JUDGED` was measured."""
     names = list(measured)
     return next((name for name in _JUDGED if name in names), names[0])
 
 
 def verdict(report: EvalReport, *, events: int, families: int) -> str:
-    """Would memory have helped these agents, by how much, on which tools, or not at all?
+    """Whether memory would have helped these agents, by how much and on which tools, or that there is too little data.
 
-    It claims what an interval excludes from chance, and says so when there is too little data: `events` and `families`
-    are those of all domains, no run counted twice.
+    `events` and `families` are those of all domains, no run counted twice.
     """
-    method = judged(report.macro)
+    method = _judged(report.macro)
     grouped = any(domain.grouped for domain in report.domains.values())
     by_request = " Task ids hardly repeat in these runs: requests were grouped by likeness." if grouped else ""
     if events < FEWEST_EVENTS or families < FEWEST_FAMILIES:
@@ -179,11 +178,11 @@ def _by_hints(cases: Sequence[tuple[RescueAndHarm, str]], method: str) -> str:
         opening += f" where it holds other runs of the task, and {unseen} where it does not"
     shares = ", and ".join(
         f"in {found.rescue:.0%} and the reverse in {found.misled:.0%} {memory} "
-        f"({_points(found.gain)} points, 95 % interval {_between(found.interval['gain'])})"
+        f"({_points(found.gain)} points, 95 % interval {_points(*found.interval['gain'])})"
         for found, memory in cases
     )
-    tools = [*(first.rescued_by if signs[0] > 0 else first.misled_by)][:_NAMED_TOOLS] if signs[0] else []
-    mostly = f", mostly on {', '.join(tools)}" if tools else ""
+    tools = [*(first.rescued_by if signs[0] > 0 else first.misled_by)][:_NAMED_TOOLS]
+    mostly = f", mostly on {', '.join(tools)}" if tools and signs[0] else ""
     return (
         f"{opening}: at {first.divergences} points where a failed run left the way of a successful one, hints of "
         f"{method} (at most {count_of(first.k, 'tool')}) held the better tool and not the chosen one {shares}{mostly}; "
@@ -198,14 +197,13 @@ def _by_prediction(report: EvalReport, method: str) -> str:
     metric = f"hit@{min(settings.k, 3)}"
     ahead = scores.difference.get(metric)
     opening = "Memory would have known what comes next, but whether that helps these agents cannot be told"
-    if ahead is not None and ahead.interval.low <= 0:
-        opening = "Memory would not have helped these agents as far as can be seen"
     tasks = "unseen tasks" if apart else "the tested runs"
     found = f"on {tasks} its top {metric[-1]} held the next tool in {scores.values[metric]:.0%}"
     if ahead is not None:
-        hit = report.macro[settings.reference].values[metric]
-        found += f" against {hit:.0%} for {settings.reference} ({_points(ahead.value)} points, "
-        found += f"{_between(ahead.interval)})"
+        if ahead.interval.low <= 0:
+            opening = "Memory would not have helped these agents as far as can be seen"
+        hit, points = report.macro[settings.reference].values[metric], _points(ahead.value)
+        found += f" against {hit:.0%} for {settings.reference} ({points} points, {_points(*ahead.interval)})"
     rescue = report.rescue.get(method)
     if rescue is None:
         why = "whether it would have put failed runs right was not looked at"
@@ -218,10 +216,106 @@ def _by_prediction(report: EvalReport, method: str) -> str:
     return f"{opening}: {found}, and {why}."
 
 
-def _between(found: Interval) -> str:
-    return f"{_points(found.low)} to {_points(found.high)}"
+def _points(*shares: float) -> str:
+    return " to ".join(f"{round(100 * share):+d}" for share in shares)  # what rounds to nothing is no minus
 
 
-def _points(share: float) -> str:
-    """In percent, signed; what rounds to nothing is no minus."""
-    return f"{round(100 * share):+d}"
+def tables(report: EvalReport) -> RenderableType:
+    """Each domain, the mean over them, rescue and harm, and the verdict below all."""
+    settings, parts = report.settings, list[RenderableType]()
+    for name, domain in report.domains.items():
+        title = f"{name}: {domain.events:,} calls of {domain.families:,} task families"
+        title += " (requests grouped by likeness)" if domain.grouped else ""
+        parts.append(_scores(title, domain.methods, settings.reference))
+        if failures := domain.failures:
+            ways = (
+                f"{failures.runs:,} failed runs: {failures.diverged:,} left the way of a successful run for another "
+                f"tool, {failures.same_way:,} took the same tools as far as they went, {failures.unsolved:,} ran tasks "
+                "that no run solved"
+            )
+            parts.append(Text(ways if failures.runs else "no failed run"))
+    if len(report.domains) > 1:
+        parts.append(_scores(f"mean over {len(report.domains)} domains", report.macro, settings.reference))
+    found = [by_method for by_method in (report.rescue, *report.rescue_by_k) if by_method]
+    for by_method in sorted(found, key=lambda by_method: next(iter(by_method.values())).k):
+        parts += _rescue(by_method, "task unseen: its family is out of memory")
+    parts += _rescue(report.rescue_seen, "task seen: this run alone is out of memory")
+    parts += _agreement({"unseen": report.rescue, "seen": report.rescue_seen})
+    parts += [Text(on_one_line(f"{name} was left out: {reason}.")) for name, reason in report.skipped.items()]
+    if settings.unlabelled:
+        parts.append(Text(f"{settings.unlabelled:,} of {settings.runs:,} runs have no outcome and were left out."))
+    known = sorted(report.domains.keys() & set(TEN_DOMAINS))
+    if known and "hybrid" in report.macro:
+        fitted = (
+            f"\nThe hybrid's weights were fitted on public runs of {', '.join(known)} and others: if these are those "
+            "runs, its figures are a little too good; benchmarks/LOG.md has them without."
+        )
+        parts.append(Text(fitted, style="dim"))
+    return Group(*parts, Text(f"\n{report.verdict}", style="bold"))
+
+
+def _scores(title: str, methods: Mapping[str, MethodScores], reference: str) -> Table:
+    table = table_of(title, "method")
+    for heading in ("hit@1", "hit@2", "hit@3", "MRR"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=5)
+    table.add_column(f"hit@2 against {reference}, 95 %", justify="right", min_width=23)
+    for name, scores in methods.items():
+        difference = scores.difference.get("hit@2")
+        against = f"{difference.value:+.3f} [{_range(difference.interval)}]" if difference else ""
+        table.add_row(name, *(f"{scores.values[metric]:.3f}" for metric in METRICS), against)
+    return table
+
+
+def _rescue(found: Mapping[str, RescueAndHarm], memory: str) -> Iterator[RenderableType]:
+    first = next(iter(found.values()), None)
+    if first is None or not first.divergences:
+        return
+    title = (
+        f"{memory}; hints of at most {first.k} at {first.divergences:,} points of {first.families:,} task families "
+        "where a failed run left the way of a successful one"
+    )
+    table = table_of(title, "method", "rescue", "misled", "gain", "95 %", "harm", "silent")
+    for name, method in found.items():
+        gain = f"{method.gain:+.3f}", _range(method.interval["gain"])
+        shares = [f"{share:.3f}" for share in (method.rescue, method.misled, method.harm, method.silent)]
+        table.add_row(name, *shares[:2], *gain, *shares[2:])
+    yield table
+    name = _judged(found)
+    method = found[name]
+    parts: list[str] = []
+    for what, by_tool in (("rescued", method.rescued_by), ("misled", method.misled_by)):
+        tools = [f"{tool} ({times:g})" for tool, times in by_tool.items()][:_NAMED_TOOLS]
+        parts += [f"{what} at {on_one_line(', '.join(tools))}"] if tools else []
+    if method.warned or method.warned_better:
+        parts += [f"warned of the chosen tool in {method.warned:.0%}"]
+        parts[-1] += f" and of the better one in {method.warned_better:.0%}"
+    yield Text(f"{name} {', '.join(parts) or 'neither rescued nor misled'}")
+
+
+def _agreement(by_memory: Mapping[str, Mapping[str, RescueAndHarm]]) -> Iterator[RenderableType]:
+    title = "share of calls that were the first tool of the hint, in successful and in failed runs"
+    table = table_of(title, "task", "method", "successful", "failed", "difference", "95 %")
+    table.columns[1].justify = "left"
+    for memory, found in by_memory.items():
+        for name, method in found.items():
+            if a := method.agreement:
+                shares = f"{a.successful:.3f}", f"{a.failed:.3f}", f"{a.difference:+.3f}"
+                table.add_row(memory, name, *shares, _range(a.interval))
+    if table.row_count:
+        yield table
+
+
+def _range(found: Interval) -> str:
+    return f"{found.low:+.3f} … {found.high:+.3f}"
+
+
+def table_of(title: str, first: str, *numbers: str) -> Table:
+    """An empty table for a terminal: a column of names, then columns of numbers."""
+    # As Text: names of environments and tools are no markup.
+    table = Table(
+        title=Text(f"\n{on_one_line(title)}"), title_justify="left", box=None, pad_edge=False, header_style="dim"
+    )
+    table.add_column(first, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table

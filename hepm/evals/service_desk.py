@@ -12,15 +12,11 @@ from itertools import accumulate
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from hepm.ingest.turns import read_messages
+from hepm.ingest.chat import read_messages
 from hepm.types import Outcome, Suggestions, ToolName, Trajectory
 
-MOST_CALLS: Final = 8
-"""A run that has not closed by then has failed."""
-
-REPEATS: Final = 6
-"""Held-out episodes of a kind of weight 1."""
-
+MOST_CALLS: Final = 8  # a run that has not closed by then has failed
+REPEATS: Final = 6  # held-out episodes of a kind of weight 1
 LOOKUPS: Final = ("find_case", "open_record", "fetch_profile")
 CHECKS: Final = ("inspect_archive", "query_ledger", "scan_history")
 CLOSINGS: Final = ("notify_client", "log_outcome", "send_survey")
@@ -28,34 +24,30 @@ ACTS: Final = (
     "issue_credit", "close_ticket", "ship_substitute", "escalate_upstairs", "grant_coupon", "book_technician",
     "reset_account", "transfer_call", "extend_deadline", "waive_fee", "merge_duplicates", "print_label",
 )  # fmt: skip
-NOUNS: Final = (
+_NOUNS: Final = (
     "glass", "hinge", "zipper", "cable", "battery", "lid", "handle", "screen", "motor", "lamp", "strap", "wheel",
     "spring", "valve", "button", "drawer", "filter", "sensor", "antenna", "pump", "blade", "frame", "pedal", "fuse",
 )  # fmt: skip
-ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
-ITEMS: Final = (
+_ADJECTIVES: Final = ("cracked", "loose", "wet", "missing", "noisy", "bent")
+_ITEMS: Final = (
     "kettle", "tent", "camera", "bicycle", "mixer", "radio", "mower", "stroller", "toaster", "drone", "sofa", "clock",
     "heater", "scanner", "piano", "cooker", "scooter", "mattress", "router", "telescope", "helmet", "rucksack", "fan",
 )  # fmt: skip
-OPENERS: Final = (
-    "Hello, my {item} {number}",
-    "It is about {item} {number}",
-    "{item} {number}",
-    "Again {item} {number}",
-)
-ENDINGS: Final = ("Thanks.", "Regards, {name}", "")
-RECORDS: Final = ("{number} {item} of {name}", "{name} has {item} {number}")
-FIRST_NAMES: Final = (
+_OPENERS: Final = (
+    "Hello, my {item} {number}", "It is about {item} {number}", "{item} {number}", "Again {item} {number}",
+)  # fmt: skip
+_ENDINGS: Final = ("Thanks.", "Regards, {name}", "")
+_RECORDS: Final = ("{number} {item} of {name}", "{name} has {item} {number}")
+_FIRST_NAMES: Final = (
     "Ines", "Paul", "Mei", "Olga", "Luis", "Aisha", "Tom", "Emre", "Nora", "Ravi", "Sofia", "Jan", "Lena", "Omar",
     "Kim", "Ada", "Bruno", "Chloe", "Dario", "Elif", "Felix", "Greta", "Hugo", "Ivana", "Jonas", "Kofi", "Lucia",
 )  # fmt: skip
-LAST_NAMES: Final = (
+_LAST_NAMES: Final = (
     "Okafor", "Brandt", "Tanaka", "Petrova", "Romero", "Diallo", "Byrne", "Kaya", "Lindgren", "Mehta", "Costa", "Novak",
     "Abbott", "Berg", "Chan", "Duarte", "Eriksen", "Fischer", "Greco", "Haas", "Ito", "Jensen", "Kovacs", "Lopez",
 )  # fmt: skip
 
 Hints: TypeAlias = "Callable[[Episode, tuple[ToolName, ...]], Suggestions]"
-"""Suggestions for an episode after these calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +60,8 @@ class Way:
 
     def next_tool(self, calls: Sequence[ToolName]) -> ToolName | None:
         """The first tool of the way that `calls` lack, other calls between allowed; None if they lack none."""
-        done = 0
-        for call in calls:
-            done += done < len(self.tools) and call == self.tools[done]
-        return self.tools[done] if done < len(self.tools) else None
+        rest = iter(calls)
+        return next((tool for tool in self.tools if tool not in rest), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +103,9 @@ class Episode:
         found: list[dict[str, Any]] = [{"role": "user", "content": self.user}]
         for number, tool in enumerate(calls):
             call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": "{}"}}
-            found.append({"role": "assistant", "content": None, "tool_calls": [call]})
             result = self.record if tool in LOOKUPS or tool in CHECKS else "done"
             result += f": {self.trouble}" if tool == self.kind.named_by else ""
+            found.append({"role": "assistant", "content": None, "tool_calls": [call]})
             found.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
         return found
 
@@ -134,30 +124,31 @@ class Desk:
         random = Random(f"{self.seed} {name}")
         left_out = random.randrange(len(kind.nouns))
         # Logs combine each pair of nouns with two thirds of the adjectives. Kinds share adjectives, but no noun.
-        adjective = random.choice([a for a in range(len(ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
+        adjective = random.choice([a for a in range(len(_ADJECTIVES)) if ((a + left_out) % 3 != 0) == seen])
         nouns = [noun for at, noun in enumerate(kind.nouns) if at != left_out]
         random.shuffle(nouns)
-        trouble = f"{ADJECTIVES[adjective]} {' and '.join(nouns)}"
-        about = {"item": random.choice(ITEMS), "number": random.randrange(1000, 10000)}
-        about["name"] = f"{random.choice(FIRST_NAMES)} {random.choice(LAST_NAMES)}"
-        opener, ending = random.choice(OPENERS).format(**about), random.choice(ENDINGS).format(**about)
+        trouble = f"{_ADJECTIVES[adjective]} {' and '.join(nouns)}"
+        about = {"item": random.choice(_ITEMS), "number": random.randrange(1000, 10000)}
+        about["name"] = f"{random.choice(_FIRST_NAMES)} {random.choice(_LAST_NAMES)}"
+        opener, ending = random.choice(_OPENERS).format(**about), random.choice(_ENDINGS).format(**about)
         user = opener if kind.named_by else f"{opener}, {trouble}"
-        record = random.choice(RECORDS).format(**about)
+        record = random.choice(_RECORDS).format(**about)
         if kind.named_by in CHECKS:
             record += ", kept elsewhere"
         return Episode(name, kind, f"{user}. {ending}".strip(), record, trouble)
 
     def training(self, runs: int) -> Iterator[Episode]:
         """Episodes to learn from; kinds are drawn by weight."""
-        random = Random(f"{self.seed} stream")
-        for number in range(runs):
-            (kind,) = random.choices(self.kinds, [kind.weight for kind in self.kinds])
-            yield self.episode(f"run {number}", kind, seen=True)
+        kinds = Random(f"{self.seed} stream").choices(self.kinds, [kind.weight for kind in self.kinds], k=runs)
+        return (self.episode(f"run {number}", kind, seen=True) for number, kind in enumerate(kinds))
 
     def held_out(self) -> list[Episode]:
         """Episodes to evaluate with, in wordings that no log holds; kinds in proportion to their weight."""
-        names = ((kind, f"held out {kind.name} {n}") for kind in self.kinds for n in range(REPEATS * kind.weight))
-        return [self.episode(name, kind, seen=False) for kind, name in names]
+        return [
+            self.episode(f"held out {kind.name} {number}", kind, seen=False)
+            for kind in self.kinds
+            for number in range(REPEATS * kind.weight)
+        ]
 
     def run(
         self, episode: Episode, hint: Hints | None = None, *, follow: float = 0.0
@@ -203,19 +194,14 @@ class Desk:
 
 
 def make_desk(seed: int, *, noise: float = 0.05) -> Desk:
-    """Generate a desk with eight kinds of trouble; docs/evaluation.md says what each stands for."""
+    """Generate a desk with eight kinds of trouble."""
     random = Random(f"desk {seed}")
     look, check, closing = random.choice(LOOKUPS), random.choice(CHECKS), random.choice(CLOSINGS)
     popular, a, b, c, d, e, untried, _ = acts = random.sample(ACTS, 8)
-    nouns = iter(random.sample(NOUNS, len(NOUNS)))
+    nouns = iter(random.sample(_NOUNS, len(_NOUNS)))
 
     def kind(
-        name: str,
-        works: list[list[ToolName]],
-        fails: list[list[ToolName]],
-        named_by: str,
-        right: float,
-        weight: int = 1,
+        name: str, works: list[list[str]], fails: list[list[str]], named_by: str, right: float, weight: int = 1
     ) -> Kind:
         share = right + random.uniform(-0.1, 0.1) if right else 0.0
         ways = [Way((look, *way, closing), True, share / len(works)) for way in works]

@@ -1,7 +1,6 @@
 """Success of simulated agents that follow a policy's hints, by memory size; and whether its first hint is right.
 
-The agents work at generated service desks (`hepm.evals.service_desk`; docs/evaluation.md describes them). An agent
-follows a hint with probability p and otherwise does what the agents of the logs did. A policy is a name or an object.
+The agents work at the service desks of `hepm.evals.service_desk`. A policy is a name or an object.
 """
 
 from __future__ import annotations
@@ -12,23 +11,22 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from rich.console import Group, RenderableType
 
 from hepm.evals.metrics import Bootstrap, Interval, interval
+from hepm.evals.report import table_of
 from hepm.evals.service_desk import REPEATS, Desk, Episode, Hints, Kind, make_desk
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
 from hepm.policy import Policy
 from hepm.types import DEFAULT_NAMESPACE, Suggestion, Suggestions, ToolName, Trajectory
 
-SIZES: Final = (0, 10, 30, 100, 300)
-"""Numbers of runs in memory at which agents are evaluated."""
-
-BATCH: Final = 5
-"""Runs ingested together in online learning, for speed: a run counts at most four runs later."""
+SIZES: Final = (0, 10, 30, 100, 300)  # runs in memory at which agents are evaluated
+BATCH: Final = 5  # runs ingested together in online learning, for speed: a run counts at most four runs later
 
 Case: TypeAlias = Literal["even", "rare", "all_failed", "other_kinds"]
 CASES: Final[Mapping[Case, str]] = {
@@ -42,7 +40,7 @@ CASES: Final[Mapping[Case, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FirstTool:
-    """Shares of all questions by what the first hint at the decision names; the first four sum to 1.
+    """Shares of all queries by what the first hint at the decision names; the first four sum to 1.
 
     `right` and `failed` are the next tools of the ways that work and fail; `warned` if it warns of the latter.
     """
@@ -57,9 +55,8 @@ class FirstTool:
 def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> dict[Case, FirstTool]:
     """First hints on logs of three kinds of trouble, in each of which one way works and another one fails.
 
-    In a third log one kind has 10 failed runs alone: "all_failed" asks about that kind, "other_kinds" about the others.
-    In each log the popular tool, with which two of the kinds fail, has 10 successes in a fourth. Labels are true,
-    wordings unseen.
+    In a third log one kind has 10 failed runs alone: "all_failed" queries that kind, "other_kinds" the others. Labels
+    are true, wordings unseen.
     """
     counted: dict[Case, Counter[str]] = {case: Counter() for case in CASES}
     for seed in seeds:
@@ -74,19 +71,22 @@ def first_tools(policy: str | Policy, *, seeds: Sequence[int] = range(10)) -> di
             for case, log in logs.items():
                 _learn(memory, case_log(desk, log), namespace=case)
                 hint = hints_from(memory, desk, policy, namespace=case)
-                for kind in three:
-                    counted_as: Case = "other_kinds" if case == "all_failed" and kind is not dead else case
-                    for number in range(REPEATS):
-                        episode = desk.episode(f"{kind.name} question {number}", kind, seen=False)
-                        counted[counted_as].update(_first_tool(episode, hint))
+                for kind, number in product(three, range(REPEATS)):
+                    works, fails = kind.ways
+                    found = hint(desk.episode(f"{kind.name} question {number}", kind, seen=False), works.tools[:1])
+                    counts = counted["other_kinds" if case == "all_failed" and kind is not dead else case]
+                    named = {None: "none", works.tools[1]: "right", fails.tools[1]: "failed"}
+                    counts[named.get(found[0].tool if found else None, "other")] += 1
+                    counts["warned"] += any(way.tool == fails.tools[1] for way in found.warnings)
+    parts = ("right", "failed", "other", "none")
     return {
-        case: FirstTool(**{part: counts[part] / counts["questions"] for part in FirstTool.__slots__})
+        case: FirstTool(*(counts[part] / sum(counts[one] for one in parts) for part in (*parts, "warned")))
         for case, counts in counted.items()
     }
 
 
 def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajectory]:
-    """So many successful and failed runs of each kind, and ten successes of the popular tool in another kind."""
+    """Successful and failed runs of each kind, and ten successes of the popular tool in another kind."""
     for kind, counts in {**log, desk.kinds[3]: (10, 0)}.items():
         for way, count in zip(kind.ways, counts, strict=False):
             for number in range(count):
@@ -94,32 +94,18 @@ def case_log(desk: Desk, log: Mapping[Kind, tuple[int, int]]) -> Iterator[Trajec
                 yield desk.record(episode, way.tools, way.works)
 
 
-def _first_tool(episode: Episode, hint: Hints) -> set[str]:
-    works, fails = episode.kind.ways
-    suggestions = hint(episode, works.tools[:1])
-    first = suggestions[0].tool if suggestions else None
-    part = {None: "none", works.tools[1]: "right", fails.tools[1]: "failed"}.get(first, "other")
-    return {"questions", part, *("warned" for way in suggestions.warnings if way.tool == fails.tools[1])}
-
-
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Success and mean number of calls of held-out episodes of one desk, with a memory of `runs` runs.
+    """Success and mean number of calls of held-out episodes, with a memory of `runs` runs.
 
-    `known` is the success without kinds whose working way no agent of a log takes.
+    `known` is the success without kinds whose working way no agent of a log takes; `interval` is over desks.
     """
 
     runs: int
     success: float
     known: float
     calls: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeanScores(Scores):
-    """Means over desks, and the interval of `success` from resampling desks."""
-
-    interval: Interval
+    interval: Interval | None = None
 
 
 def success_from_logs(
@@ -144,8 +130,8 @@ def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Se
     found: list[Scores] = []
     stream, runs = desk.training(max(sizes)), 0
     with _memory() as memory:
+        hint = hints_from(memory, desk, policy)
         for size in sorted(sizes):
-            hint = hints_from(memory, desk, policy)
             while batch := list(islice(stream, min(BATCH, size - runs))):
                 _learn(memory, [desk.record(episode, *desk.run(episode, hint, follow=follow)) for episode in batch])
                 runs += len(batch)
@@ -155,7 +141,7 @@ def success_online(desk: Desk, policy: str | Policy, *, follow: float, sizes: Se
 
 
 def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 0) -> Scores:
-    """Run the held-out episodes of a desk. Nothing is learned from them; success is the true one, without noise."""
+    """Run the held-out episodes of a desk; success is the true one, without noise."""
     episodes = desk.held_out()
     ended = [desk.run(episode, hint, follow=follow) for episode in episodes]
     won = [success for _, success in ended]
@@ -165,12 +151,9 @@ def evaluate_desk(desk: Desk, hint: Hints | None, *, follow: float, runs: int = 
 
 
 class Setting(NamedTuple):
-    """What was evaluated.
+    """What was evaluated: memory from "logs" of agents without hints, or "online" from runs with its own hints.
 
-    Attributes:
-        learning: "logs": memory grows from runs of agents without hints. "online": from the runs that it gave hints in.
-            "": there is no memory, and `policy` is "no memory" or "oracle".
-        follow: Probability that a hint is followed.
+    If `learning` is "", `policy` is "no memory" or "oracle". `follow` is the probability that a hint is followed.
     """
 
     learning: str
@@ -193,18 +176,19 @@ def measure_desk(
     return found
 
 
-def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict[Setting, list[MeanScores]]:
+def mean_over_desks(desks: Sequence[Mapping[Setting, Sequence[Scores]]]) -> dict[Setting, list[Scores]]:
     """Average the results of `measure_desk` for several desks and the same settings."""
     resampled = Bootstrap([str(desk) for desk in range(len(desks))])
-    found: dict[Setting, list[MeanScores]] = {}
-    for setting in desks[0]:
-        found[setting] = []
-        for at_size in zip(*(desk[setting] for desk in desks), strict=True):
-            rows_3D = np.array([(desk.success, desk.known, desk.calls) for desk in at_size]).T
-            success, known, calls = (float(row_D.mean()) for row_D in rows_3D)
-            between = interval(resampled.means(rows_3D[0]))
-            found[setting].append(MeanScores(at_size[0].runs, success, known, calls, between))
-    return found
+
+    def mean(at_size: Sequence[Scores]) -> Scores:
+        rows_3D = np.array([(desk.success, desk.known, desk.calls) for desk in at_size]).T
+        success, known, calls = (float(row_D.mean()) for row_D in rows_3D)
+        return Scores(at_size[0].runs, success, known, calls, interval(resampled.means(rows_3D[0])))
+
+    return {
+        setting: [mean(at_size) for at_size in zip(*(desk[setting] for desk in desks), strict=True)]
+        for setting in desks[0]
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +196,16 @@ class Simulation:
     """First hints and success of several policies, over several desks."""
 
     first_tools: dict[str, dict[Case, FirstTool]]
-    scores: dict[Setting, list[MeanScores]]
+    scores: dict[Setting, list[Scores]]
 
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --simulate --json` prints it."""
         rows = [(setting, mean) for setting, means in self.scores.items() for mean in means]
         return {
-            "first_tools": {name: {case: asdict(s) for case, s in by.items()} for name, by in self.first_tools.items()},
+            "first_tools": asdict(self)["first_tools"],
             "scores": [
-                setting._asdict() | asdict(mean) | {"interval": mean.interval._asdict()} for setting, mean in rows
+                setting._asdict() | asdict(mean) | {"interval": mean.interval and mean.interval._asdict()}
+                for setting, mean in rows
             ],
         }
 
@@ -239,8 +224,25 @@ def simulate(
     return Simulation(first, mean_over_desks(list(desks)))
 
 
+def simulation_tables(found: Simulation) -> RenderableType:
+    """First hints by log, and success by memory size, of each policy."""
+    title = "first hint at the decision, in simulated logs of three kinds of trouble"
+    first = table_of(title, "log of each kind", "policy", *FirstTool.__slots__)
+    for case, log in CASES.items():
+        for name, by_case in found.first_tools.items():
+            first.add_row(log, name, *(f"{share:.2f}" for share in asdict(by_case[case]).values()))
+    sizes = max(([mean.runs for mean in means] for means in found.scores.values()), key=len)
+    title = "success of simulated agents that follow hints with probability p, mean over desks"
+    success = table_of(title, "policy", "p", "learns", *(f"{size} runs" for size in sizes), f"95 % at {sizes[-1]}")
+    for setting, means in found.scores.items():
+        rates = [f"{mean.success:.2f}" for mean in means] + [""] * (len(sizes) - len(means))
+        between = " … ".join(f"{end:.2f}" for end in means[-1].interval or ())
+        success.add_row(setting.policy, f"{setting.follow:g}", setting.learning, *rates, between)
+    return Group(first, success)
+
+
 def hints_from(memory: Memory, desk: Desk, policy: str | Policy, *, namespace: str = DEFAULT_NAMESPACE) -> Hints:
-    """Hints of a policy from a memory that does not change meanwhile: equal questions are asked once."""
+    """Hints of a policy from a memory that does not change meanwhile: equal queries are answered once."""
 
     @cache
     def ask(episode: Episode, calls: tuple[ToolName, ...]) -> Suggestions:
@@ -263,6 +265,5 @@ def _memory() -> Generator[Memory]:
 
 
 def _learn(memory: Memory, runs: Iterable[Trajectory], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-    # Nothing here is secret, and redaction is half the time of an ingest.
-    memory.ingest(runs, namespace=namespace, options=IngestOptions(redactor=None))
+    memory.ingest(runs, namespace=namespace, options=IngestOptions(redactor=None))  # nothing here is secret
     memory.refresh()  # the next hint must not depend on when a thread is done

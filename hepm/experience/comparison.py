@@ -1,7 +1,4 @@
-"""How a run differs from runs of the same task with the opposite outcome.
-
-Lessons name tools and nothing else, never what users and tools said.
-"""
+"""How a run differs from runs of the same task with the opposite outcome, in tools alone."""
 
 from __future__ import annotations
 
@@ -12,18 +9,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod, credit, key_turns
-from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Conditions, Stage
+from hepm.experience.lessons import EXTRACTIVE, Conditions, Stage
 from hepm.experience.likeness import named_in, same_task
 from hepm.experience.transcript import Move, Tools, listed, moves_of
 from hepm.experience.zones import ended_well, reward_of, stage_of
-from hepm.graph.lessons.rows import LessonRow, Triple
+from hepm.graph.lessons.rows import LessonRow
 from hepm.ingest.transitions import agent_state
-from hepm.types import START, StateSummary, ToolName, Trajectory
+from hepm.types import StateSummary, ToolName, Trajectory
 
 ToolSequence: TypeAlias = Sequence[Tools]
 """A run as the tools of its tool-bearing turns."""
 
-_TRIPLES: Final = 3  # of either kind
 _TOOLS: Final = 12
 
 _NOTHING: Final = re.compile(
@@ -33,10 +29,7 @@ _NOTHING: Final = re.compile(
 
 
 class Difference(NamedTuple):
-    """The tools that only one of two runs called in the turn where they diverge.
-
-    One side is empty if that run ended there or called some of the other's tools; both are if the runs are equal.
-    """
+    """The tools that only one of two runs called in the turn where they diverge; none if the runs are equal."""
 
     theirs: Tools
     own: Tools
@@ -73,7 +66,7 @@ class Contrast:
         at: Index of the move that differs; the number of moves if the run ended there.
         after: Tools of the move before; empty at the start.
         better, worse: Tools that only the successful or only the failed runs called there.
-        ended: Whether one of them called nothing more from there on.
+        ended: Whether one of them called nothing more.
         alike: Whether the runs have similar requests instead of one task.
     """
 
@@ -85,17 +78,14 @@ class Contrast:
     alike: bool = False
 
     @property
-    def tells(self) -> bool:
-        """Whether a tool stands against another, or against the end.
-
-        Otherwise all called the same, or one called more at once, which the other may have done a turn later.
-        """
-        return self.opposes or (self.ended and bool(self.better or self.worse))
+    def opposes(self) -> bool:
+        """Whether a tool stands against another."""
+        return bool(self.better and self.worse)
 
     @property
-    def opposes(self) -> bool:
-        """Whether a tool stands against another: a rule needs that."""
-        return bool(self.better and self.worse)
+    def decides(self) -> bool:
+        """Whether a tool stands against another, or against the end."""
+        return self.opposes or (self.ended and bool(self.better or self.worse))
 
     @property
     def same(self) -> bool:
@@ -107,22 +97,13 @@ class Contrast:
         """All tools it names, the better ones first."""
         return tuple(dict.fromkeys((*self.better, *self.worse, *self.after)))
 
-    @property
-    def triples(self) -> tuple[Triple, ...]:
-        """Which tool followed, and which fails there."""
-        before = self.after or (START,)
-        good = [Triple(source, FOLLOWED_BY, tool) for tool in self.better for source in before]
-        bad = [Triple(tool, FAILS_AFTER, source) for tool in self.worse for source in before]
-        return (*good[:_TRIPLES], *bad[:_TRIPLES])
-
 
 def contrast_of(
     run: ToolSequence, others: Sequence[ToolSequence], *, succeeded: bool, alike: bool = False
 ) -> Contrast | None:
     """How a run differs from those with the opposite outcome; None without any.
 
-    They may diverge from it in several ways. One where tool stands against tool tells most, then one where either run
-    ends; then the most frequent one, ties by name.
+    Of several ways, the first is one with tool against tool, then one where either run ends, then the most frequent.
     """
     divergence = divergence_of(run, others)
     if divergence is None:
@@ -186,25 +167,46 @@ class RunComparison:
 
     Attributes:
         well: Whether it succeeded; None if its reward says neither.
-        turns: The number of the agent's turns.
-        keys: The moves that counted most, most first. Turns without a call are never key: tools cannot show a decision.
-        stage: Of the first key move; of a run without a call, the last stage.
-        conditions: Environment, turns of the key moves, and what held at the first one.
-        known: What the agent knew at the first key move, or at the end of a run without a call.
-        tools: Those of the contrast, else all, then those of the key moves.
+        keys: The moves that counted most, most first; turns without a call are never key.
     """
 
     run: Trajectory
     reward: float
     well: bool | None
-    turns: int
     moves: Sequence[Move]
     contrast: Contrast | None
     keys: Sequence[Move]
-    stage: Stage
-    conditions: Conditions
-    known: StateSummary
-    tools: tuple[ToolName, ...]
+
+    @property
+    def known(self) -> StateSummary:
+        """What the agent knew at the first key move, or at the end of a run without a call."""
+        return self.keys[0].known if self.keys else agent_state(self.run.turns).state()
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of the first key move; of a run without a call, the last one."""
+        return stage_of(self.keys[0].turn if self.keys else self.run.steps, self.run.steps)
+
+    @property
+    def conditions(self) -> Conditions:
+        """Environment, turns of the key moves, and what held at the first one."""
+        turns = [move.turn for move in self.keys] or [self.run.steps]
+        held = [place(self.keys[0].before if self.keys else ())]
+        for first in self.keys[:1]:
+            earlier = (tool for tool in dict.fromkeys(first.known.tools) if tool not in first.before)
+            held += [f"{listed([tool])} was called" for tool in earlier]
+            held += ["the last result was an error"] if first.before and first.known.failed else []
+        environments = (self.run.environment,) if self.run.environment else ()
+        return Conditions(environments, min(turns), max(turns), tuple(held))
+
+    @property
+    def tools(self) -> tuple[ToolName, ...]:
+        """Those of the contrast, else all, then those of the key moves."""
+        named = [tool for move in self.moves for tool in sorted(move.tools)]
+        if self.contrast and self.contrast.decides:
+            named = list(self.contrast.tools)
+        called = (call.name for move in sorted(self.keys, key=lambda move: move.turn) for call in move.calls)
+        return tuple(dict.fromkeys((*named, *called)))[:_TOOLS]
 
 
 def compare_runs(
@@ -213,8 +215,7 @@ def compare_runs(
     """The labelled runs in which the agent had a turn, by id, each compared with the others.
 
     Args:
-        runs: All runs under one task's id in one environment, in any order; those of one task are compared (see
-            `hepm.experience.likeness.same_task`).
+        runs: Those under one task's id; those of one task are compared (see `hepm.experience.likeness.same_task`).
         methods: How turns are credited, by environment; reward-to-go for others.
         alike: The runs have similar requests, whatever their tasks; all are compared.
     """
@@ -233,42 +234,9 @@ def compare_runs(
                 if how is (not well) and (alike or same_task(other, named))
             ]
             contrast = contrast_of([move.tools for move in moves], others, succeeded=well, alike=alike)
-        found.append(_comparison(run, reward, well, moves, contrast, methods.get(run.environment, "r2g")))
+        rewards = [turn.reward for turn in run.turns if turn.role == "assistant"]
+        credits = credit(rewards, methods.get(run.environment, "r2g"))
+        pivotal = min(contrast.at, len(moves) - 1) if contrast and contrast.decides and moves else None
+        keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
+        found.append(RunComparison(run, reward, well, moves, contrast, keys))
     return found
-
-
-def _comparison(
-    run: Trajectory,
-    reward: float,
-    well: bool | None,
-    moves: Sequence[Move],
-    contrast: Contrast | None,
-    method: CreditMethod,
-) -> RunComparison:
-    credits = credit([turn.reward for turn in run.turns if turn.role == "assistant"], method)
-    decided = contrast if contrast and contrast.tells else None
-    pivotal = min(decided.at, len(moves) - 1) if decided and moves else None
-    keys = [moves[index] for index in key_turns([credits[move.turn - 1] for move in moves], pivotal=pivotal)]
-    first = keys[0] if keys else None
-    turns = [move.turn for move in keys] or [run.steps]
-    held = [place(first.before if first else ())]
-    if first:
-        earlier = (tool for tool in dict.fromkeys(first.known.tools) if tool not in first.before)
-        held += [f"{listed([tool])} was called" for tool in earlier]
-        held += ["the last result was an error"] if first.before and first.known.failed else []
-    named = decided.tools if decided else [tool for move in moves for tool in sorted(move.tools)]
-    called = (call.name for move in sorted(keys, key=lambda move: move.turn) for call in move.calls)
-    environments = (run.environment,) if run.environment else ()
-    return RunComparison(
-        run=run,
-        reward=reward,
-        well=well,
-        turns=run.steps,
-        moves=moves,
-        contrast=contrast,
-        keys=keys,
-        stage=stage_of(first.turn if first else run.steps, run.steps),
-        conditions=Conditions(environments, min(turns), max(turns), tuple(held)),
-        known=first.known if first else agent_state(run.turns).state(),
-        tools=tuple(dict.fromkeys((*named, *called)))[:_TOOLS],
-    )

@@ -23,15 +23,10 @@ KEY_TURNS: Final = 3
 def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gamma: float = GAMMA) -> tuple[float, ...]:
     """The credit of each turn from the rewards of all.
 
-    *r2g*: G_t = r_t + γ G_{t+1}. *equalised*: 1 for every turn. Where no turn but the last has a reward, turns are
-    equal too: discounting the reward of the end alone would credit the last turns most, and the paper wants "early
-    pivotal decisions" (appendix D).
+    *r2g*: G_t = r_t + γ G_{t+1}. *equalised*: 1 for every turn, as where only the last turn has a reward: discounting
+    that would credit the last turns most, and the paper wants "early pivotal decisions" (appendix D).
 
-    Args:
-        rewards: Of each turn, in order; None where the record does not say, which adds nothing.
-        gamma: In (0, 1].
-    Raises:
-        ValueError: gamma is out of range.
+    A reward of None adds nothing. Raises ValueError if gamma is not in (0, 1].
     """
     if not 0 < gamma <= 1:
         raise ValueError(f"gamma is {gamma:g}; it must be above 0 and at most 1")
@@ -46,10 +41,6 @@ def credit(rewards: Sequence[float | None], method: CreditMethod = "r2g", *, gam
 
 
 def key_turns(credits: Sequence[float], *, k: int = KEY_TURNS, pivotal: int | None = None) -> tuple[int, ...]:
-    """Positions of the k turns with most credit, most first; of equal ones the earlier first.
-
-    Args:
-        pivotal: The turn known to have decided, where runs of the same task diverged: it comes first.
-    """
+    """Positions of the k turns with most credit, most first, ties by position; the `pivotal` one comes first."""
     ranked = sorted(range(len(credits)), key=lambda turn: (turn != pivotal, -credits[turn], turn))
     return tuple(ranked[:k])

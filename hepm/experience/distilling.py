@@ -1,29 +1,40 @@
-"""Distilling lessons from stored runs, task by task; each run is processed once, and an interruption loses nothing."""
+"""Distil lessons from stored runs, task by task; without a model by counting alone (PRIME 3.2, EvolveR 3.2.1)."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from hepm.errors import HepmError, InputError
+from hepm.experience.comparison import RunComparison, compare_runs, lesson_of, place
 from hepm.experience.credit import BY_REWARD_TO_GO, CreditMethod
-from hepm.experience.extractive import distill, distill_principles
-from hepm.experience.lessons import EXTRACTIVE, Experience, Principle
+from hepm.experience.lessons import EXTRACTIVE, FAILS_AFTER, FOLLOWED_BY, Experience, Principle
 from hepm.experience.library import Library, Task
-from hepm.experience.zones import reward_of
-from hepm.graph.lessons.rows import Kind, LessonRow
+from hepm.experience.transcript import ENVIRONMENT_CHARS, Move, listed, plain, sequence, situation_text, went_wrong
+from hepm.experience.zones import reward_of, zone_of
+from hepm.graph.lessons.rows import Kind, LessonRow, Source, Triple
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import switching_often
+from hepm.text import CUT
+from hepm.types import START, ToolName, Trajectory
 
 if TYPE_CHECKING:
     from hepm.experience.experiences import Experiences
     from hepm.experience.principles import Principles
 
+_log = logging.getLogger("hepm")
+
+_NAMED_ARGUMENTS: Final = 8
+_TRIPLES: Final = 6
+
+_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{0,39}")
 _STORED_AT_ONCE: Final = 256
 
 OUTDATED: Final = "outdated"
@@ -31,13 +42,7 @@ OUTDATED: Final = "outdated"
 
 
 class Distilled(NamedTuple):
-    """What some runs taught.
-
-    Attributes:
-        runs: The processed runs.
-        failed: Why others taught nothing this time, by run.
-        unasked: Number of runs left out because the budget was spent.
-    """
+    """What some runs taught; why others failed, by run; and how many were left out as the budget was spent."""
 
     lessons: tuple[Experience | Principle, ...]
     runs: tuple[str, ...]
@@ -46,17 +51,13 @@ class Distilled(NamedTuple):
 
 
 class Distiller(Protocol):
-    """Makes lessons of one kind from the runs of tasks."""
+    """Makes lessons of one kind from the runs of tasks. Its name is "extractive", or that of a model."""
 
     @property
-    def name(self) -> str:
-        """ "extractive", or a model's name."""
-        ...
+    def name(self) -> str: ...  # noqa: D102
 
     @property
-    def kind(self) -> Kind:
-        """The kind of its lessons."""
-        ...
+    def kind(self) -> Kind: ...  # noqa: D102
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
         """What the wanted runs of the tasks taught, as it comes."""
@@ -64,11 +65,7 @@ class Distiller(Protocol):
 
 
 class ExtractiveDistiller:
-    """Needs no model (see `hepm.experience.extractive`).
-
-    Args:
-        methods: How turns are credited, by environment; reward-to-go for others.
-    """
+    """Distils without a model; `methods` say how turns are credited, by environment."""
 
     name = EXTRACTIVE
 
@@ -77,13 +74,13 @@ class ExtractiveDistiller:
         self._methods = methods
 
     def distill(self, tasks: Iterable[Task]) -> Iterator[Distilled]:
-        """What the wanted runs of each task taught."""
+        """See `Distiller`."""
         for task in tasks:
-            made = (
-                distill(task.runs, methods=self._methods, alike=task.alike)
-                if self.kind == "experience"
-                else distill_principles(task.runs, alike=task.alike)
-            )
+            made: Sequence[Experience | Principle]
+            if self.kind == "experience":
+                made = distill(task.runs, methods=self._methods, alike=task.alike)
+            else:
+                made = distill_principles(task.runs, alike=task.alike)
             kept = [lesson for lesson in made if any(source.run in task.wanted for source in lesson.sources)]
             # A run without a label waits for it.
             seen = [run.id for run in task.runs if run.id in task.wanted and reward_of(run.outcome) is not None]
@@ -100,15 +97,13 @@ def distiller_of(kind: Kind, distiller: Distiller | None) -> Distiller:
 
 @dataclass(frozen=True, slots=True)
 class DistilReport:
-    """What came of distilling.
+    """What came of distilling some runs.
 
     Attributes:
-        runs: Processed runs.
-        new: Lessons stored for the first time.
         merged: Lessons that were known, or taught by another task, and now have further runs.
         dropped: Lessons that repeat another one of their task.
         refused: Lessons whose run was forgotten meanwhile.
-        failed: Why runs taught nothing this time, by run; they are tried again next time.
+        failed: Why runs taught nothing, by run; they are tried again next time.
         unasked: Runs left for next time because the budget was spent.
         retired: Lessons that their runs no longer teach.
         alike: Runs compared with runs of similar requests, as their task has no other run.
@@ -126,15 +121,7 @@ class DistilReport:
 
 
 class Curated(NamedTuple):
-    """What to store of a batch.
-
-    Attributes:
-        rows: New lessons, and stored ones that further runs taught.
-        taught: Runs of the batch by the id of the lesson they taught, changed or not.
-        merged: Lessons that repeat one of another task; None for those that the store knew.
-        dropped: Lessons that repeat another one of their task.
-        failed: Why some runs' lessons are undecided, by run; they are tried again.
-    """
+    """What to store of a batch (see `DistilReport`), and its runs by the lesson they taught, changed or not."""
 
     rows: tuple[LessonRow, ...]
     taught: Mapping[str, Collection[str]]
@@ -144,8 +131,6 @@ class Curated(NamedTuple):
 
 
 Curate: TypeAlias = Callable[[Sequence[Distilled]], Curated]
-"""Decides what to store of a batch."""
-
 Progress: TypeAlias = Callable[[DistilReport], object]
 
 
@@ -161,8 +146,7 @@ def distill_into(
 ) -> DistilReport:
     """Distil the runs that a distiller has not seen, and store their lessons batch by batch.
 
-    A run is marked after its lessons are stored, and lessons of equal words are one: an interrupted call is continued
-    by the next.
+    A run is marked after its lessons are stored, so the next call continues an interrupted one.
 
     Args:
         again: Process every run again: with more runs to compare, it may teach something else. It then no longer stands
@@ -187,10 +171,19 @@ def distill_into(
             yield task
 
     for batch in _batches(distiller.distill(tasks())):
-        curated = (curate or _uncurated)(batch)
+        curated = (curate or _as_distilled)(batch)
         undecided = dict(curated.failed)
         done = {run: groups.get(run, "") for found in batch for run in found.runs if run not in undecided}
-        changed = _store(library, curated, namespace)
+        known = library.lessons(namespace)
+        back = {
+            name: {source.run for source in stored.row.sources}.difference(by)
+            for name, by in curated.taught.items()
+            if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
+        }
+        changed = Changed()
+        if curated.rows or back:
+            change = LessonChange(put=curated.rows, revive=list(back), unlink=back)
+            changed = library.change(change, namespace=namespace)
         if done:
             library.mark_done(step, done, namespace=namespace)
         report = replace(
@@ -208,12 +201,32 @@ def distill_into(
         seen.update(done)
         for name, by in curated.taught.items():
             taught[name].update(by)
-    untaught = {name: gone for name, behind in former.items() if (gone := behind & seen - taught[name])}
-    stale = {name: OUTDATED for name, gone in untaught.items() if gone == former[name]}
+    stale = _unlink_untaught(library, namespace, former, seen, taught)
+    return replace(report, retired=stale, alike=len(seen & compared))
+
+
+def _as_distilled(batch: Sequence[Distilled]) -> Curated:
+    lessons = [lesson for found in batch for lesson in found.lessons]
+    behind: defaultdict[str, set[str]] = defaultdict(set)
+    for one in lessons:
+        behind[one.id].update(source.run for source in one.sources)
+    return Curated(tuple(one.row() for one in lessons), behind)
+
+
+def _unlink_untaught(
+    library: Library,
+    namespace: str,
+    former: Mapping[str, Collection[str]],
+    seen: set[str],
+    taught: Mapping[str, Collection[str]],
+) -> int:
+    """Unlink runs from lessons that they no longer teach; returns how many lessons are retired without any run."""
+    untaught = {name: gone for name, by in former.items() if (gone := set(by) & seen - set(taught.get(name, ())))}
+    stale = {name: OUTDATED for name, gone in untaught.items() if gone == set(former[name])}
     if untaught:
         rest = {name: gone for name, gone in untaught.items() if name not in stale}
         library.change(LessonChange(retire=stale, unlink=rest), namespace=namespace)
-    return replace(report, retired=len(stale), alike=len(seen & compared))
+    return len(stale)
 
 
 def _batches(found: Iterable[Distilled]) -> Iterator[list[Distilled]]:
@@ -233,8 +246,8 @@ def _distilled_by(
     if runs is None:
         rows = [one.row for one in library.lessons(namespace).all(distiller.kind)]
     else:
-        beside = [run for _, _, run in library.beside(runs, namespace=namespace)]
-        rows = library.store.lessons.from_runs(beside, namespace=namespace)
+        known = [run for _, _, run in library.runs_of_tasks(runs, namespace=namespace)]
+        rows = library.store.lessons.from_runs(known, namespace=namespace)
     return {
         row.id: {source.run for source in row.sources}
         for row in rows
@@ -243,37 +256,10 @@ def _distilled_by(
     }
 
 
-def _uncurated(batch: Sequence[Distilled]) -> Curated:
-    lessons = [lesson for found in batch for lesson in found.lessons]
-    taught: defaultdict[str, set[str]] = defaultdict(set)
-    for lesson in lessons:
-        taught[lesson.id].update(source.run for source in lesson.sources)
-    return Curated(tuple(lesson.row() for lesson in lessons), taught)
-
-
-def _store(library: Library, curated: Curated, namespace: str) -> Changed:
-    known = library.lessons(namespace)
-    back = {
-        name: {source.run for source in stored.row.sources}.difference(runs)
-        for name, runs in curated.taught.items()
-        if (stored := known.get(name)) is not None and stored.row.retired == OUTDATED
-    }
-    if not curated.rows and not back:
-        return Changed()
-    return library.change(LessonChange(put=curated.rows, revive=list(back), unlink=back), namespace=namespace)
-
-
-_log = logging.getLogger("hepm")
-
-
 class BackgroundDistiller:
-    """Distils experiences and principles without a model, from the tasks of the runs it is given.
+    """Distils experiences and principles without a model on a thread, from the tasks of the runs it is given.
 
-    Runs that come while others are distilled are distilled together. All runs of their tasks are looked at anew, as
-    what a run teaches depends on those it is compared with. Threads may share it.
-
-    Args:
-        lessons: Gives what distils, when there is something to do.
+    Runs that come while others are distilled are distilled together. Threads may share it.
     """
 
     def __init__(self, lessons: Callable[[], tuple[Experiences, Principles]]) -> None:
@@ -281,47 +267,164 @@ class BackgroundDistiller:
         self._waiting: defaultdict[str, list[str]] = defaultdict(list)
         self._lock = Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hepm-distil")
-        self._working: Future[None] | None = None
+        self._last: Future[None] | None = None
 
     def add(self, run: str, *, namespace: str) -> None:
         """Distil the task of a stored run soon."""
         with self._lock:
             self._waiting[namespace].append(run)
-            if self._working is None:
-                self._working = self._thread.submit(self._work)
+            self._last = self._thread.submit(self._distil)
 
     def wait(self) -> None:
         """Return when the runs that were added are distilled."""
-        with self._lock:
-            working = self._working
-        if working is not None:
-            working.result()
+        if self._last is not None:
+            self._last.result()
 
     def close(self) -> None:
         """Distil what waits, and end the thread."""
         self._thread.shutdown(wait=True)
 
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                waiting, self._waiting = self._waiting, defaultdict(list)
-                if not waiting:
-                    self._working = None
-                    return
-            for namespace, runs in waiting.items():
-                self._distil(runs, namespace)
-
     @switching_often()
-    def _distil(self, runs: list[str], namespace: str) -> None:
-        try:
-            for kind in self._lessons():
-                kind.distill(namespace=namespace, runs=runs)
-        except Exception as error:  # nobody waits for this thread: what it does not tell is lost
-            _log.warning(
-                "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle distill` "
-                "do it later: %s",
-                len(runs),
-                namespace,
-                error,
-                exc_info=not isinstance(error, HepmError),
-            )
+    def _distil(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, defaultdict(list)
+        for namespace, runs in waiting.items():
+            try:
+                for kind in self._lessons():
+                    kind.distill(namespace=namespace, runs=runs)
+            except Exception as error:  # no caller waits for this thread: what it does not log is lost
+                _log.warning(
+                    "%d runs of the namespace %r are not distilled; `hepm experience distill` and `hepm principle "
+                    "distill` do it later: %s",
+                    len(runs),
+                    namespace,
+                    error,
+                    exc_info=not isinstance(error, HepmError),
+                )
+
+
+# Without a model: what happened in a run, not why
+
+
+def distill(
+    runs: Sequence[Trajectory], *, methods: Mapping[str, CreditMethod] = BY_REWARD_TO_GO, alike: bool = False
+) -> list[Experience]:
+    """What each labelled run of one task taught; equal words make one experience. See `compare_runs`."""
+    return _merged(_experience(one) for one in compare_runs(runs, methods, alike=alike))
+
+
+def distill_principles(runs: Sequence[Trajectory], *, alike: bool = False) -> list[Principle]:
+    """The rules that runs of one task teach; equal sentences make one with several sources.
+
+    A success gives where it left the failed runs, or the way it took; a failure where it left the successful runs, or
+    what failed last.
+    """
+    return _merged(found for one in compare_runs(runs, alike=alike) if (found := _principle(one)))
+
+
+def _experience(it: RunComparison) -> Experience:
+    end = {True: "It succeeded", False: "It failed", None: "It succeeded in part"}[it.well]
+    reward = "" if it.run.outcome.reward is None else f", with reward {it.reward:g}"
+    # Not what errors said: others may write there, and who lets a page begin with "Error: " would be quoted in nearly
+    # every prompt (benchmarks/LOG.md, "Poisoned memory").
+    wrong = dict.fromkeys(call.name for move in it.moves for call in move.calls if went_wrong(call))
+    errors = f"Calls of {listed(wrong)} failed." if wrong else "No call failed." if it.moves else "No tool was called."
+    way = sequence(move.tools for move in it.moves) or "no tool"
+    if it.contrast and (it.contrast.decides or (it.contrast.same and not it.well)):
+        lesson = lesson_of(it.contrast, succeeded=bool(it.well))
+    elif it.well is None:
+        lesson = f"This way earned a part of the reward: {way}."
+    elif it.well:
+        lesson = f"This way led to success: {way}."
+    else:
+        lesson = f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
+    called = ", then ".join(_calls(move) for move in sorted(it.keys, key=lambda move: move.turn))
+    return Experience(
+        situation=situation_text(it.run.environment, it.known),
+        action=f"Called {called}." if called else "Called no tool.",
+        outcome=f"{end}{reward}. {errors}",
+        lesson=lesson,
+        zone=zone_of(it.reward),
+        stage=it.stage,
+        reward=it.reward,
+        conditions=it.conditions,
+        sources=(Source(it.run.id, it.run.outcome.reward),),
+        tools=it.tools,
+    )
+
+
+def _calls(move: Move) -> str:
+    """The tools that were called with their argument names, never the values."""
+    shown: list[str] = []
+    for call in move.calls:
+        names = [name if _ARGUMENT_NAME.fullmatch(name) else CUT for name in call.arguments]
+        more = [CUT] if len(names) > _NAMED_ARGUMENTS else []
+        shown.append(f"{listed([call.name])}({', '.join([*names[:_NAMED_ARGUMENTS], *more])})")
+    times = {text: shown.count(text) for text in shown}
+    texts = [text if count == 1 else f"{text} {count} times" for text, count in times.items()]
+    return " and ".join(texts[:4]) + (f" and {CUT}" if len(texts) > 4 else "")
+
+
+def _principle(it: RunComparison) -> Principle | None:
+    rule = None if it.well is None else _rule(it)
+    if rule is None:
+        return None
+    text, triples, tools = rule
+    environment = it.run.environment
+    where = f"in {plain(environment, ENVIRONMENT_CHARS)}, " if environment else ""
+    sentence = f"{where}{text}."
+    return Principle(
+        kind="guiding" if it.well else "cautionary",
+        text=sentence[0].upper() + sentence[1:],
+        triples=tuple(triples),
+        sources=(Source(it.run.id, it.run.outcome.reward, words=False),),
+        tools=tuple(dict.fromkeys(tools)),
+        environments=(environment,) if environment else (),
+    )
+
+
+def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]] | None:
+    """What a run teaches as a rule, to follow the name of an environment; None if nothing sets it apart."""
+    if it.contrast and it.contrast.opposes:
+        better, worse = listed(it.contrast.better), listed(it.contrast.worse)
+        rule = f"calling {worse} rather than {better} ended in failure"
+        if it.well:
+            rule = f"calling {better} rather than {worse} led to success"
+        before = it.contrast.after or (START,)
+        good = [Triple(source, FOLLOWED_BY, tool) for tool in it.contrast.better for source in before]
+        bad = [Triple(tool, FAILS_AFTER, source) for tool in it.contrast.worse for source in before]
+        half = _TRIPLES // 2
+        return f"{place(it.contrast.after)}, {rule}", [*good[:half], *bad[:half]], it.contrast.tools
+    if it.well and it.moves:
+        # The end of the run, as whole runs are hardly ever equal.
+        way = [move.tools for move in it.moves]
+        steps = [tools for tools, before in zip(way, [None, *way], strict=False) if tools != before][-3:]
+        triples = [
+            Triple(a, FOLLOWED_BY, b) for one, other in pairwise(steps) for a in sorted(one) for b in sorted(other)
+        ]
+        return (
+            f"{sequence(steps)} led to success",
+            triples[:_TRIPLES],
+            [tool for step in steps for tool in sorted(step)],
+        )
+    last = it.moves[-1] if it.moves else None
+    wrong = sorted({call.name for call in last.calls if went_wrong(call)}) if last else []
+    if it.well or last is None or not wrong or it.contrast:
+        return None
+    before = sorted(last.before)
+    triples = [Triple(tool, FAILS_AFTER, source) for tool in wrong for source in before]
+    rule = f"{place(before)}, {listed(wrong)} gave an error and the run ended in failure"
+    return rule, triples[:_TRIPLES], wrong + before
+
+
+_Lesson = TypeVar("_Lesson", Experience, Principle)
+
+
+def _merged(lessons: Iterable[_Lesson]) -> list[_Lesson]:
+    """Merge lessons of equal words: the words are the first run's."""
+    found: dict[str, _Lesson] = {}
+    for lesson in lessons:
+        first = found.get(lesson.id)
+        more = tuple(source._replace(words=False) for source in lesson.sources)
+        found[lesson.id] = replace(first, sources=(*first.sources, *more)) if first else lesson
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""Lessons as documents that people read, edit and carry from store to store: JSON Lines or Markdown.
+"""Lessons as JSON Lines that people edit and carry from store to store, or as Markdown to read.
 
 The id in a document says which lesson it was written from; an edited lesson replaces that one.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -30,11 +29,6 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "principle": ("text",),
     "notes": ("text",),
 }
-_HEAD: Final = "<!-- hepm lessons, version 1: edit what is quoted, or the lists; an id tells which lesson it was. -->"
-_TITLE: Final = re.compile(r"^## (experience|principle|notes)(?: (\S+))?\s*$")
-_FIELD: Final = re.compile(r"^- (\w+): (.*)$")
-_TEXT: Final = re.compile(r"^### (\w+)\s*$")
-_LINES: Final = re.compile(r"\r\n|[\r\n]")
 
 
 class Read(NamedTuple):
@@ -89,96 +83,78 @@ def digest_of(row: LessonRow) -> str:
     return hashlib.blake2b("\0".join(words).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-# Readers of members: a TypeError or ValueError says that the value is wrong.
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
-        raise TypeError
-    return value
-
-
-def _words(value: Any) -> str:
-    if not _text(value).strip():
-        raise ValueError
-    return value
-
-
-def _one_of(*choices: str) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> Any:
-        return choices[choices.index(value)]
-
-    return f"one of {', '.join(choices)}", None, read
-
-
-def _number(default: float, most: float) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> float:
-        if type(value) not in (int, float) or not 0 <= value <= most:
-            raise ValueError
-        return value
-
-    return f"a number from 0 to {most:g}", default, read
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError
-    return tuple(map(_text, cast("list[object]", value)))
-
-
-def _records(make: Any, texts: int) -> tuple[str, Any, Callable[[Any], Any]]:
-    def read(value: Any) -> tuple[Any, ...]:
-        found = tuple(make(*one) if isinstance(one, list) else make(**one) for one in value)
-        for one in found:
-            _texts(list(one[:texts]))
-            if make is Source and (one.reward is not None and type(one.reward) not in (int, float)):
-                raise TypeError
-        return found
-
-    return f"a list with {', '.join(make._fields)} each", (), read
-
-
-def _turns(value: Any) -> tuple[int, int]:
-    match value:
-        case [int(first), int(last)] if 0 <= first <= last <= MOST:
-            return first, last
-        case _:
-            raise ValueError
-
-
-def _uses(value: Any) -> Uses:
-    found = Uses(**value)
-    if not 0 <= found.successes <= found.uses <= found.shown <= MOST:
-        raise ValueError
-    return found
-
-
-_MEMBERS: Final[Mapping[str, tuple[str, Any, Callable[[Any], Any]]]] = {
-    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), ("a text", "", _text)),
-    **dict.fromkeys(("lesson", "text", "user"), ("a text that is not empty", "", _words)),
-    **dict.fromkeys(("environments", "preconditions", "tools"), ("a list of texts", [], _texts)),
-    "zone": _one_of(*ZONES),
-    "stage": _one_of(*STAGES),
-    "principle": _one_of("guiding", "cautionary"),
-    "reward": _number(0.0, 1),
-    "generation": _number(0, MOST),
-    "notes_version": _number(1, MOST),
-    "triples": _records(Triple, 3),
-    "sources": _records(Source, 1),
-    "parents": _records(Parent, 2),
-    "turns": ("the first and the last turn, from 1, or 0 and 0", [0, 0], _turns),
-    "uses": ("shown, uses and successes, none more than the one before", {}, _uses),
+_TEXT: Final = "a text"
+_WORDS: Final = "a text that is not empty"
+_LIST: Final = "a list of texts"
+_TURNS: Final = "the first and the last turn, from 1, or 0 and 0"
+_USES: Final = "shown, uses and successes, none more than the one before"
+_MEMBERS: Final[Mapping[str, tuple[Any, Any]]] = {
+    **dict.fromkeys(("situation", "action", "outcome", "distilled_by", "id", "digest"), (_TEXT, "")),
+    **dict.fromkeys(("lesson", "text", "user"), (_WORDS, "")),
+    **dict.fromkeys(("environments", "preconditions", "tools"), (_LIST, [])),
+    "zone": (ZONES, None),
+    "stage": (STAGES, None),
+    "principle": (("guiding", "cautionary"), None),
+    "reward": (1.0, 0.0),
+    "generation": (MOST, 0),
+    "notes_version": (MOST, 1),
+    "triples": (Triple, []),
+    "sources": (Source, []),
+    "parents": (Parent, []),
+    "turns": (_TURNS, [0, 0]),
+    "uses": (_USES, {}),
 }
-"""Members of a document: what each must be, its default, and its reader."""
+"""What each member of a document must be (a form, choices, a maximum, or the type of records), and its default."""
+
+
+def _is_text(must: Any, value: str) -> bool:
+    if isinstance(must, tuple):
+        return value in must
+    surrogates = any("\ud800" <= one <= "\udfff" for one in value)
+    return must in (_TEXT, _WORDS) and not surrogates and (must == _TEXT or bool(value.strip()))
+
+
+def _read(must: Any, value: Any) -> Any:
+    """A member of a document; TypeError or ValueError if it is not what it must be."""
+    if isinstance(must, int | float) and type(value) in (int, float) and 0 <= value <= must:
+        return value
+    match must, value:
+        case (str() | tuple(), str()) if _is_text(must, value):
+            return value
+        case (str(), [*texts]) if must == _LIST:
+            return tuple(_read(_TEXT, one) for one in texts)
+        case (str(), [int(first), int(last)]) if must == _TURNS and 0 <= first <= last <= MOST:
+            return first, last
+        case (str(), {**counts}) if must == _USES:
+            uses = Uses(**counts)
+            if 0 <= uses.successes <= uses.uses <= uses.shown <= MOST:
+                return uses
+        case (type(), [*records]):
+            found = tuple(must(*one) if isinstance(one, list) else must(**one) for one in records)
+            for one in found:
+                _read(_LIST, list(one[:1] if must is Source else one))
+                if must is Source and one.reward is not None:
+                    _read(float("inf"), abs(one.reward))
+            return found
+        case _:
+            pass
+    raise ValueError
 
 
 def _lesson_of(document: Document, where: str) -> Read:
     def get(name: str) -> Any:
-        must, default, read = _MEMBERS[name]
+        must, default = _MEMBERS[name]
         try:
-            return read(document.get(name, default))
+            return _read(must, document.get(name, default))
         except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {must}.") from error
+            words = must
+            if isinstance(must, tuple):
+                words = f"one of {', '.join(cast('tuple[str, ...]', must))}"
+            elif isinstance(must, int | float):
+                words = f"a number from 0 to {must:g}"
+            elif isinstance(must, type):
+                words = f"a list with {', '.join(cast('Any', must)._fields)} each"
+            raise InputError(f"{where}: its {name} is {document.get(name)!r}, and must be {words}.") from error
 
     kind = document.get("kind")
     by = get("distilled_by") or "hand"
@@ -204,42 +180,30 @@ def _lesson_of(document: Document, where: str) -> Read:
 
 
 def write_documents(documents: Iterable[Document], form: Form) -> Iterator[str]:
-    """Documents as lines of text."""
-    if form == "jsonl":
-        for document in documents:
-            yield json.dumps(document, ensure_ascii=False)
-        return
-    yield _HEAD
+    """Documents as lines of text; Markdown is for reading, and is not read back."""
     for document in documents:
-        yield ""
-        yield f"## {document['kind']} {document['id']}"
-        yield ""
+        if form == "jsonl":
+            yield json.dumps(document, ensure_ascii=False)
+            continue
+        yield f"## {document['kind']} {document['id']}\n"
         texts = _TEXTS[document["kind"]]
         for name, value in document.items():
-            if name not in (*texts, "hepm", "version", "kind", "id"):
-                yield f"- {name}: {_scalar(value)}"
+            if name not in (*texts, "hepm", "version", "kind", "id", "digest"):
+                yield f"- {name}: {json.dumps(value, ensure_ascii=False)}"
         for name in texts:
-            yield ""
-            yield f"### {name}"
-            yield from (f"> {line}" for line in _LINES.split(document[name]))
+            yield f"\n### {name}\n"
+            yield from (f"> {line}" for line in document[name].splitlines() or [""])
+        yield ""
 
 
 def read_documents(lines: Iterable[str], name: str) -> Iterator[Read]:
-    """The lessons in a file of either form.
+    """The lessons in a JSON Lines file.
 
     Args:
         name: The file's name in messages.
     Raises:
         InputError: a lesson cannot be read; the message says where.
     """
-    given = list(lines)
-    first = next((line for line in given if line.strip()), "")
-    form = _json_documents if first.lstrip().startswith("{") else _markdown_documents
-    for where, document in form(given, name):
-        yield _lesson_of(document, where)
-
-
-def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -247,54 +211,11 @@ def _json_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Docu
         try:
             document = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: it is no JSON ({error}).") from error
+            hint = " Lessons in Markdown are for reading: export them as .jsonl." if line.startswith("#") else ""
+            raise InputError(f"{where}: it is no JSON ({error}).{hint}") from error
         if not isinstance(document, dict):
             raise InputError(f"{where}: it is no lesson, but {type(document).__name__}.")
-        yield where, cast("Document", document)
-
-
-def _markdown_documents(lines: Iterable[str], name: str) -> Iterator[tuple[str, Document]]:
-    document: Document | None = None
-    where = part = ""
-    for number, raw in enumerate(lines, 1):
-        line = raw.rstrip("\r\n")
-        if title := _TITLE.match(line):
-            if document is not None:
-                yield where, document
-            document, where, part = {"kind": title[1], "id": title[2] or ""}, f"{name}, line {number}", ""
-        elif line.startswith(_HEAD[:16]):
-            part = ""  # of another file that follows
-        elif document is None:
-            if line.strip() and not line.startswith(("<!--", "# ")):
-                raise InputError(f"{name}, line {number}: no lesson has begun; it begins with '## experience'.")
-        elif heading := _TEXT.match(line):
-            part = heading[1]
-            document[part] = ""
-        elif part and line.startswith(">"):
-            text = line[2:] if line.startswith("> ") else line[1:]
-            document[part] = f"{document[part]}\n{text}" if document[part] else text
-        elif field := _FIELD.match(line):
-            document[field[1]] = _value(field[2])
-        elif line.strip():
-            raise InputError(f"{name}, line {number}: texts are quoted with '> '; this line belongs to nothing.")
-    if document is not None:
-        yield where, document
-
-
-def _scalar(value: Any) -> str:
-    """A value on one line, as `_value` reads it back; text that looks like something else is quoted."""
-    if isinstance(value, str) and value.isprintable() and value == value.strip() and _value(value) == value:
-        return value
-    return json.dumps(value, ensure_ascii=not isinstance(value, str))
-
-
-def _value(text: str) -> Any:
-    if text[:1] not in '[{"' and not re.fullmatch(r"-?\d+(\.\d+)?", text):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        yield _lesson_of(cast("Document", document), where)
 
 
 @dataclass(frozen=True, slots=True)

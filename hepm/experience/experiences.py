@@ -8,20 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.errors import InputError, LlmError
-from hepm.experience.comparison import says_nothing
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
-from hepm.experience.evolution import (
-    ITERATIONS,
-    Evolution,
-    EvolutionReport,
-    EvolutionSettings,
-    HeldOut,
-    PastEvolution,
-    Undone,
-    evolutions,
-    undo,
-)
-from hepm.experience.lessons import Experience, Zone, applies_in
+from hepm.experience.evolution import ITERATIONS, Evolution, EvolutionReport, EvolutionSettings, Undone, undo
+from hepm.experience.lessons import Experience, Zone
 from hepm.experience.library import Library
 from hepm.experience.transcript import situation_text
 from hepm.experience.zones import stage_of
@@ -55,12 +44,7 @@ _TASK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundExperience:
-    """An experience that applies.
-
-    Attributes:
-        similarity: Cosine with the current state, in [-1, 1].
-        aligned: Whether it is of the current stage of the run; True if that is unknown.
-    """
+    """An experience that applies, with its cosine; `aligned` if it is of the current stage, or that is unknown."""
 
     id: str
     experience: Experience
@@ -107,7 +91,6 @@ class Experiences:
 
         Args:
             state: What the agent knows now; as text, what the user wants.
-            environment: Leave out experiences of others; "" for any.
             turn, horizon: The agent's current turn, from 1, and its turn limit; 0 if unknown.
             floor: Minimum cosine; None for the embedder's default.
             model: Chooses among the 20 most similar; if it cannot be reached, similarity does, and a warning is logged.
@@ -116,19 +99,14 @@ class Experiences:
             raise InputError(f"k is {k}: ask for at least one experience.")
         stage = stage_of(min(turn, horizon), horizon) if turn > 0 and horizon > 0 else None
         known = StateSummary(said=(state,)) if isinstance(state, str) else state
-        candidates: list[FoundExperience] = []
-        for one, cosine in self._library.search(
-            situation_text(environment, known),
-            "experience",
-            namespace=namespace,
-            limit=CANDIDATES,
-            floor=floor,
-            keep=lambda one: applies_in(one.row, environment) and not says_nothing(one.row),
-        ):
-            experience = Experience.of(one.row)
-            candidates.append(
-                FoundExperience(one.row.id, experience, cosine, stage in (None, experience.stage), one.uses)
-            )
+        about = {"namespace": namespace, "environment": environment}
+        found = self._library.search(
+            situation_text(environment, known), "experience", **about, limit=CANDIDATES, floor=floor
+        )
+        candidates = [
+            FoundExperience(one.row.id, made := Experience.of(one.row), cosine, stage in (None, made.stage), one.uses)
+            for one, cosine in found
+        ]
         candidates.sort(key=lambda one: (-round(one.similarity, 3), not one.aligned))
         return candidates[:k] if model is None or not candidates else _chosen(model, known.text, candidates, k)
 
@@ -140,7 +118,6 @@ class Experiences:
         seed: int = 0,
         settings: EvolutionSettings | None = None,
         model: Client | None = None,
-        held_out: HeldOut | None = None,
         dry_run: bool = False,
     ) -> EvolutionReport:
         """Let the experiences of a namespace evolve, and store all changes at once (see `hepm.experience.evolution`).
@@ -149,24 +126,16 @@ class Experiences:
 
         Args:
             model: Writes the children; without one they are made by counting (see `hepm.experience.operators`).
-            held_out: Tasks whose runs teach no child and must not find it worse than its parent (see
-                `hepm.experience.evolution.Evolution`); None for no such check.
-            dry_run: Report what would change, and change nothing. A model is asked all the same, within its budget; its
-                answers about one run are kept in its ledger and not paid for again.
-
+            dry_run: Change nothing. A model is asked all the same; its ledger keeps its answers.
         Raises:
             EndpointRefusedError: the model refuses every request. Nothing was changed.
         """
-        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model, held_out)
+        evolution = Evolution(self._library, namespace, seed, settings or EvolutionSettings(), model)
         return evolution.run(iterations, dry_run=dry_run)
 
     def undo(self, evolution: str, *, namespace: str = DEFAULT_NAMESPACE) -> Undone:
         """Undo an evolution (see `hepm.experience.evolution.undo`)."""
         return undo(self._library, evolution, namespace=namespace)
-
-    def evolutions(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[PastEvolution]:
-        """Past evolutions that the store still knows, in order."""
-        return evolutions(one.row for one in self._library.lessons(namespace).all("experience", retired=True))
 
 
 def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k: int) -> list[FoundExperience]:
@@ -187,12 +156,12 @@ def _chosen(model: Client, state: str, candidates: Sequence[FoundExperience], k:
 
 
 def tool_name(id: str) -> str:
-    """The tool name that offers an experience: its id, in characters that every endpoint accepts."""
+    """The id of an experience in characters that every endpoint accepts."""
     return id.replace("-", "_")
 
 
 def tool_description(experience: Experience) -> str:
-    """When the experience applies and what it teaches, in one line of at most 1,024 characters."""
+    """When an experience applies and what it teaches, in one line."""
     when = "; ".join(text for text in (experience.situation, *experience.conditions.preconditions) if text)
     return (
         f"{_ZONES[experience.zone]}, in the {experience.stage} of a run. Applies when: {quoted(when, _PART_CHARS)} "

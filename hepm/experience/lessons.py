@@ -29,13 +29,7 @@ _CONDITIONS: Final = ("environments", "first_turn", "last_turn", "preconditions"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Where an experience applies (PRIME 3.1).
-
-    Attributes:
-        environments: Names; empty for all.
-        first_turn, last_turn: The agent's turns, from 1; 0 for all.
-        preconditions: What must hold, in a few words each.
-    """
+    """Where an experience applies (PRIME 3.1): environments, turns from 1, and what must hold; empty for all."""
 
     environments: tuple[str, ...] = ()
     first_turn: int = 0
@@ -48,7 +42,6 @@ class Experience:
     """What one run taught: m = (core, stage, conditions, zone) (PRIME, equation 6).
 
     Attributes:
-        situation, action, outcome, lesson: The core, in words.
         reward: R of the run, in [0, 1].
         sources: The run it was distilled from, and runs that taught the same.
         distilled_by: "extractive", or the name of a model.
@@ -81,18 +74,10 @@ class Experience:
 
     def row(self, *, made_by: str = "", prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        return LessonRow(
-            kind="experience",
-            id=self.id,
-            text=self.text,
-            properties={name: getattr(self, name) for name in _OWN}
-            | {name: getattr(self.conditions, name) for name in _CONDITIONS},
-            sources=self.sources,
-            tools=self.tools,
-            parents=self.parents,
-            prior=prior,
-            made_by=made_by,
-        )
+        properties = {name: getattr(self, name) for name in _OWN}
+        properties |= {name: getattr(self.conditions, name) for name in _CONDITIONS}
+        rest = (self.sources, self.tools, self.parents)
+        return LessonRow("experience", self.id, self.text, properties, "", *rest, prior=prior, made_by=made_by)
 
     @classmethod
     def of(cls, row: LessonRow) -> Experience:
@@ -105,13 +90,7 @@ class Experience:
 
 @dataclass(frozen=True, slots=True)
 class Principle:
-    """A rule in one sentence, also as triples (EvolveR 3.2.1).
-
-    Attributes:
-        kind: "guiding" from a success, "cautionary" from a failure.
-        sources: The run it was distilled from, and runs merged into it.
-        environments: Where those took place.
-    """
+    """A rule in one sentence, also as triples (EvolveR 3.2.1): guiding from successes, cautionary from failures."""
 
     kind: PrincipleKind
     text: str
@@ -128,16 +107,9 @@ class Principle:
 
     def row(self, *, prior: Uses = UNUSED) -> LessonRow:
         """The row that stores keep."""
-        return LessonRow(
-            kind="principle",
-            id=self.id,
-            text=self.text,
-            properties={"kind": self.kind, "environments": self.environments, "distilled_by": self.distilled_by},
-            sources=self.sources,
-            tools=self.tools,
-            triples=self.triples,
-            prior=prior,
-        )
+        properties = {"kind": self.kind, "environments": self.environments, "distilled_by": self.distilled_by}
+        rest = (self.sources, self.tools, (), self.triples, prior)
+        return LessonRow("principle", self.id, self.text, properties, "", *rest)
 
     @classmethod
     def of(cls, row: LessonRow) -> Principle:
@@ -152,7 +124,6 @@ class Notes:
     """What one user wants of the agent, as of one session (MultiSessionCollab 4.1).
 
     Attributes:
-        text: The whole notes, one wish per line.
         version: From 1; each revises the one before.
         written_by: "extractive", the name of a model, or "hand".
         session: The stored run they were written after, or "". When it is forgotten, the notes stay without it.
@@ -172,15 +143,10 @@ class Notes:
     def row(self) -> LessonRow:
         """The row that stores keep."""
         before = self.version - 1
-        return LessonRow(
-            kind="notes",
-            id=self.id,
-            text=self.text,
-            properties={"version": self.version, "written_by": self.written_by},
-            user=self.user,
-            sources=(Source(self.session, words=False),) if self.session else (),
-            parents=(Parent(notes_id(self.user, before), "revision"),) if before else (),
-        )
+        properties = {"version": self.version, "written_by": self.written_by}
+        sources = (Source(self.session, words=False),) if self.session else ()
+        parents = (Parent(notes_id(self.user, before), "revision"),) if before else ()
+        return LessonRow("notes", self.id, self.text, properties, self.user, sources, parents=parents)
 
     @classmethod
     def of(cls, row: LessonRow) -> Notes:

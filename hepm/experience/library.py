@@ -1,4 +1,4 @@
-"""The lessons of one store: reads come from memory, writes go to the store first; what was shown, and how it ended."""
+"""The lessons of one store, and the runs to learn from."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from typing import Final, Literal, TypeAlias
 
 from hepm.embed import Embedder
 from hepm.errors import StoreError
+from hepm.experience.comparison import says_nothing
+from hepm.experience.lessons import applies_in
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.store import FloatArray, Store
-from hepm.graph.writes import LessonStore
+from hepm.graph.store import FloatArray, LessonStore, Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, Trajectory
@@ -47,13 +48,11 @@ _LATEST: Final = 50  # runs of either outcome that a new run of a task is compar
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The stored runs of one task, or of one group of similar requests.
+    """The stored runs of one task, or of one group of similar requests (`alike`), by id; of a large group a sample.
 
     Attributes:
         name: The task's id; a group's name is the id of one of its runs.
-        runs: All runs, by id; a sample of a large group.
         wanted: The runs to learn from; the others are for comparison.
-        alike: Whether it is a group of similar requests.
     """
 
     environment: str
@@ -64,19 +63,13 @@ class Task:
 
 
 class Library:
-    """Experiences, principles and notes of one store, in the mirror and in the store.
+    """Experiences, principles and notes of one store: reads come from the mirror, writes go to the store.
 
-    Args:
-        embedder: Gives the embedder for queries.
-        agreed_embedder: The same, after a check that the store holds no other's vectors.
+    `agreed_embedder` gives the embedder after a check that the store holds no other's vectors.
     """
 
     def __init__(
-        self,
-        store: Store,
-        mirror: Mirror,
-        embedder: Callable[[], Embedder],
-        agreed_embedder: Callable[[], Embedder],
+        self, store: Store, mirror: Mirror, embedder: Callable[[], Embedder], agreed_embedder: Callable[[], Embedder]
     ) -> None:
         self.store = store
         self._mirror = mirror
@@ -129,7 +122,7 @@ class Library:
         return retired
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
-        """See `LessonStore.forget_user`; later reads see it."""
+        """See `LessonStore.forget_user`."""
         try:
             return self.store.lessons.forget_user(user, namespace=namespace)
         finally:
@@ -145,38 +138,40 @@ class Library:
         kind: Kind,
         *,
         namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
         limit: int,
         floor: float | None = None,
-        keep: Callable[[StoredLesson], bool] | None = None,
     ) -> builtins.list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a text, with their cosines (see `LessonMirror.search`).
+        """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
-        Args:
-            floor: Minimum cosine; None for the embedder's default.
+        Left out are those of other environments, and those that name no tool to call or to avoid.
         """
         if not text.strip():
             return []
+
+        def keep(one: StoredLesson) -> bool:
+            return applies_in(one.row, environment) and not says_nothing(one.row)
+
         least = self.floor if floor is None else floor
-        return self.lessons(namespace).search(self.vectors([text])[0], kind, limit=limit, floor=least, keep=keep)
+        (vector,) = self._embedder().embed([text])
+        return self._mirror.lessons(namespace).search(vector, kind, limit=limit, floor=least, keep=keep)
 
     # Exposures
 
     def show(self, run: str, lessons: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> None:
-        """Record that lessons were shown in a run; `Memory.prompt` does it if it is given the run.
-
-        While the store is unavailable, exposures wait in memory.
-        """
+        """Record that lessons were shown in a run; while the store is unavailable, exposures wait in memory."""
         if lessons:
-            self._report(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
+            self.deliver(lambda: self.store.lessons.show(run, lessons, namespace=namespace))
 
     def record_outcome(self, run: str, *, success: bool, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Record how a run ended: lessons shown in it are credited, once. Ingesting the run does the same."""
-        self._report(lambda: self.store.lessons.settle({run: success}, namespace=namespace))
+        self.deliver(lambda: self.store.lessons.settle({run: success}, namespace=namespace))
         self._mirror.catch_up(defer=True)
 
-    def deliver(self) -> None:
-        """Write the exposures and outcomes that wait."""
+    def deliver(self, *more: Callable[[], object]) -> None:
+        """Write the exposures and outcomes that wait, and some more."""
         with self._lock:
+            self._waiting = [*self._waiting, *more][-_MAX_WAITING:]
             while self._waiting:
                 try:
                     self._waiting[0]()
@@ -186,11 +181,6 @@ class Library:
                     )
                     return
                 del self._waiting[0]
-
-    def _report(self, write: Callable[[], object]) -> None:
-        with self._lock:
-            self._waiting = [*self._waiting[1 - _MAX_WAITING :], write]
-        self.deliver()
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
         """The runs that a lesson was shown in, each with its outcome."""
@@ -204,15 +194,17 @@ class Library:
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         return sum(run not in done for _, _, run in self.store.runs_by_task(namespace=namespace))
 
-    def beside(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[tuple[str, str, str]]:
+    def runs_of_tasks(
+        self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE
+    ) -> builtins.list[tuple[str, str, str]]:
         """Environment, task and id of the runs of these runs' tasks; of a very large task the latest."""
         return self.store.runs_beside(runs, namespace=namespace, latest=_LATEST)
 
     def tasks(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Iterator[Task]:
         """Tasks with runs that a step has not seen, or all tasks; one task is in memory at a time.
 
-        Runs without a task, or whose task has no other run, come in groups of similar requests, of one environment each
-        (see `hepm.experience.likeness`). A run that the step has seen stays in its group.
+        Runs that are alone in their task come in groups of similar requests (see `hepm.experience.likeness`). A run
+        that the step has seen stays in its group.
         """
         done: Collection[str] = () if again else self.store.lessons.answered_runs(step, namespace=namespace)
         by_task, alone = _by_task(self.store.runs_by_task(namespace=namespace))
@@ -221,18 +213,16 @@ class Library:
                 yield Task(environment, name, self.runs(ids, namespace=namespace), wanted)
         for environment, ids in alone.items():
             if wanted := frozenset(ids).difference(done):
-                groups = self._grouped(step, ids, wanted, namespace)
-                for name, members in groups.members().items():
+                for name, members in self._grouped(step, ids, wanted, namespace).members().items():
                     yield from self._compared(environment, name, members, wanted, namespace)
 
     def tasks_of(self, step: str, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Task]:
-        """The tasks of some runs, with their latest runs (see `beside`); all of them are wanted.
+        """The tasks of some runs, with their latest runs (see `runs_of_tasks`); all of them are wanted.
 
-        A run whose task has no other run comes with runs of similar requests. These are grouped at the first call, and
-        again after `GROUPED_FOR_S`, when runs that other processes stored join them. In a memory of more than
-        `GROUPED_AT_ONCE` runs, such a run is a task of its own until all are looked at.
+        Similar requests are grouped at the first call, and again after `GROUPED_FOR_S`. In a memory of more than
+        `GROUPED_AT_ONCE` runs, a run that is alone in its task is compared with none until `tasks` looks at all.
         """
-        by_task, alone = _by_task(self.beside(runs, namespace=namespace))
+        by_task, alone = _by_task(self.runs_of_tasks(runs, namespace=namespace))
         for (environment, name), ids in by_task.items():
             for groups in self._live.get(namespace, ({}, 0.0))[0].values():
                 groups.remove(ids)  # the first of them may have been alone before
@@ -246,9 +236,15 @@ class Library:
     def _compared(
         self, environment: str, name: str, ids: Sequence[str], wanted: frozenset[str], namespace: str
     ) -> Iterator[Task]:
-        for some, asked in _portions(ids, wanted):
-            if asked:
-                yield Task(environment, name, self.runs(some, namespace=namespace), asked, alike=True)
+        """A large group in parts: some wanted runs at a time, with an even sample of the others to compare with."""
+        asked = [run for run in ids if run in wanted]
+        at_once = len(ids) if len(ids) <= _COMPARED else _COMPARED // 2
+        for start in range(0, len(asked), at_once):
+            some = frozenset(asked[start : start + at_once])
+            others = [run for run in ids if run not in some]
+            if len(ids) > _COMPARED:
+                others = others[:: -(-len(others) // at_once)]
+            yield Task(environment, name, self.runs(sorted([*some, *others]), namespace=namespace), some, alike=True)
 
     def _live_groups(self, step: str, environment: str, namespace: str) -> RequestGroups:
         groups, until = self._live.get(namespace, ({}, 0.0))
@@ -289,11 +285,7 @@ class Library:
         return {run: known[namespace, run] for run in ids if (namespace, run) in known}
 
     def runs(self, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[Trajectory]:
-        """Stored runs in the order given; those that are gone are left out.
-
-        Raises:
-            StoreDamagedError: a record cannot be read; the text names its run.
-        """
+        """Stored runs in the order given, without those that are gone; StoreDamagedError names an unreadable one."""
         found: builtins.list[Trajectory] = []
         for start in range(0, len(ids), _READ_AT_ONCE):
             batch = ids[start : start + _READ_AT_ONCE]
@@ -307,7 +299,7 @@ class Library:
         self.store.lessons.put_answers(answers, namespace=namespace)
 
     def ledger(self, about: Subject, *, namespace: str = DEFAULT_NAMESPACE) -> StoreLedger:
-        """A ledger for a `hepm.llm.Client`, so that no answer is paid for twice."""
+        """A ledger for a `hepm.llm.Client`."""
         return StoreLedger(self.store.lessons, namespace, about)
 
 
@@ -330,42 +322,23 @@ def _done_key(step: str, run: str) -> str:
     return f"{step}\n{run}"
 
 
-def _portions(ids: Sequence[str], wanted: Collection[str]) -> Iterator[tuple[Sequence[str], frozenset[str]]]:
-    """Split a large group: some wanted runs at a time, with an even sample of the others to compare with."""
-    asked = [run for run in ids if run in wanted]
-    if len(ids) <= _COMPARED:
-        yield ids, frozenset(asked)
-        return
-    for start in range(0, len(asked), _COMPARED // 2):
-        some = frozenset(asked[start : start + _COMPARED // 2])
-        others = [run for run in ids if run not in some]
-        yield sorted([*some, *others[:: -(-len(others) // (_COMPARED // 2))]]), some
-
-
 Subject: TypeAlias = Literal["run", "user", "lesson"]
 
 
 class StoreLedger:
-    """A `hepm.llm.Ledger` in a store: answers are forgotten with the run or user they are about.
-
-    Args:
-        about: The subjects of the questions: stored runs, users with notes, or lessons. An answer about a run or user
-            that is not stored is not kept.
-    """
+    """A `hepm.llm.Ledger` in a store: answers are kept and forgotten with the run or user (`about`) they are about."""
 
     def __init__(self, lessons: LessonStore, namespace: str, about: Subject) -> None:
         self._lessons = lessons
         self._namespace = namespace
         self._about = about
 
-    def get(self, key: str) -> PaidAnswer | None:
-        """See `hepm.llm.Ledger.get`."""
+    def get(self, key: str) -> PaidAnswer | None:  # noqa: D102
         for answer in self._lessons.answers([key], namespace=self._namespace):
             return PaidAnswer(answer.run or answer.user, answer.step, answer.text, Usage(**json.loads(answer.usage)))
         return None
 
-    def put(self, key: str, answer: PaidAnswer) -> None:
-        """See `hepm.llm.Ledger.put`."""
+    def put(self, key: str, answer: PaidAnswer) -> None:  # noqa: D102
         run, user = (answer.subject if self._about == subject else "" for subject in ("run", "user"))
         kept = Answer(key, answer.step, run, answer.text, json.dumps(asdict(answer.usage)), user)
         self._lessons.put_answers([kept], namespace=self._namespace)

@@ -1,14 +1,8 @@
 """Which runs can be compared: runs of one task, and runs with similar requests where task ids do not repeat.
 
-Many logs number their tasks anew from file to file. Two runs under one id are of one task if they begin with the same
-words of the user, or name a thing of the same name: an order, an account, an address. On pairs of τ and τ² runs of
-airline and retail under one id that ended differently, this finds all 782 about one customer, and takes 21 of 1,070
-about two customers for one.
-
-Similar requests are grouped by the words that the user began with. Each wording joins the group with the most similar
-leader, from a cosine of .75 on, else it leads a group of its own; so no group is a chain of neighbours. Wordings that
-most runs share come first, which makes the groups of a batch independent of the order of its runs. Lexical vectors are
-compared, weighted by rarity (`hepm.graph.lessons.mirror`), without words that hold a digit, and without names.
+Logs may use one id for several tasks. Of 782 pairs of one customer in τ and τ² all are found, of 1,070 of two 21 are
+taken for one. Similar requests are grouped by their first words: each wording joins the most similar leader, from a
+cosine of .75 on, else it leads; wordings of most runs come first, so that the order of runs does not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ import numpy as np
 from hepm.embed import HashingEmbedder
 from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.store import FloatArray
-from hepm.ingest.records import is_list, is_object
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory
 
@@ -52,7 +46,7 @@ def named_in(run: Trajectory) -> Named:
 
 
 def same_task(one: Named, other: Named) -> bool:
-    """Whether two runs under one id are of one task; True if neither names anything that tells them apart."""
+    """Whether two runs under one id are of one task; True if neither names anything."""
     if one.goal and one.goal == other.goal:
         return True
     return not one.things.isdisjoint(other.things) or not (one.things or other.things)
@@ -97,28 +91,26 @@ def request_of(run: Trajectory) -> str:
 
 def group_by_request(runs: Iterable[Trajectory]) -> dict[str, str]:
     """The group of each run of one environment, by id; a group is named by the id of a run in it."""
-    return group_alike({run.id: request_of(run) for run in runs})
-
-
-def group_alike(requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The group of each request, both by a run's id (see `RequestGroups`)."""
-    return dict(RequestGroups(requests, known).group_of)
+    return RequestGroups({run.id: request_of(run) for run in runs}).group_of
 
 
 class RequestGroups:
-    """Similar requests in groups. O(N · G · D) for N wordings and G groups, in blocks: never all pairs at once.
+    """Similar requests in groups, by a run's id. O(N · G · D) for N wordings and G groups, in blocks.
 
     Args:
-        requests: By a run's id.
         known: The leading request of each existing group, by the group's name; requests join these first.
 
     Attributes:
-        group_of: The group of each request, by a run's id.
+        group_of: The group of each request.
     """
 
     def __init__(self, requests: Mapping[str, str], known: Mapping[str, str] | None = None) -> None:
         leaders = dict(known or {})
-        self._named, wordings = _wordings({**{f"{name}\n": text for name, text in leaders.items()}, **requests})
+        given = {**{f"{name}\n": text for name, text in leaders.items()}, **requests}
+        words = {name: _words(text) for name, text in given.items()}
+        inside = Counter(capital for found in words.values() for _, capital in found if capital is not None)
+        self._named = inside[True] <= _CAPITALS * max(inside.total(), 1)  # capital letters mark names
+        wordings = {name: _wording(found, self._named) for name, found in words.items()}
         first: dict[str, str] = {}
         for name in sorted(leaders):
             first.setdefault(wordings[f"{name}\n"], name)
@@ -144,10 +136,7 @@ class RequestGroups:
         self._leaders_LD = vectors_ND[leading]
 
     def add(self, run: str, request: str) -> str:
-        """The group that one request more joins; a new one, which it leads, is named by its run. O(G · D).
-
-        Words are weighted as they were for the requests of the beginning.
-        """
+        """The group that one more request joins, else a new one named by its run. O(G · D); weights stay."""
         if run in self.group_of:
             return self.group_of[run]
         wording = _wording(_words(request), self._named)
@@ -189,11 +178,12 @@ def _lead(vectors_ND: FloatArray, leading: int) -> list[int]:
     leaders = list(range(leading))
     for start in range(leading, len(vectors_ND), _AT_ONCE):
         block_BD = vectors_ND[start : start + _AT_ONCE]
-        nearest = list(_nearest(block_BD, vectors_ND[leaders]))
+        cosines_BL = block_BD @ vectors_ND[leaders].T
+        nearest: list[int] = cosines_BL.argmax(axis=1).tolist() if leaders else [-1] * len(block_BD)
         among_BB = block_BD @ block_BD.T
         before, own = leaders[:], list[int]()
-        for row, (cosine, at) in enumerate(nearest):
-            best, leader = (cosine, before[at]) if before else (-1.0, -1)
+        for row, at in enumerate(nearest):
+            best, leader = (float(cosines_BL[row, at]), before[at]) if before else (-1.0, -1)
             if own and (nearer := float(among_BB[row, own].max())) > best:
                 best, leader = nearer, start + own[int(among_BB[row, own].argmax())]
             if best < LIKE:
@@ -202,23 +192,6 @@ def _lead(vectors_ND: FloatArray, leading: int) -> list[int]:
                 leaders.append(leader)
             joined.append(leader)
     return joined
-
-
-def _nearest(block_BD: FloatArray, leaders_LD: FloatArray) -> Iterator[tuple[float, int]]:
-    if not len(leaders_LD):
-        yield from [(-1.0, -1)] * len(block_BD)
-        return
-    cosines_BL = block_BD @ leaders_LD.T
-    nearest_B = cosines_BL.argmax(axis=1)
-    yield from zip(cosines_BL[np.arange(len(block_BD)), nearest_B].tolist(), nearest_B.tolist(), strict=True)
-
-
-def _wordings(texts: Mapping[str, str]) -> tuple[bool, dict[str, str]]:
-    """Whether capital letters mark names in these texts; and the wording of each."""
-    words = {name: _words(text) for name, text in texts.items()}
-    inside = Counter(capital for found in words.values() for _, capital in found if capital is not None)
-    named = inside[True] <= _CAPITALS * max(inside.total(), 1)
-    return named, {name: _wording(found, named) for name, found in words.items()}
 
 
 def _wording(words: Words, named: bool) -> str:

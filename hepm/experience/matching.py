@@ -2,20 +2,18 @@
 
 A new principle is compared with the most similar ones of its own kind and environments, most similar first, until the
 judge finds one of the same meaning. Its runs are then added to that one; else it is stored. Principles of its own task
-(its twins, as from several runs of one prompt) are compared whatever their similarity, others from a cosine of θ_sim.
-
-Ours: sameness is transitive inside a batch, so the first of several linked principles stays with the runs of all;
-candidates are few; and principles of different environments are never merged, since each is found in its own.
+(its twins) are compared whatever their similarity, others from a cosine of θ_sim. Ours: sameness is transitive inside a
+batch, candidates are few, and principles of different environments are never merged.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.experience.distilling import OUTDATED, Curated, Distilled
 from hepm.experience.lessons import EXTRACTIVE, Principle
@@ -26,10 +24,8 @@ from hepm.text import quoted
 
 SIMILARITY: Final = 0.85
 """θ_sim: least cosine at which two principles may be the same (EvolveR, A.2)."""
-NEAREST: Final = 3
-"""Most principles of other tasks that a new one is judged against; ours."""
-TWINS: Final = 5
-"""Most principles of its own task that it is judged against; ours."""
+NEAREST, TWINS = 3, 5
+"""Most principles of other tasks, and of its own, that a new one is judged against; ours."""
 SENTENCE_CHARS: Final = 600
 
 _COMPARED: Final = 20  # stored principles whose cosine is computed
@@ -47,37 +43,15 @@ Do the two rules give the same essential advice or warning, for the same occasio
 different occasions, about different tools, or with opposite advice are not the same. When in doubt they are not."""
 
 
-class Pair(NamedTuple):
-    """A new principle and a known one that may have the same meaning."""
+Pair: TypeAlias = tuple[Principle, Principle]
+"""A new principle and a known one that may have the same meaning."""
 
-    new: Principle
-    known: Principle
-
-
-class Verdict(NamedTuple):
-    """Whether a pair has the same meaning; None if there is no answer, and why."""
-
-    same: bool | None
-    why: str = ""
+Judge: TypeAlias = Callable[[Sequence[Pair]], Sequence[bool | str]]
+"""Decides whether each pair has the same meaning; or says why there is no answer."""
 
 
-class Judge(Protocol):
-    """Decides whether principles of one kind have the same meaning."""
-
-    def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        """A verdict on each pair."""
-        ...
-
-
-class LiteralJudge:
-    """Judges without a model: by equal sentences, but for case and punctuation, or equal triples about equal tools."""
-
-    def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        """A verdict on each pair."""
-        return [Verdict(_literally_same(*pair)) for pair in pairs]
-
-
-def _literally_same(one: Principle, other: Principle) -> bool:
+def literally_same(one: Principle, other: Principle) -> bool:
+    """Whether two sentences are equal but for case and punctuation, or equal triples are about equal tools."""
     if _WORD.findall(one.text.casefold()) == _WORD.findall(other.text.casefold()):
         return True
     if not one.triples or set(one.tools) != set(other.tools):
@@ -89,6 +63,11 @@ def _literally_same(one: Principle, other: Principle) -> bool:
     return statements == others
 
 
+def judge_literally(pairs: Sequence[Pair]) -> Sequence[bool | str]:
+    """Judge without a model (see `literally_same`)."""
+    return [literally_same(*pair) for pair in pairs]
+
+
 @dataclass(frozen=True, slots=True)
 class Sameness:
     """What a model answers."""
@@ -98,25 +77,21 @@ class Sameness:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Asks a model, a few pairs at a time.
-
-    Equal words need no model, nor do two principles that no model wrote: all of those follow a pattern. The client's
-    ledger keeps each verdict and forgets it with the run that taught the new principle.
-    """
+    """Asks a model, a few pairs at a time; not about equal words, nor about two principles that no model wrote."""
 
     client: Client
     at_once: int = 4
 
-    def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
+    def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
         """A verdict on each pair; EndpointRefusedError if the model refuses every request."""
-        verdicts: dict[Question[Sameness], Verdict] = {}
         questions = [_question(pair) for pair in pairs]
         asked = dict.fromkeys(question for question in questions if question is not None)
-        for result in self.client.ask_all(asked, at_once=self.at_once):
-            answered = isinstance(result, Answered)
-            verdicts[result.question] = Verdict(result.value.same) if answered else Verdict(None, str(result.error))
+        verdicts: dict[Question[Sameness], bool | str] = {
+            result.question: result.value.same if isinstance(result, Answered) else str(result.error)
+            for result in self.client.ask_all(asked, at_once=self.at_once)
+        }
         return [
-            Verdict(_literally_same(*pair)) if question is None else verdicts[question]
+            literally_same(*pair) if question is None else verdicts[question]
             for pair, question in zip(pairs, questions, strict=True)
         ]
 
@@ -127,11 +102,11 @@ class ModelJudge:
 
 def _question(pair: Pair) -> Question[Sameness] | None:
     """None if words decide."""
-    if _literally_same(*pair) or all(one.distilled_by == EXTRACTIVE for one in pair):
+    if literally_same(*pair) or all(one.distilled_by == EXTRACTIVE for one in pair):
         return None
     # In one order whichever of the two is new, so that a pair has one answer.
     a, b = (quoted(one.text, SENTENCE_CHARS) for one in sorted(pair, key=lambda principle: principle.id))
-    subject = next((source.run for source in pair.new.sources), pair.new.id)
+    subject = next((source.run for source in pair[0].sources), pair[0].id)
     messages = (Message("system", _SYSTEM), Message("user", _TASK.format(a=a, b=b)))
     return Question("judge", subject, messages, Sameness, temperature=0.0, max_output_tokens=_OUTPUT_TOKENS)
 
@@ -165,18 +140,24 @@ class Matcher:
         if self.runs is None:
             tasks = self.library.store.runs_by_task(namespace=self.namespace)
         else:
-            tasks = self.library.beside(self.runs, namespace=self.namespace)
+            tasks = self.library.runs_of_tasks(self.runs, namespace=self.namespace)
         return {run: (environment, task or run) for environment, task, run in tasks}
 
     def __call__(self, batch: Sequence[Distilled]) -> Curated:
         """The rows to store of a batch."""
-        known, fresh = self._split(batch)
-        same, unknown = self._decide(self._candidates(fresh))
+        lessons = self.library.lessons(self.namespace)
+        found = [one for each in batch for one in each.lessons if isinstance(one, Principle)]
+        found.sort(key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id))
+        fresh: dict[str, Principle] = {}  # the first of each new wording, the best supported one
+        for one in found:
+            if lessons.get(one.id) is None:
+                fresh.setdefault(one.id, one)
+        same, unknown = self._decide(self._candidates(list(fresh.values())))
         rows: dict[str, LessonRow] = {}
         taught: defaultdict[str, set[str]] = defaultdict(set)
         failed: dict[str, str] = {}
         merged = dropped = 0
-        for one in [*fresh, *known]:
+        for one in [*fresh.values(), *(one for one in found if fresh.get(one.id) is not one)]:
             first = one.id
             while first in same:
                 first = same[first].principle.id
@@ -184,7 +165,10 @@ class Matcher:
                 failed |= dict.fromkeys((source.run for source in one.sources), unknown[first])
                 continue
             taught[first].update(source.run for source in one.sources)
-            before = rows.get(first) or self._stored(first)
+            before = rows.get(first)
+            if before is None and (stored := lessons.get(first)) is not None:
+                # The runs of an outdated one no longer count.
+                before = replace(stored.row, sources=()) if stored.row.retired == OUTDATED else stored.row
             if before is None:
                 rows[first] = one.row()
             elif (after := before.with_sources(one.sources)) != before:
@@ -192,26 +176,6 @@ class Matcher:
                 twin = same[one.id].twin if one.id in same else bool(self._tasks(one) & self._tasks(before))
                 merged, dropped = (merged, dropped + 1) if twin else (merged + 1, dropped)
         return Curated(tuple(rows.values()), taught, merged, dropped, tuple(failed.items()))
-
-    def _split(self, batch: Sequence[Distilled]) -> tuple[list[Principle], list[Principle]]:
-        """Principles whose words are known, and the first of each new wording; best supported first."""
-        lessons = self.library.lessons(self.namespace)
-        found = [one for each in batch for one in each.lessons if isinstance(one, Principle)]
-        known: list[Principle] = []
-        fresh: dict[str, Principle] = {}
-        for one in sorted(found, key=lambda one: (-len(one.sources), [source.run for source in one.sources], one.id)):
-            if one.id in fresh or lessons.get(one.id) is not None:
-                known.append(one)
-            else:
-                fresh[one.id] = one
-        return known, list(fresh.values())
-
-    def _stored(self, id: str) -> LessonRow | None:
-        """The stored row; without its runs if it is outdated."""
-        stored = self.library.lessons(self.namespace).get(id)
-        if stored is None or stored.row.retired != OUTDATED:
-            return stored and stored.row
-        return replace(stored.row, sources=())
 
     def _tasks(self, one: Principle | LessonRow) -> set[_TaskName]:
         return {self._task_of.get(source.run, ("", source.run)) for source in one.sources}
@@ -225,20 +189,22 @@ class Matcher:
         cosines_NN = vectors_ND @ vectors_ND.T
         tasks = [self._tasks(one) for one in fresh]
         of_task: defaultdict[_TaskName, list[StoredLesson]] = defaultdict(list)
-        for stored in self._distilled():
-            for task in self._tasks(stored.row):
-                of_task[task].append(stored)
+        rows = () if self.runs is None else store.from_runs(list(self._task_of), namespace=self.namespace)
+        for known in lessons.all("principle") if self.runs is None else (lessons.get(row.id) for row in rows):
+            if known is not None and known.row.kind == "principle" and known.row.live:
+                for task in self._tasks(known.row):
+                    of_task[task].append(known)
         twins: list[dict[str, bool]] = []  # of each new principle, by the id of a stored one
         for at, one in enumerate(fresh):
 
-            def comparable(stored: StoredLesson, one: Principle = one) -> bool:
-                return _comparable(one, Principle.of(stored.row))
+            def comparable(known: StoredLesson, one: Principle = one) -> bool:
+                return _comparable(one, Principle.of(known.row))
 
             similar = lessons.search(vectors_ND[at], "principle", limit=_COMPARED, keep=comparable)
-            same_task = [stored for task in tasks[at] for stored in of_task[task] if comparable(stored)]
+            same_task = [known for task in tasks[at] for known in of_task[task] if comparable(known)]
             twins.append({one.row.id: False for one, _ in similar} | {one.row.id: True for one in same_task})
         # By their plain cosines, as those inside a batch are compared: searches may weight vectors.
-        wanted = sorted({id for ids in twins for id in ids})
+        wanted = sorted(set[str]().union(*twins))
         vectors = {one.row.id: one for one in store.get(wanted, namespace=self.namespace)}
         found: list[tuple[Principle, Sequence[_Near]]] = []
         for at, one in enumerate(fresh):
@@ -248,9 +214,9 @@ class Matcher:
                 if _comparable(one, other)
             ]
             near += [
-                _Near(float(vectors_ND[at] @ stored.vector), Principle.of(stored.row), twin)
+                _Near(float(vectors_ND[at] @ known.vector), Principle.of(known.row), twin)
                 for id, twin in twins[at].items()
-                if (stored := vectors.get(id)) is not None and stored.vector is not None
+                if (known := vectors.get(id)) is not None and known.vector is not None
             ]
             near.sort(key=lambda one: (-one.cosine, one.principle.id))
             others = [one for one in near if not one.twin and one.cosine >= self.similarity][:NEAREST]
@@ -258,33 +224,21 @@ class Matcher:
             found.append((one, sorted(chosen, key=lambda one: -one.cosine)))
         return found
 
-    def _distilled(self) -> Sequence[StoredLesson]:
-        """Stored principles of the tasks that are distilled."""
-        lessons = self.library.lessons(self.namespace)
-        if self.runs is None:
-            return lessons.all("principle")
-        rows = self.library.store.lessons.from_runs(list(self._task_of), namespace=self.namespace)
-        found = (lessons.get(row.id) for row in rows if row.kind == "principle" and row.live)
-        return [stored for stored in found if stored is not None]
-
     def _decide(
         self, candidates: Sequence[tuple[Principle, Sequence[_Near]]]
     ) -> tuple[dict[str, _Near], dict[str, str]]:
-        """Judge each new principle against its first candidate, then those still unmatched against the next.
-
-        By the id of the new principle: the one of the same meaning; and why that is unknown.
-        """
+        """By the id of a new principle: the first candidate of the same meaning; and why that is unknown."""
         same: dict[str, _Near] = {}
         unknown: dict[str, str] = {}
         for place in range(NEAREST + TWINS):
             asked = [(one, near[place]) for one, near in candidates if one.id not in same and place < len(near)]
-            verdicts = self.judge.judge([Pair(one, other.principle) for one, other in asked]) if asked else ()
+            verdicts = self.judge([(one, other.principle) for one, other in asked]) if asked else ()
             for (one, other), verdict in zip(asked, verdicts, strict=True):
-                if verdict.same:
+                if isinstance(verdict, str):
+                    unknown.setdefault(one.id, f"whether its principle is new was not found out: {verdict}")
+                elif verdict:
                     same[one.id] = other
                     unknown.pop(one.id, None)
-                elif verdict.same is None:
-                    unknown.setdefault(one.id, f"whether its principle is new was not found out: {verdict.why}")
         return same, unknown
 
 

@@ -1,14 +1,13 @@
 """Lessons from a language model: one question a run, about the turns that counted (PRIME 3.2, EvolveR 3.2.1).
 
-Zone, stage, conditions and tools are computed as for an extractive lesson. Of other runs the prompt holds only the
-names of the tools that they called: a lesson's words come from its run alone, and go when that is forgotten.
+Of other runs the prompt holds only the names of the tools that they called: a lesson's words come from its run alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +20,7 @@ from hepm.experience.library import Library, Task
 from hepm.experience.transcript import plain, situation_text
 from hepm.experience.zones import zone_of
 from hepm.graph.lessons.rows import Kind, Source, Triple
-from hepm.ingest.records import is_list, is_object
+from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import SUMMARY_TOOL, without_hints
 from hepm.llm import Answered, Client, Estimate, Message, Question
 from hepm.text import CUT, quoted
@@ -84,17 +83,15 @@ Written: TypeAlias = WrittenExperience | WrittenPrinciple
 
 def check_words(**parts: str) -> None:
     """Check that no part of an answer is empty; the message of the ValueError is for the model."""
-    for name, text in parts.items():
-        if not text.strip():
-            raise ValueError(f"{name} is empty")
+    if empty := [name for name, text in parts.items() if not text.strip()]:
+        raise ValueError(f"{empty[0]} is empty")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelDistiller:
     """Asks a model what each labelled run taught. Runs without a label wait for one.
 
-    The client's ledger keeps the answers: with a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is
-    forgotten with its run.
+    With a `StoreLedger(..., "run")` nothing is paid for twice, and an answer is forgotten with its run.
 
     Attributes:
         methods: How turns are credited, by environment; reward-to-go for others.
@@ -126,8 +123,9 @@ class ModelDistiller:
                 yield Distilled((), (), failed=((run, str(result.error)),))
         yield Distilled((), tuple(silent))
 
-    def estimate(self, tasks: Iterable[Task]) -> Estimate:
-        """The most that distilling them would cost; opens no connection."""
+    def estimate(self, library: Library, *, namespace: str, again: bool = False) -> Estimate:
+        """The most that `distill_into` would ask the model; opens no connection and stores nothing."""
+        tasks = library.tasks(f"{self.kind}/{self.name}", namespace=namespace, again=again)
         return self.client.estimate(self._questions(tasks, {}, []))
 
     def _questions(
@@ -137,18 +135,11 @@ class ModelDistiller:
         for task in tasks:
             silent += [run.id for run in task.runs if run.id in task.wanted and not run.steps]
             for it in compare_runs(task.runs, self.methods, alike=task.alike):
-                if it.run.id not in task.wanted:
-                    continue
-                if self.kind == "experience" or it.well is not None:
+                if it.run.id in task.wanted and (self.kind == "experience" or it.well is not None):
                     asked[it.run.id] = it
                     yield _question(it, self.kind)
-                else:
+                elif it.run.id in task.wanted:
                     silent.append(it.run.id)
-
-
-def estimate(library: Library, distiller: ModelDistiller, *, namespace: str, again: bool = False) -> Estimate:
-    """The most that `distill_into` would ask a model; opens no connection and stores nothing."""
-    return distiller.estimate(library.tasks(f"{distiller.kind}/{distiller.name}", namespace=namespace, again=again))
 
 
 def _question(it: RunComparison, kind: Kind) -> Question[Written]:
@@ -193,16 +184,13 @@ def _record(it: RunComparison) -> str:
     if it.contrast is not None:
         others = "runs with like requests" if it.contrast.alike else "other runs of the task"
         parts.append(f"Beside {others}: {lesson_of(it.contrast, succeeded=bool(it.well))}")
-    return "\n".join([*parts, f"The record, {it.turns} turns of the agent:", quoted_run(it)])
+    return "\n".join([*parts, f"The record, {it.run.steps} turns of the agent:", quoted_run(it)])
 
 
 def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Principle:
     sources = (Source(it.run.id, it.run.outcome.reward),)
     if isinstance(written, WrittenPrinciple):
-        triples = (
-            Triple(*(plain(part, _TERM_CHARS) for part in (one.subject, one.predicate, one.object)))
-            for one in written.triples[:_TRIPLES]
-        )
+        triples = (Triple(*(plain(part, _TERM_CHARS) for part in astuple(one))) for one in written.triples[:_TRIPLES])
         return Principle(
             kind="guiding" if it.well else "cautionary",
             text=plain(written.principle, FIELD_CHARS),
@@ -212,14 +200,15 @@ def _lesson(it: RunComparison, written: Written, model: str) -> Experience | Pri
             environments=it.conditions.environments,
             distilled_by=model,
         )
-    known = it.conditions.preconditions[:1]  # which tools had just been called, as counted
-    preconditions = (*known, *written_preconditions(written.preconditions))
+    # The first one says which tools had just been called, as counted.
+    preconditions = (*it.conditions.preconditions[:1], *written_preconditions(written.preconditions))
+    action, outcome, lesson = (plain(text, FIELD_CHARS) for text in (written.action, written.outcome, written.lesson))
     return Experience(
         # In the form that searches use.
         situation=situation_text(it.run.environment, replace(it.known, own=written.situation)),
-        action=plain(written.action, FIELD_CHARS),
-        outcome=plain(written.outcome, FIELD_CHARS),
-        lesson=plain(written.lesson, FIELD_CHARS),
+        action=action,
+        outcome=outcome,
+        lesson=lesson,
         zone=zone_of(it.reward),
         stage=it.stage,
         reward=it.reward,
@@ -239,8 +228,8 @@ def written_preconditions(written: Iterable[str]) -> tuple[str, ...]:
 def quoted_run(it: RunComparison) -> str:
     """The run as quoted data: a line for each message and call, about 12,000 characters in all.
 
-    Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near key turns, the beginning
-    and the end. System messages are left out: they are the agent's, not the run's.
+    Key turns are marked `KEY 1`, `KEY 2`, in order of credit. A long run keeps the lines near them, the beginning and
+    the end. System messages are left out.
     """
     lines = list(_lines(it))
     marks = [-1, len(lines), *(at for at, (_, key) in enumerate(lines) if key)]

@@ -1,15 +1,11 @@
-"""The lines of a user's notes: cleaned, bounded and compared; and wishes found in messages without a model.
-
-Lines are compared by their words, so that similar wishes ("answer in German", "answer in English") stay two; at worst a
-wish is kept twice.
-"""
+"""The lines of a user's notes: cleaned, bounded and compared by their words; and wishes in messages without a model."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
 NOTES_CHARS: Final = 4_000
 """All notes of a user: about 1,000 tokens of every prompt."""
@@ -23,19 +19,13 @@ _NEGATION: Final = re.compile(
     r"n['’]t$|^(?:no|not|never|none|nothing|cannot|dont|without|avoid|stop|quit|skip|drop|less|fewer)$"
 )
 _CONDITION: Final = re.compile(r"\b(?:when|whenever|if|unless|except|only|until|while)\b", re.IGNORECASE)
-_EMPTY: Final = frozenset(
-    re.findall(
-        r"\S+",
-        """
-        a about also always am an and answer answers any are as at be been but by can could do does
-        explanation explanations for from future get give had has have i i'd i'm in is it it's its just keep
-        let like make me message messages more my next now of on or please prefer preferred prefers reply
-        replies respond response responses should so some than thanks that that's the their them they this
-        to up use user users very want wants was were will with would you your
-        """,
-    )
-)
-"""Words that distinguish no wishes."""
+_NO_WISH: Final = """
+a about also always am an and answer answers any are as at be been but by can could do does explanation explanations for
+from future get give had has have i i'd i'm in is it it's its just keep let like make me message messages more my next
+now of on or please prefer preferred prefers reply replies respond response responses should so some than thanks that
+that's the their them they this to up use user users very want wants was were will with would you your
+"""
+_EMPTY: Final = frozenset(_NO_WISH.split())
 SMALL: Final = frozenset(
     {"again", "all", "any", "anymore", "bit", "both", "ever", "forward", "going", "kindly", "only", "too"}
 )
@@ -67,23 +57,6 @@ _TOPICS: Final = tuple(
     )
 )
 """Topics on which a user has one wish: topic, value ("" for the words themselves), pattern."""
-
-
-class Draft(NamedTuple):
-    """New notes.
-
-    Attributes:
-        replaced: Old lines that went since the user now wants something else, or since a line refines them.
-        restored: Old lines that a model's rewrite had lost.
-        dropped: Proposed lines without evidence, or without room.
-        refused: Why a model's rewrite is not accepted at all; "" if it is.
-    """
-
-    lines: tuple[str, ...]
-    replaced: tuple[str, ...] = ()
-    restored: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    refused: str = ""
 
 
 def lines_of(text: str) -> list[str]:
@@ -126,8 +99,7 @@ def _stem(word: str) -> str:
 
 def topics_of(line: str) -> dict[str, str]:
     """The values of a line by topic; under "" its other words. {} if it has no topic."""
-    rest = line.casefold().replace("’", "'")
-    found: dict[str, str] = {}
+    rest, found = line.casefold().replace("’", "'"), dict[str, str]()
     for topic, value, pattern in _TOPICS:
         if topic not in found and (match := pattern.search(rest)):
             rest = rest.replace(match[0], " ")
@@ -138,8 +110,8 @@ def topics_of(line: str) -> dict[str, str]:
 def covers(line: str, old: str) -> bool:
     """Whether a line says all that an old one says, and neither reverses nor narrows it.
 
-    It does if it has the same values of the same topics and the old line says nothing else, or if it holds most of the
-    old line's words; of one or two words, only if these are half of its own.
+    It has the same values of the same topics and the old line says nothing else, or it holds most of the old line's
+    words; if these are one or two, they are half of its own.
     """
     if line.casefold() == old.casefold():
         return True
@@ -163,41 +135,34 @@ def _negated(text: str) -> bool:
 
 
 def lost(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Old lines that neither one new line says, nor two together."""
-    return [line for line in old if not any(covers(one, line) for one in new) and not _split(line, new)]
+    """Old lines that neither one new line says, nor two together that say little else."""
+
+    def split(line: str) -> bool:
+        words = key_words(line)
+        parts = [(key_words(one) & words, key_words(one)) for one in new if _same_sense(one, line)]
+        shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
+        return any(one | other == words for one, other in combinations(shares, 2))
+
+    return [line for line in old if not any(covers(one, line) for one in new) and not split(line)]
 
 
-def _split(old: str, new: Sequence[str]) -> bool:
-    """Whether two new lines together say the old one, and little else."""
-    words = key_words(old)
-    parts = [(key_words(line) & words, key_words(line)) for line in new if _same_sense(line, old)]
-    shares = [shared for shared, own in parts if shared and shared != words and 2 * len(shared) >= len(own)]
-    return any(one | other == words for one, other in combinations(shares, 2))
-
-
-def gather(lines: Sequence[str], wishes: Iterable[str]) -> Draft:
-    """Add wishes to the lines: none twice; a wish replaces lines that it covers or contradicts.
+def gather(lines: Sequence[str], wishes: Iterable[str]) -> list[str]:
+    """Add wishes to the lines: none twice, none beyond the room; a wish replaces lines that it covers or contradicts.
 
     Two lines contradict each other if both are about the same topic alone, without a condition.
     """
-    now, replaced, dropped = list(lines), list[str](), list[str]()
+    now = list(lines)
     for wish in wishes:
         topic = _only_topic(wish)
-        topics = [_only_topic(line) for line in now]
-        if any(covers(line, wish) for line in now) or (topic and topic in topics):
+        topics = {line: _only_topic(line) for line in now}
+        if any(covers(line, wish) for line in now) or (topic and topic in topics.values()):
             continue
         old = [
-            line
-            for line, other in zip(now, topics, strict=True)
-            if covers(wish, line) or (topic and other and other[0] == topic[0])
+            line for line, other in topics.items() if covers(wish, line) or (topic and other and other[0] == topic[0])
         ]
         after = [*(line for line in now if line not in old), wish]
-        if len(text_of(after)) > NOTES_CHARS:
-            dropped.append(wish)
-        else:
-            replaced += old
-            now = after
-    return Draft(tuple(now), tuple(replaced), dropped=tuple(dropped))
+        now = after if len(text_of(after)) <= NOTES_CHARS else now
+    return now
 
 
 def _only_topic(line: str) -> tuple[str, str] | None:
@@ -296,16 +261,10 @@ def wishes_in(messages: Iterable[str]) -> Iterator[str]:
     for message in messages:
         for raw in _END.split(_CODE.sub("\n", message[:_READ])):
             sentence = _OPENING.sub("", cleaned(raw)).strip()
-            if 3 < len(sentence) <= _LONGEST and _is_wish(sentence.replace("’", "'")):
+            plain = sentence.replace("’", "'")
+            if not 3 < len(sentence) <= _LONGEST or _STORY.search(plain):
+                continue
+            order = _REQUEST.sub("", plain)
+            asked = (_ASKED.search(order), _ASKED.search(_CASE.sub("", order)), _PREFERRING.search(plain))
+            if _STANDING.search(order) or _STANDING.search(plain) or (any(asked) and not _TASK.search(order)):
                 yield sentence
-
-
-def _is_wish(sentence: str) -> bool:
-    if _STORY.search(sentence):
-        return False
-    order = _REQUEST.sub("", sentence)
-    if _STANDING.search(order) or _STANDING.search(sentence):
-        return True
-    if _TASK.search(order):
-        return False
-    return bool(_ASKED.search(order) or _ASKED.search(_CASE.sub("", order)) or _PREFERRING.search(sentence))

@@ -1,4 +1,4 @@
-"""Preferences: what each user wants of the agent, kept as notes that every session refines (MultiSessionCollab 4.1)."""
+"""What each user wants of the agent, kept as notes that every session refines (MultiSessionCollab 4.1)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final, Literal, TypeAlias
 from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError, StoreError
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, Draft, gather, lines_of, text_of, wishes_in
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of, wishes_in
 from hepm.experience.reflection import picked, recall_question, recalled, reflection_question, user_texts, vetted
 from hepm.graph.lessons.rows import StoredLesson
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.ingest.chat import read_messages
 from hepm.ingest.pipeline import parse_stored
 from hepm.ingest.redact import Redactor
-from hepm.ingest.turns import read_messages
 from hepm.llm import Client, Estimate
 from hepm.types import DEFAULT_NAMESPACE, Trajectory, Turn
 
@@ -35,24 +35,17 @@ _VERSIONS_AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Reflected:
-    """The result of reflecting on a session, and the newest notes: "refused" are notes of a model that fail the checks.
-
-    "forgotten" is the outcome if the user or the session was forgotten meanwhile.
-    """
+    """What became of the notes: "refused" if a model's fail the checks, "forgotten" if the user or session was."""
 
     outcome: Literal["written", "unchanged", "refused", "forgotten"]
     notes: Notes | None
-    draft: Draft
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectReport:
-    """How many stored runs were reflected on, and with which outcome.
+    """Counts of runs that were reflected on, by outcome ("forgotten" ones count as refused).
 
-    Attributes:
-        refused: With those whose user or run was forgotten meanwhile.
-        failed: Runs that the model gave no answer on, and why; they are tried again next time.
-        unasked: Runs left for next time because the budget was spent.
+    Next time, runs that `failed` (with the reason) and those left `unasked` by a spent budget are tried again.
     """
 
     runs: int = 0
@@ -103,17 +96,12 @@ class Preferences:
     ) -> Reflected:
         """Note what a session says about how the user wants to be served.
 
-        Without a model these are sentences in the user's own words (see `hepm.experience.notes`). A model's notes are
-        checked against the old ones and the user's words (see `hepm.experience.reflection`). If another writer was
-        faster, the session is reflected on again with the newer notes.
+        Without a model these are sentences in the user's own words. A model's notes are checked against the old ones
+        and the user's words (see `hepm.experience.reflection`); if it gives none, LlmError is raised.
 
         Args:
             model: Its ledger is a `StoreLedger(..., "user")`, so that answers are forgotten with the notes.
             session: The id of the run, if it is stored or will be.
-
-        Raises:
-            LlmError: the model gave no answer; the notes stay as they are.
-            InputError: no user, no such run, or no conversation.
         """
         _check_user(user)
         stored = isinstance(conversation, str) and not session
@@ -132,13 +120,11 @@ class Preferences:
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
         clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
+        texts = user_texts(clean)
 
-        def make(before: Notes | None) -> Draft:
-            lines, texts = lines_of(before.text) if before else [], user_texts(clean)
-            if model is None:
+        def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
+            if model is None or not texts:  # then there is nothing to pay for
                 return gather(lines, wishes_in(texts))
-            if not texts:
-                return Draft(tuple(lines))  # there is nothing to pay for
             return vetted(model.ask(reflection_question(user, lines, clean)), lines, clean)
 
         author = EXTRACTIVE if model is None else model.endpoint.model
@@ -155,11 +141,7 @@ class Preferences:
         again: bool = False,
         on_progress: Callable[[ReflectReport], object] | None = None,
     ) -> ReflectReport:
-        """Reflect on stored runs of known users that were not reflected on yet, in order of arrival.
-
-        The stored runs are the queue: an interrupted call goes on where it stopped, and forgotten runs drop out.
-        With `again`, every run is reflected on again.
-        """
+        """Reflect on stored runs of known users in order of arrival: on new ones, or with `again` on all."""
         report = ReflectReport()
         runs = unseen(self._library, namespace, again=again)
         for run in runs:
@@ -180,10 +162,7 @@ class Preferences:
         return report
 
     def estimate(self, model: Client, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> Estimate:
-        """The most that `reflect_all` would ask a model; nothing is asked or stored.
-
-        Notes count at their full length, as their future length is unknown.
-        """
+        """The most that `reflect_all` would ask a model, with notes of full length; nothing is asked or stored."""
         full = ["x" * (LINE_CHARS - 3)] * (NOTES_CHARS // LINE_CHARS)
         runs = unseen(self._library, namespace, again=again)
         questions = (reflection_question(run.user, full, run.turns) for run in runs if user_texts(run.turns))
@@ -207,14 +186,7 @@ class Preferences:
         floor: float | None = None,
         model: Client | None = None,
     ) -> list[str]:
-        """Lines of the notes that matter now, best first; [] if none does.
-
-        A model picks them, or their similarity with the end of the context (see `hepm.experience.reflection.recalled`).
-
-        Args:
-            context: What the agent knows now, or the latest messages.
-            floor: Least similarity; None for the embedder's default.
-        """
+        """Lines of the notes that matter in a context, best first, chosen by a model or by similarity above a floor."""
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one line.")
         notes = self.notes(user, namespace=namespace)
@@ -226,23 +198,16 @@ class Preferences:
         return recalled(self._library, lines, context, k=k, floor=floor)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:
-        """Write the notes by hand; they may be shorter, or empty.
-
-        Args:
-            version: The one that was edited: a newer one is not overwritten. None for the newest one.
-        """
+        """Write the notes by hand; `version` is the one that was edited, and a newer one is not overwritten."""
         _check_user(user)
         lines = lines_of(text)
         if len(text_of(lines)) > NOTES_CHARS:
-            raise InputError(
-                f"the notes are {len(text_of(lines)):,} characters long; at most {NOTES_CHARS:,} are kept."
-            )
+            raise InputError(f"the notes have {len(text_of(lines)):,} characters; at most {NOTES_CHARS:,} are kept.")
 
-        def make(before: Notes | None) -> Draft:
-            newest = before.version if before else 0
-            if version is not None and newest != version:
+        def make(before: Sequence[str], newest: int) -> Sequence[str]:
+            if version not in (None, newest):
                 raise InputError(f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones.")
-            return Draft(tuple(lines))
+            return lines
 
         done = self._revise(user, make, written_by=HAND, namespace=namespace)
         if done.notes is None:
@@ -257,10 +222,7 @@ class Preferences:
         return self.edit(user, stored[0].row.text, namespace=namespace)
 
     def forget(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:
-        """Remove all versions of the notes on a user, and answers about them; ids of the removed.
-
-        The user's runs stay (`hepm.Memory.forget` removes both), but are not reflected on again.
-        """
+        """Remove all versions of the notes, and answers about them; ids of the removed. Runs stay, marked as done."""
         _check_user(user)
         if runs := [run for run, of in runs_of_users(self._library, namespace) if of == user]:
             self._library.mark_done(STEP, dict.fromkeys(runs, ""), namespace=namespace)
@@ -274,24 +236,24 @@ class Preferences:
         """Versions in the store from this one on, in order."""
         found: list[Notes] = []
         while True:
-            ids = [notes_id(user, version) for version in range(first, first + _VERSIONS_AT_ONCE)]
+            start = first + len(found)
+            ids = [notes_id(user, version) for version in range(start, start + _VERSIONS_AT_ONCE)]
             some = self._library.store.lessons.get(ids, namespace=namespace)
             found += sorted((Notes.of(one.row) for one in some), key=lambda notes: notes.version)
             if len(some) < _VERSIONS_AT_ONCE:
                 return found
-            first += _VERSIONS_AT_ONCE
 
     def _revise(
         self,
         user: str,
-        make: Callable[[Notes | None], Draft],
+        make: Callable[[Sequence[str], int], Sequence[str] | None],
         *,
         written_by: str,
         namespace: str,
         session: str = "",
         stored: bool = False,
     ) -> Reflected:
-        """Write the draft that `make` gives for the newest notes, again if another writer was faster.
+        """Write what `make` gives for the newest lines and version, again if another writer was faster.
 
         If the session's run is known to be `stored`, nothing is written once it is gone.
         """
@@ -304,21 +266,19 @@ class Preferences:
             before = newest[-1] if newest else None
             linked = bool(session and self._library.store.find_known([session], namespace=namespace))
             if (before is None and begun) or (stored and not linked):
-                return Reflected("forgotten", before, Draft(()))
+                return Reflected("forgotten", before)
             begun, stored = before is not None, stored or linked
-            draft = make(before)
-            if draft.refused:
-                return Reflected("refused", before, draft)
-            if list(draft.lines) == (lines_of(before.text) if before else []):
-                return Reflected("unchanged", before, draft)
-            version = before.version + 1 if before else 1
-            after = Notes(user, text_of(draft.lines), version, written_by, session if linked else "")
+            old, version = (lines_of(before.text), before.version) if before else ([], 0)
+            lines = make(old, version)
+            if lines is None or list(lines) == old:
+                return Reflected("refused" if lines is None else "unchanged", before)
+            after = Notes(user, text_of(lines), version + 1, written_by, session if linked else "")
             changed = self._library.change(LessonChange(put=[after.row()]), namespace=namespace)
             if after.id not in changed.refused:
                 # Not in one change: a version that is refused must not retire the one before.
                 if before is not None:
                     self._library.change(LessonChange(retire={before.id: "revised"}), namespace=namespace)
-                return Reflected("written", after, draft)
+                return Reflected("written", after)
         raise StoreError(f"the notes on {user!r} were rewritten {_TRIES} times meanwhile; try again.")
 
 

@@ -1,16 +1,20 @@
-"""Principles: rules of one sentence that runs taught, scored by use, found by similarity or place (EvolveR)."""
+"""Principles: rules of one sentence, scored by use, found by similarity or by place (EvolveR).
+
+A place is where a run is: the tools just called. For each next tool, principles give the runs for and against it.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
-from hepm.experience.comparison import says_nothing
+from hepm.experience.comparison import place, says_nothing, sides_of
 from hepm.experience.distilling import Distiller, DistilReport, Progress, distill_into, distiller_of
-from hepm.experience.lessons import Principle, applies_in
+from hepm.experience.lessons import FAILS_AFTER, FOLLOWED_BY, Experience, Principle, applies_in
 from hepm.experience.library import Library
 from hepm.experience.matching import (
     NEAREST,
@@ -18,26 +22,153 @@ from hepm.experience.matching import (
     SIMILARITY,
     TWINS,
     Judge,
-    LiteralJudge,
     Matcher,
     ModelJudge,
-    Pair,
+    judge_literally,
 )
-from hepm.experience.place import LEAST_RUNS, Contradiction, Place, contradictions_among, places_of
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.score import FEWEST_USES, PRUNED_BELOW
 from hepm.llm import Estimate
 from hepm.text import count_of
-from hepm.types import DEFAULT_NAMESPACE, START, ToolName
+from hepm.types import DEFAULT_NAMESPACE, START, FailedWay, Suggestions, ToolName
 
 RETRIEVED: Final = 3
 """k_e: principles given on a search (EvolveR, A.2)."""
 EXAMPLES: Final = 2
+PRUNED_BELOW: Final = 0.3
+"""θ_prune: least score of a principle that stays (EvolveR, A.2)."""
+FEWEST_USES: Final = 8
+"""Uses before a principle may be pruned; ours.
+
+By the score alone two failures suffice (1 / 4), which of principles that change nothing, in a task that half of the
+runs solve, would take 35 % within 30 uses. From eight uses on it takes 13 %, of those that lead to success in two
+runs of three 1 %, and still 95 % of those that do so in one of five.
+"""
+LEAST_RUNS: Final = 2
+"""Minimum number of runs behind a principle, if there are such: on recorded runs, those of one run are noise."""
+
+_Z: Final = 1.645
+
+_Move: TypeAlias = tuple[ToolName, ToolName]
+
+Counts: TypeAlias = Callable[[ToolName], tuple[int, int]]
+
+
+class Advice(NamedTuple):
+    """Next tools that a lesson advises, and that it warns of."""
+
+    better: frozenset[ToolName] = frozenset()
+    worse: frozenset[ToolName] = frozenset()
+
+
+class Place:
+    """What principles say about the next tool after the tools of the last turn, none before the first call.
+
+    A run behind "calling a rather than b led to success" is for a and against b. Principles about other places are
+    ignored.
+    """
+
+    def __init__(self, principles: Collection[Principle], after: Sequence[ToolName]) -> None:
+        self._last = frozenset(after or (START,))
+        self._where = place(after)
+        self._here = [(one, sides) for one in principles if any(sides := self.sides(one))]
+        self._runs: defaultdict[ToolName, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+        for one, sides in self._here:
+            for side, tools in enumerate(sides):
+                for tool in tools:
+                    self._runs[tool][side].update(source.run for source in one.sources)
+
+    def sides(self, lesson: Principle | Experience) -> Advice:
+        """What a lesson says to call here, and what not; nothing if it is about another place."""
+        if isinstance(lesson, Experience):
+            here = lesson.conditions.preconditions[:1] == (self._where,)
+            return Advice(*sides_of(lesson.lesson, lesson.tools)) if here else Advice()
+        return Advice(
+            *(
+                frozenset(target for source, target in _moves(lesson, predicate) if source in self._last)
+                for predicate in (FOLLOWED_BY, FAILS_AFTER)
+            )
+        )
+
+    def runs(self, tool: ToolName) -> tuple[int, int]:
+        """How many runs are for a tool, and how many against it."""
+        right, wrong = self._runs.get(tool, ((), ()))
+        return len(right), len(wrong)
+
+    def best(self, k: int, *, least_runs: int = LEAST_RUNS) -> list[Principle]:
+        """The k principles most surely right (see `lower_bound`), guiding before cautionary ones, then by their runs.
+
+        A principle that adds nothing to those before is skipped. One from fewer than `least_runs` runs is given only if
+        there is no other.
+        """
+        kept: list[tuple[float, Principle, Advice]] = []
+        for one, sides in self._here:
+            runs = [self.runs(tool) for tool in sides.better] + [self.runs(tool)[::-1] for tool in sides.worse]
+            if all(right > wrong for right, wrong in runs):
+                kept.append((min(lower_bound(right, wrong) for right, wrong in runs), one, sides))
+        kept.sort(key=lambda three: (-three[0], three[1].kind != "guiding", -len(three[1].sources), three[1].text))
+        given: list[Principle] = []
+        known: set[tuple[ToolName, bool]] = set()
+        for _, one, sides in kept:
+            said = {(tool, True) for tool in sides.better} | {(tool, False) for tool in sides.worse}
+            if len(one.sources) >= least_runs and not said <= known:
+                given.append(one)
+                known |= said
+        return given[:k] or [one for _, one, _ in kept][: min(k, 1)]
+
+
+def in_one_voice(
+    here: Place, lessons: Sequence[Principle | Experience], found: Suggestions, counts: Counts
+) -> tuple[list[bool], Suggestions]:
+    """Make lessons and a suggestion agree: which lessons to keep, and the suggestion with warnings.
+
+    A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
+    Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
+    advises a tool warned of, or warns of one that is suggested all the same.
+
+    `counts` gives the successful and the failed runs that called a tool from here.
+    """
+    sides = [here.sides(one) for one in lessons]
+    named = frozenset[ToolName]().union(*(side.worse for side in sides))
+    warned = {one.tool for one in found.warnings}
+    failed: list[FailedWay] = []
+    for tool in dict.fromkeys((*(one.tool for one in found), *sorted(named))):
+        right, wrong = here.runs(tool)
+        if tool not in warned and wrong > right and (wrong >= LEAST_RUNS or tool in named):
+            warned.add(tool)
+            successes, failures = counts(tool)
+            if failures > successes and any(one.tool == tool for one in found):
+                failed.append(FailedWay(tool, failures, successes + failures))
+    ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
+    suggested = {one.tool for one in ranked} - warned
+    kept = [not (side.better & warned or side.worse & suggested) for side in sides]
+    warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
+    return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
+
+
+def lower_bound(right: int, wrong: int) -> float:
+    """Lower end of Wilson's 95 % interval of a share (Wilson 1927): 1 of 1 gives .27, 10 of 10 .79, 10 of 15 .46."""
+    if not right:
+        return 0.0
+    n = right + wrong
+    share = right / n
+    spread = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
+    return (share + _Z * _Z / (2 * n) - spread) / (1 + _Z * _Z / n)
+
+
+def places_of(principle: Principle) -> set[ToolName]:
+    """Tools after which it says something."""
+    return {source for source, _ in (*_moves(principle, FOLLOWED_BY), *_moves(principle, FAILS_AFTER))}
+
+
+def _moves(principle: Principle, predicate: str) -> Iterator[_Move]:
+    for said in principle.triples:
+        if said.predicate == predicate:
+            yield (said.subject, said.object) if predicate == FOLLOWED_BY else (said.object, said.subject)
 
 
 class Examples(NamedTuple):
-    """Runs behind a principle: those with the highest rewards, best first; and those with lower ones, worst first."""
+    """Runs behind a principle: the best by reward, and the worst of those with a lower one."""
 
     best: tuple[Source, ...] = ()
     worst: tuple[Source, ...] = ()
@@ -45,11 +176,7 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundPrinciple:
-    """A principle that applies.
-
-    Attributes:
-        similarity: Cosine with the search text, in [-1, 1]; None without one.
-    """
+    """A principle that applies; `similarity` is the cosine with the search text, None without one."""
 
     id: str
     principle: Principle
@@ -57,8 +184,7 @@ class FoundPrinciple:
     uses: Uses
 
     @classmethod
-    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:
-        """A stored principle."""
+    def of(cls, stored: StoredLesson, similarity: float | None = None) -> FoundPrinciple:  # noqa: D102
         return cls(stored.row.id, Principle.of(stored.row), similarity, stored.uses)
 
     @property
@@ -68,7 +194,7 @@ class FoundPrinciple:
 
     @property
     def examples(self) -> Examples:
-        """The best and the worst runs behind it by reward; runs without a reward are no examples."""
+        """Up to two best and two worst runs behind it; runs without a reward are none."""
         rewarded = [(source.reward, source) for source in self.principle.sources if source.reward is not None]
         best = sorted(rewarded, key=lambda pair: (-pair[0], pair[1].run))[:EXAMPLES]
         worse = sorted(pair for pair in rewarded if pair[0] < best[-1][0])[:EXAMPLES]
@@ -100,15 +226,16 @@ class Principles:
     ) -> DistilReport:
         """Distil the runs that were not distilled yet, and add what is new (see `distill_into` and `matching`).
 
-        By default both steps need no model. Of principles that mean the same, the one stored first stays, and of a
-        batch the one of most runs.
+        Of principles that mean the same, the one stored first stays, and of a batch the one of most runs.
 
         Args:
-            judge: Decides whether two principles mean the same.
+            judge: Decides whether two principles mean the same; without a model by default.
             similarity: θ_sim, minimum cosine of the principles that it is asked about.
         """
         chosen = distiller_of("principle", distiller)
-        matcher = Matcher(self._library, judge or LiteralJudge(), namespace=namespace, similarity=similarity, runs=runs)
+        matcher = Matcher(
+            self._library, judge or judge_literally, namespace=namespace, similarity=similarity, runs=runs
+        )
         return distill_into(
             self._library, chosen, namespace=namespace, again=again, runs=runs, curate=matcher, on_progress=on_progress
         )
@@ -121,14 +248,11 @@ class Principles:
         distiller: Distiller | None = None,
         again: bool = False,
     ) -> Estimate:
-        """What judging would cost in `distill`, at most, without the distiller's own cost; nothing is asked or stored.
-
-        Principles are not known yet: one long sentence per run is assumed.
-        """
+        """What judging would cost in `distill`, at most, with one long sentence per run; nothing is asked or stored."""
         name = distiller_of("principle", distiller).name
         tasks = self._library.tasks(f"principle/{name}", namespace=namespace, again=again)
         new, known = (Principle("guiding", letter * SENTENCE_CHARS, distilled_by="a model") for letter in "ab")
-        one = judge.estimate([Pair(new, known)]).usage
+        one = judge.estimate([(new, known)]).usage
         questions = sum(len(task.wanted) for task in tasks) * (NEAREST + TWINS)
         usage = replace(
             one,
@@ -151,7 +275,6 @@ class Principles:
         """The k most similar principles, best first, ties by arrival; scores do not order them (EvolveR, 3.2.2).
 
         Args:
-            environment: Leave out principles of others; "" for any.
             floor: Minimum cosine; None for the embedder's default. EvolveR has none.
         """
         if k < 1:
@@ -160,9 +283,9 @@ class Principles:
             text,
             "principle",
             namespace=namespace,
+            environment=environment,
             limit=k,
             floor=floor,
-            keep=lambda stored: applies_in(stored.row, environment) and not says_nothing(stored.row),
         )
         return [FoundPrinciple.of(stored, cosine) for stored, cosine in found]
 
@@ -175,35 +298,24 @@ class Principles:
         k: int = RETRIEVED,
         least_runs: int = LEAST_RUNS,
     ) -> list[FoundPrinciple]:
-        """Principles about the next tool here, the best supported first (see `hepm.experience.place.Place.best`).
+        """Principles about the next tool here, the best supported first (see `Place.best`).
 
-        On recorded runs, these are right about where failed runs diverge from successful ones more often than those
-        whose text is similar (benchmarks/LOG.md, "What lessons are worth").
+        On recorded runs, these are right more often than those whose text is similar (benchmarks/LOG.md, "What lessons
+        are worth").
 
         Args:
             after: Tools of the last turn; none before the first call.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
         """
-        known = self._known_at(after, namespace, environment)
-        stored = {id(principle): one for one, principle in known}
-        best = Place([principle for _, principle in known], after).best(k, least_runs=least_runs)
-        return [FoundPrinciple.of(stored[id(one)]) for one in best]
+        known = self._library.lessons(namespace)
+        best = self.place(after, namespace=namespace, environment=environment).best(k, least_runs=least_runs)
+        return [FoundPrinciple.of(stored) for one in best if (stored := known.get(one.id)) is not None]
 
     def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
         """All that principles say about the next tool here."""
-        return Place([principle for _, principle in self._known_at(after, namespace, environment)], after)
-
-    def _known_at(
-        self, after: Sequence[ToolName], namespace: str, environment: str
-    ) -> list[tuple[StoredLesson, Principle]]:
         places = self._library.lessons(namespace).cached(_by_place)
-        stored = {one.row.id: one for tool in after or (START,) for one in places.get(tool, ())}
-        return [(one, Principle.of(one.row)) for one in stored.values() if applies_in(one.row, environment)]
-
-    def get(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> FoundPrinciple | None:
-        """One principle, retired or not; None if there is none."""
-        stored = self._library.lessons(namespace).get(id)
-        return None if stored is None or stored.row.kind != "principle" else FoundPrinciple.of(stored)
+        stored = {one.row.id: one.row for tool in after or (START,) for one in places.get(tool, ())}
+        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after)
 
     def prune(
         self,
@@ -222,10 +334,6 @@ class Principles:
         if low and not dry_run:
             self._library.change(LessonChange(retire={one.id: "pruned" for one in low}), namespace=namespace)
         return sorted(low, key=lambda one: (one.score, one.id))
-
-    def contradictions(self, *, namespace: str = DEFAULT_NAMESPACE, limit: int = 50) -> list[Contradiction]:
-        """Guiding and cautionary principles that oppose each other, those with most runs first."""
-        return contradictions_among(self._library.lessons(namespace).all("principle"), limit=limit)
 
 
 def _by_place(lessons: Collection[StoredLesson]) -> Mapping[ToolName, Sequence[StoredLesson]]:

@@ -1,4 +1,4 @@
-"""What memory says at one turn of a run: found, and written as text for a prompt.
+"""What memory says at one turn of a run, as text for a prompt.
 
 Everything recalled is quoted as a JSON string, so that it reads as data, and bounded by a number of tokens. What
 changes least comes first, so that a provider's prompt cache works.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress, groupby
 from typing import Final, NamedTuple
 
@@ -16,12 +17,11 @@ from hepm.errors import LlmError
 from hepm.experience.experiences import RETRIEVED, Experiences, FoundExperience
 from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
-from hepm.experience.place import Counts, in_one_voice
 from hepm.experience.preferences import Preferences
-from hepm.experience.principles import FoundPrinciple, Principles
+from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
+from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
-from hepm.ingest.turns import read_messages
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import on_one_line, quoted
@@ -48,8 +48,6 @@ _ZONES: Final[Mapping[Zone, str]] = {
 }
 _RECALLED: Final = "Of what this user prefers, now:"
 
-Redact = Callable[[str], str]
-
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -58,9 +56,8 @@ class Prompt:
     Attributes:
         stable: What stays through a session: the user's notes; may be "".
         present: What belongs to this turn: principles, experiences, relevant notes, the suggestion; may be "".
-        lessons: Ids of all lessons in it.
-        runs: Ids of runs behind them.
-        left_out: Ids of lessons that did not fit.
+        lessons, left_out: Ids of the lessons in it, and of those that did not fit.
+        runs: Ids of runs behind the lessons.
         suggestions: The tools of the last line, each with its reason.
     """
 
@@ -73,12 +70,12 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """Both parts, the stable one first; "" if memory has nothing to say."""
+        """Both parts; "" if memory has nothing to say."""
         return "\n".join(part for part in (self.stable, self.present) if part)
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens, an upper estimate."""
+        """Upper estimate of its tokens."""
         return estimate_tokens(self.text) if self.text else 0
 
     def __str__(self) -> str:
@@ -92,7 +89,6 @@ class PromptOptions:
     Attributes:
         suggestions, experiences, principles, recalled: Maximum number of each; 0 for none.
         notes: Whether to include the user's whole notes.
-        policy: How the next tools are ranked.
         model: Chooses experiences and lines of the notes; similarity does if None, or if the model cannot be reached.
         redact: Removes secrets from each text; None for no change. What is stored was redacted when it came.
     """
@@ -104,7 +100,7 @@ class PromptOptions:
     notes: bool = True
     policy: str = "hybrid"
     model: Client | None = None
-    redact: Redact | None = lambda text: Redactor().text(text)
+    redact: Callable[[str], str] | None = lambda text: Redactor().text(text)
 
 
 class Moment(NamedTuple):
@@ -160,41 +156,30 @@ def recollect(
 ) -> Recollection:
     """Everything that memory has to say at a moment, without contradictions.
 
-    Args:
-        suggestions: The next tools as a policy ranks them, `FURTHER` more than `options` asks for.
-        counts: Gives the successful and the failed runs that called a tool from here.
+    `suggestions` holds `FURTHER` more tools than `options` asks for; for `counts` see `in_one_voice`.
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
-    if options.principles:
-        rules = principles.at(now.after, namespace=namespace, environment=environment, k=options.principles)
-        known = {one.id for one in rules}
-        wish = " ".join(now.state.said)
-        alike = principles.search(wish, namespace=namespace, environment=environment, k=options.principles)
-        rules = [*rules, *(one for one in alike if one.id not in known)][: options.principles]
+    if k := options.principles:
+        here = principles.at(now.after, namespace=namespace, environment=environment, k=k)
+        alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
+        rules = [*here, *(one for one in alike if one.id not in {rule.id for rule in here})][:k]
     found: list[FoundExperience] = []
     if options.experiences:
-        found = Experiences(library).search(
-            now.state,
-            namespace=namespace,
-            environment=environment,
-            turn=now.turn,
-            horizon=horizon,
-            k=options.experiences,
-            model=options.model,
-        )
+        search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)
+        found = search(turn=now.turn, horizon=horizon, k=options.experiences, model=options.model)
     notes = preferences.notes(user, namespace=namespace) if user else None
     recalled: list[str] = []
     if notes is not None and options.recalled:
-        context, k = now.state.text, options.recalled
+        recall = partial(preferences.recall, user, now.state.text, namespace=namespace, k=options.recalled)
         try:
-            recalled = preferences.recall(user, context, namespace=namespace, k=k, model=options.model)
+            recalled = recall(model=options.model)
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
-            recalled = preferences.recall(user, context, namespace=namespace, k=k)
-    here = principles.place(now.after, namespace=namespace, environment=environment)
+            recalled = recall()
+    place = principles.place(now.after, namespace=namespace, environment=environment)
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))
-    kept, suggestions = in_one_voice(here, lessons, suggestions, counts)
+    kept, suggestions = in_one_voice(place, lessons, suggestions, counts)
     return Recollection(
         notes=notes if options.notes else None,
         principles=list(compress(rules, kept)),
@@ -205,13 +190,7 @@ def recollect(
 
 
 class _Line(NamedTuple):
-    """A line that may go into the prompt.
-
-    Attributes:
-        rank: The smaller, the earlier it is given room.
-        part: 0 for what stays through a session, 1 for this turn.
-        lesson: Its id; "" for none.
-    """
+    """A line that may go into the prompt: a smaller rank gets room earlier; part 0 stays through a session."""
 
     rank: tuple[int, int]
     part: int
@@ -220,14 +199,11 @@ class _Line(NamedTuple):
     lesson: str
 
 
-def render(found: Recollection, *, budget: int = BUDGET, redact: Redact | None = None) -> Prompt:
+def render(found: Recollection, *, budget: int = BUDGET, redact: Callable[[str], str] | None = None) -> Prompt:
     """Write what was found, in a stable order, within a budget of tokens.
 
     The user's notes get up to half of it, so that they are cut alike in every turn. Of the rest the suggestion comes
     first, then recalled lines of the notes, then experiences and principles in turn.
-
-    Args:
-        redact: Removes secrets from each text before it is quoted.
     """
     lines = list(_lines(found, redact or str))
     stable, taken = _fitting([line for line in lines if line.part == 0], budget // 2)
@@ -249,7 +225,7 @@ def render(found: Recollection, *, budget: int = BUDGET, redact: Redact | None =
     )
 
 
-def _lines(found: Recollection, redact: Redact) -> Iterator[_Line]:
+def _lines(found: Recollection, redact: Callable[[str], str]) -> Iterator[_Line]:
     def said(text: str) -> str:
         return quoted(redact(text), ITEM_CHARS)
 

@@ -1,11 +1,9 @@
 """What a model is asked about a user's notes: to rewrite them after a session, and to pick lines now.
 
 A model rewrites the notes whole (MultiSessionCollab 4.1, appendix B). Its rewrite is checked against the conversation:
-
-- A new line needs evidence: a quotation of what the user asked for; or, where that says little ("no, again"), one of
-  the reply that the user then accepted.
-- An old line goes only if a new one covers it, an evidenced one refines it, or the model takes it back and quotes the
-  user for that. Others are appended again: "do not lose any useful information" is not left to the model.
+a new line needs a quotation of what the user asked for, or, where that says little ("no, again"), of the reply that the
+user then accepted. An old line goes only if a new one covers it, an evidenced one refines it, or the user is quoted for
+taking it back; others are appended again.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hepm.experience.library import Library
-from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, Draft, cleaned, key_words, lost, text_of, topics_of
+from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, SMALL, cleaned, key_words, lost, text_of, topics_of
 from hepm.ingest.transitions import without_hints
 from hepm.llm import Message, Question
 from hepm.text import on_one_line, quoted
@@ -28,10 +26,8 @@ _QUOTED: Final = 0.8  # share of a quotation's words that a message must hold
 
 LEXICAL_FLOOR: Final = 0.18
 DENSE_FLOOR: Final = 0.38
-"""Least cosine of a line that matters now, for vectors of words and for those of a sentence model.
-
-Of eleven wishes and nine requests, of which eight pairs belong together, five of these pass by words, and four by
-all-MiniLM-L6-v2; of the others one and none.
+"""Least cosine of a line that matters now, for vectors of words and for those of a sentence model: of eight pairs of a
+wish and a request that belong together, five and four pass; of 91 others, one and none.
 """
 
 _WORD: Final = re.compile(r"\w+")
@@ -119,10 +115,10 @@ def reflection_question(user: str, lines: Sequence[str], turns: Sequence[Turn]) 
     return Question("reflect", user, messages, RewrittenNotes, temperature=0.0, max_output_tokens=4_000)
 
 
-def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> Draft:
-    """Check a model's notes: nothing lost, nothing invented."""
+def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) -> list[str] | None:
+    """A model's notes with nothing lost and nothing invented; None if they are empty or leave no room for old lines."""
     if not answer.notes and lines:
-        return Draft(tuple(lines), refused="the model gave no notes")
+        return None
     messages = _messages(turns)
     old = {line.casefold(): line for line in lines}
     gone = [
@@ -131,26 +127,17 @@ def vetted(answer: RewrittenNotes, lines: Sequence[str], turns: Sequence[Turn]) 
         if (line := cleaned(one.text).casefold()) in old and _shown(one, messages)
     ]
     kept: dict[str, str] = {}
-    dropped: list[str] = []
     for one in answer.notes:
         line, before = cleaned(one.text), old.get(cleaned(one.refines).casefold())
         evident = bool(line) and _shown(one, messages)
         if evident or (line and not lost([line], lines)):
             kept.setdefault(line.casefold(), line)
-        elif line:
-            dropped.append(line)
-        if evident and before and before.casefold() != line.casefold() and _related(line, before):
-            gone.append(before)
+        if evident and before and before.casefold() != line.casefold():
+            same_topic = topics_of(line).keys() & topics_of(before).keys() - {""}
+            gone += [before] if same_topic or key_words(line) & key_words(before) else []
     now = [line for line in kept.values() if line not in gone]
-    restored = lost([line for line in lines if line not in gone], now)
-    if len(text_of([*now, *restored])) > NOTES_CHARS:
-        why = f"with all that is still true the notes would be longer than {NOTES_CHARS:,} characters"
-        return Draft(tuple(lines), dropped=tuple(dropped), refused=why)
-    return Draft((*now, *restored), tuple(gone), tuple(restored), tuple(dropped))
-
-
-def _related(line: str, old: str) -> bool:
-    return bool(key_words(line) & key_words(old) or topics_of(line).keys() & topics_of(old).keys() - {""})
+    now += lost([line for line in lines if line not in gone], now)
+    return now if len(text_of(now)) <= NOTES_CHARS else None
 
 
 def recall_question(user: str, lines: Sequence[str], context: str, k: int) -> Question[RelevantLines]:
@@ -168,8 +155,7 @@ def picked(answer: RelevantLines, lines: Sequence[str], k: int) -> list[str]:
 def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, floor: float | None) -> list[str]:
     """The k lines most similar to the context, or to one of its last 20 sentences; ties in the order of the notes.
 
-    A whole context would be far from every short line. Lexical vectors compare key words alone, as "please" and
-    "the" are in most wishes and sentences; a sentence model reads both whole.
+    Lexical vectors compare key words alone, as "please" and "the" are in most sentences.
     """
 
     def seen(text: str) -> str:
@@ -189,8 +175,7 @@ def recalled(library: Library, lines: Sequence[str], context: str, *, k: int, fl
 def quoted_conversation(turns: Iterable[Turn]) -> str:
     """A conversation, each line after "> ", in about 20,000 characters at most.
 
-    The longest messages are cut in the middle, with a note on how much was left out. Of too many messages those in the
-    middle go, the agent's before the user's.
+    The longest messages lose their middle; of too many messages those in the middle go, the agent's first.
     """
     messages = _messages(turns)
     clean = [_TOKEN.sub(lambda token: f"\\u{ord(token[0]):04x}", turn.text) for turn in messages]

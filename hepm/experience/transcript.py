@@ -1,4 +1,4 @@
-"""A run as lessons see it: calls of each turn, knowledge before them; and texts of bounded length."""
+"""The tool calls of a run by turn, with what the agent knew before; and texts of bounded length."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ _SPACE: Final = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One tool-bearing turn of the agent.
+    """One tool-bearing turn of the agent, and what it knew then.
 
     Attributes:
         turn: Number among the agent's turns, from 1.
         calls: In listed order, without the agent's own summary.
         before: Tools of the move before; empty at the first.
-        known: What the agent knew when it made it.
     """
 
     turn: int
@@ -47,11 +46,9 @@ class Move:
 def moves_of(run: Trajectory) -> list[Move]:
     """The moves of a run, in order."""
     found: list[Move] = []
-    now = AgentState()
-    turns = 0
+    now, turns = AgentState(), 0
     for turn in run.turns:
-        if turn.role == "assistant":
-            turns += 1
+        turns += turn.role == "assistant"
         calls = tuple(call for call in turn.calls if call.name != SUMMARY_TOOL) if turn.role != "user" else ()
         if calls:
             before = tuple(dict.fromkeys(now.last)) if found else ()
@@ -90,10 +87,7 @@ def sequence(steps: Iterable[Tools], *, limit: int = 8) -> str:
 
 
 def situation_text(environment: str, known: StateSummary) -> str:
-    """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line.
-
-    Results of tools are left out: measured, they find nothing more, and others may write there.
-    """
+    """The environment, the user's words or the agent's own summary, and the tools called by then; one bounded line."""
     place = f"In {plain(environment, ENVIRONMENT_CHARS)}. " if environment else ""
     after = f" Before: {listed(dict.fromkeys(known.tools))}." if known.tools else ""
     if known.tools and known.failed:

@@ -39,11 +39,7 @@ def stage_of(turn: int, horizon: int) -> Stage:
     """The stage of the agent's turn `turn`, from 1, of a run of at most `horizon` turns.
 
     The first 25 % of a run are exploration, the last 25 % completion. The middle of a turn's interval decides,
-    (t - 1/2) / H; on a border it is verification. This reproduces figures 1 and 11. With t / H, turn 5 of 6 would
-    complete, against figure 1, and a run of three turns could not explore.
-
-    Raises:
-        ValueError: a turn or horizon below 1.
+    (t - 1/2) / H; on a border it is verification. This reproduces figures 1 and 11; t / H would not.
     """
     if turn < 1 or horizon < 1:
         raise ValueError(f"turns are counted from 1: turn {turn} of {horizon}")

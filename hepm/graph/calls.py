@@ -1,8 +1,4 @@
-"""Every call of the labelled runs with what came before it, as arrays: rankers that look further back learn from it.
-
-Computed from the runs' steps and the states' vectors, and never stored. It grows with the store and is made again when
-something was removed.
-"""
+"""Every call of the labelled runs with what came before it, as arrays: rankers that look further back learn from it."""
 
 from __future__ import annotations
 
@@ -16,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import FAILED
-from hepm.graph.rows import RunRow, StateBatch
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.rows import FloatArray, RunRow, StateBatch
 from hepm.types import START, ToolName
 
 _log = logging.getLogger("hepm")
@@ -27,10 +22,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 
 ORDER: Final = 3
 """How many calls back a context reaches."""
-
 IN_TURN: Final = 8
-"""Flag of a call that follows another of its own turn; beside those of `hepm.graph.delta`."""
-
+"""Flag of a call that follows another of its own turn; further flags in `hepm.graph.delta`."""
 _GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
@@ -40,15 +33,12 @@ class CallMatrix:
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
-        next_N: The tool called.
-        run_N: Row of its run.
+        next_N, run_N: The tool called, and the row of its run.
         position_N: How many calls of the run came before.
         flags_N: What happened since the call before, in bits.
         state_N: Row of its state in `states_SD`; -1 if the state has no vector (any more).
-        success_R: How each run ended.
         said_RD: Vector of the user's words; zero if there are none.
         calls_RT: How often each run called each tool, capped at 255.
-        names: Tools by number.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
     """
@@ -139,11 +129,10 @@ class CallReader:
         ).reshape(len(runs), tools)
         self._calls_per_run.extend(np.minimum(called, 255))
         self._success.extend(np.array([[run.success] for run in runs]))
-        dimensions = max((len(run.vector) for run in runs if run.vector is not None), default=0)
-        said_RD = np.zeros((len(runs), dimensions), dtype=np.float32)
-        for at, run in enumerate(runs):
-            if run.vector is not None:
-                said_RD[at] = run.vector
+        vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
+        said_RD = np.zeros((len(runs), max(map(len, vectors.values()), default=0)), dtype=np.float32)
+        for at, vector in vectors.items():
+            said_RD[at] = vector
         self._user_vectors.extend(said_RD)
         self._run_ids += [run.id for run in runs]
         self.newest_run = runs[-1].seq
@@ -174,14 +163,9 @@ class CallReader:
         for table in (self._user_vectors, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
-        next_N, run_N, position_N, flags_N, state_N = rows.T[ORDER:]
         return CallMatrix(
-            before_NK=rows[:, :ORDER],
-            next_N=next_N,
-            run_N=run_N,
-            position_N=position_N,
-            flags_N=flags_N,
-            state_N=state_N,
+            rows[:, :ORDER],
+            *rows.T[ORDER:],
             success_R=self._success.read()[:, 0],
             said_RD=self._user_vectors.read(),
             calls_RT=self._calls_per_run.read(),

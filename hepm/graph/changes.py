@@ -2,105 +2,96 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, islice
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from hepm.errors import FormatError, InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Move, Run, StateSeen
+from hepm.errors import InputError, StoreDamagedError
+from hepm.graph.delta import Delta, Run
 from hepm.graph.lessons.transaction import LessonTransaction
-from hepm.graph.rows import Added, Counting, Header, Known, Replay, Selection, StoredRun, TextEmbedder
-from hepm.graph.stored_vectors import FloatArray
-from hepm.types import Tool
+from hepm.graph.rows import (
+    Added,
+    Counting,
+    FloatArray,
+    Header,
+    Known,
+    Replay,
+    Selection,
+    StoredRun,
+    TextEmbedder,
+    Vectored,
+    as_bool,
+    read_each,
+    to_bytes,
+)
+from hepm.types import Tool, ToolName
+
+if TYPE_CHECKING:
+    from hepm.graph.neo4j.store import Neo4jTransaction
+    from hepm.graph.sqlite.store import SQLiteTransaction
+
+Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
 
 _REBUILD_BATCH: Final = 500
+_PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
+    "state": ("put_state_vectors", "of", "vector"),
+    "run": ("put_run_vectors", "of", "said_vector"),
+    "lesson": ("put_lesson_vectors", "lesson", "vector"),
+}
 
 
-class Transaction(Protocol):
-    """A write transaction on one namespace: all of it is stored, or nothing. It records what it touched.
+class TransactionState:
+    """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
+
+    `retract` drops all states of a delta's moves, and its caller applies those that stay. `note_change` writes the
+    journal entry from which mirrors learn what to read again.
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
-        lessons: The same transaction, for lessons.
+        sources: Tools whose outgoing edges or states changed.
+        rewritten: Whether something was removed or replaced, not only added.
+        row_numbers: Of the runs that were read or stored, by id.
     """
 
     header: Header
+    lessons: LessonTransaction
 
-    @property
-    def lessons(self) -> LessonTransaction: ...  # noqa: D102
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.sources: set[ToolName] = set()
+        self.rewritten = False
+        self.row_numbers: dict[str, int] = {}
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        ...
-
-    def select(self, selection: Selection) -> list[StoredRun]:
-        """Stored runs that match every given part, by id."""
-        ...
-
-    def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        """The successful run of a task with the fewest steps, ties by id."""
-        ...
-
-    def records(self) -> list[tuple[int, str, str]]:
-        """Row numbers, ids and records of all runs, in order of arrival."""
-        ...
-
-    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        """Records of the labelled, counted runs that may hold one of the moves, each once."""
-        ...
-
-    def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
-        """Store records, with the vectors of the users' words."""
-        ...
-
-    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
-        """Refresh ids and columns derived from records, by row number and the id so far; all runs count."""
-        ...
+        rows = self.lessons.rows("find_runs", ids=list(ids))
+        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""
-        ...
+        self.lessons.write("set_counted", [{"run": run, "counted": counted}])
 
-    def drop_runs(self, ids: Sequence[str]) -> None:
-        """Delete records whose counts were retracted before."""
-        ...
-
-    def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
-        """Add a delta of stored runs."""
-        ...
-
-    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        """Add a negative delta of these runs. All states of its moves go: the caller adds those that stay."""
-        ...
-
-    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
-        """Add states of several moves."""
-        ...
-
-    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        """Attach vectors to states by id; missing ids are ignored."""
-        ...
-
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        """Attach vectors to runs by row number; missing numbers are ignored."""
-        ...
+    def put_vectors(self, of: Vectored, vectors: Mapping[Any, FloatArray]) -> None:
+        """Attach vectors to states by id, runs by row number or lessons by id; missing ones are ignored."""
+        name, key, column = _PUT_VECTORS[of]
+        self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
 
     def describe(self, tools: Sequence[Tool]) -> None:
         """Set descriptions and parameters."""
-        ...
+        rows: list[dict[str, str]] = []
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            rows.append({"tool": tool.name, "description": tool.description, "parameters": parameters})
+        self.lessons.write("describe_tools", rows)
 
-    def clear(self) -> None:
-        """Drop everything of the namespace that can be made again from the records."""
-        ...
-
-    def drop_empty_tools(self) -> None:
-        """Delete tools that are neither called nor described."""
-        ...
-
-    def note_change(self, *, everything: bool = False) -> None:
-        """Write the journal entry from which mirrors learn what to read again."""
-        ...
+    def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
+        """Runs of stored rows, by id."""
+        runs = [StoredRun(*row)._replace(success=as_bool(row[4]), counted=bool(row[6])) for row in rows]
+        self.row_numbers.update((run.id, run.seq) for run in runs)
+        return sorted(runs, key=itemgetter(1))
 
 
 def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:
@@ -145,39 +136,48 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     """Recompute everything but the records from the records (see `Store.rebuild`)."""
     counting = write.header.counting
     write.clear()
-    records = write.records()
-    batches = [records[start : start + _REBUILD_BATCH] for start in range(0, len(records), _REBUILD_BATCH)]
+    stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}
     known: list[Run] = []
-    for batch in batches:
-        runs, vectors = _read(batch, replay)
-        numbered = [(number, name, run) for (number, name, _), run in zip(batch, runs, strict=True)]
-        for _, name, run in numbered:
-            if (other := stored_as.setdefault(run.id, name)) != name:
-                raise StoreDamagedError(stored_twice(run.id, name, other))
+    for held, runs, vectors in _in_batches(stored, replay):
+        for one, run in zip(held, runs, strict=True):
+            if (other := stored_as.setdefault(run.id, one.id)) != one.id:
+                raise StoreDamagedError(stored_twice(run.id, one.id, other))
             if counting == "shortest":
                 known.append(run._replace(record="", transitions=()))
-        write.restate_runs(numbered)
-        write.put_run_vectors({number: vectors[run.said] for number, _, run in numbered if run.said in vectors})
+        write.restate_runs(list(zip(held, runs, strict=True)))
+        words = ((one.seq, vectors.get(run.said)) for one, run in zip(held, runs, strict=True))
+        write.put_vectors("run", {seq: vector for seq, vector in words if vector is not None})
         if counting == "all":
             write.apply(Delta.of(runs), vectors)
     excluded = excluded_of(known, counting)
     for name in excluded:
         write.set_counted(name, False)
-    for batch in batches if counting == "shortest" else ():
-        runs, vectors = _read(batch, replay)
+    for _, runs, vectors in _in_batches(stored, replay) if counting == "shortest" else ():
         write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
-    write.drop_empty_tools()
     write.lessons.mend(embedder)
     write.note_change(everything=True)
+
+
+def _in_batches(
+    stored: Sequence[StoredRun], replay: Replay
+) -> Iterator[tuple[Sequence[StoredRun], Sequence[Run], Mapping[str, FloatArray]]]:
+    for start in range(0, len(stored), _REBUILD_BATCH):
+        held = stored[start : start + _REBUILD_BATCH]
+        found, vectors = read_each([one.record for one in held], replay)
+        runs: list[Run] = []
+        for one, run in zip(held, found, strict=True):
+            if not isinstance(run, Run):
+                raise damaged_run(one.id, run) from run
+            runs.append(run)
+        yield held, runs, vectors
 
 
 def excluded_of(runs: Iterable[Run], counting: Counting) -> set[str]:
     """Ids of the stored runs that do not count: those of a task's successful runs that are not the shortest."""
     if counting == "all":
         return set()
-    rivals = sorted(filter(_competes, runs), key=lambda run: (*_task(run), run.steps, run.id))
-    return {run.id for _, group in groupby(rivals, key=_task) for run in islice(group, 1, None)}
+    return {run.id for group in _rivals(runs) for run in group[1:]}
 
 
 def stored_twice(run: str, name: str, other: str) -> str:
@@ -202,32 +202,10 @@ def replaces(run: Run, success: bool | None) -> bool:
     return run.success not in (None, success) if run.trusted else success is not None
 
 
-def _read(records: Sequence[tuple[int, str, str]], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-    try:
-        return replay([record for _, _, record in records])
-    except FormatError:
-        for _, name, record in records:
-            try:
-                replay([record])
-            except FormatError as error:
-                raise damaged_run(name, error) from error
-        raise
-
-
 def _readable(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-    """The records that can be read: a damaged one can be removed, and does not keep others from being removed."""
-    try:
-        return replay(records)
-    except FormatError:
-        if len(records) == 1:
-            return (), {}  # its counts go with a rebuild after it is gone
-    runs: list[Run] = []
-    vectors: dict[str, FloatArray] = {}
-    for record in records:
-        read, more = _readable([record], replay)
-        runs.extend(read)
-        vectors.update(more)
-    return runs, vectors
+    # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
+    runs, vectors = read_each(records, replay)
+    return [run for run in runs if isinstance(run, Run)], vectors
 
 
 def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
@@ -256,10 +234,9 @@ def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list
     """Split new runs into those that count and those that do not; a stored run may stop counting."""
     counted = [run for run in new if not _competes(run)]
     excluded: list[Run] = []
-    rivals = sorted(filter(_competes, new), key=lambda run: (*_task(run), run.steps, run.id))
-    for (environment, task), (first, *rest) in groupby(rivals, key=_task):
+    for first, *rest in _rivals(new):
         excluded.extend(rest)
-        stored = write.shortest_success(environment, task)
+        stored = write.shortest_success(*_task(first))
         if stored is not None and (stored.steps, stored.id) < (first.steps, first.id):
             excluded.append(first)
             continue
@@ -289,7 +266,9 @@ def _retract(write: Transaction, stored: Sequence[StoredRun], replay: Replay) ->
     write.retract(delta, [run.id for run in stored])
     others, vectors = _readable(write.records_on_moves(delta.states), replay)
     states = Delta.of(others).states
-    write.add_states({move: states[move] for move in delta.states if move in states}, vectors)
+    kept = Delta()
+    kept.states.update((move, states[move]) for move in delta.states if move in states)
+    write.apply(kept, vectors)
 
 
 def _competes(run: Run | StoredRun) -> bool:
@@ -298,3 +277,9 @@ def _competes(run: Run | StoredRun) -> bool:
 
 def _task(run: Run | StoredRun) -> tuple[str, str]:
     return run.environment, run.task
+
+
+def _rivals(runs: Iterable[Run]) -> list[list[Run]]:
+    """The successful runs of each task, shortest first, ties by id."""
+    rivals = sorted(filter(_competes, runs), key=lambda run: (*_task(run), run.steps, run.id))
+    return [list(group) for _, group in groupby(rivals, key=_task)]

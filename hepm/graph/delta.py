@@ -1,8 +1,4 @@
-"""What runs add to the tool graph, as one value.
-
-A `Delta` is computed from trajectories alone, merged with another in any order, and applied by any store. Everything in
-it is an integer or a maximum, so the order of merging changes nothing, not even the last bit of a float.
-"""
+"""What runs add to the tool graph, as one value: integers and maxima, so that the order of runs changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,22 +23,18 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 
 class Move(NamedTuple):
-    """Equal states of one move are merged: the tools before and the tools after, sorted sets, and the run's outcome."""
+    """The tools before and after, as sorted sets, and the run's outcome. Equal states of one move are merged."""
 
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     success: bool
 
 
-@dataclass(slots=True)
+@dataclass  # without slots, so that `vars` gives the columns
 class EdgeCounts:
-    """How often a transition was seen; each trajectory counts once per edge.
+    """How many successful (N of H-EPM 4.2), failed and unlabelled trajectories hold a transition.
 
-    Attributes:
-        support: N, successful trajectories that hold the transition (H-EPM, 4.2).
-        inverse_steps: Sum of 1/n over them, in units of `1 / INVERSE_STEPS_UNIT` (see `hepm.graph.weights`).
-        failures: Failed trajectories that hold it.
-        unlabelled: Trajectories of unknown outcome that hold it.
+    `inverse_steps` is the sum of 1/n over the successful ones, in units of `1 / INVERSE_STEPS_UNIT`.
     """
 
     support: int = 0
@@ -51,16 +43,16 @@ class EdgeCounts:
     unlabelled: int = 0
 
     def add(self, other: EdgeCounts) -> None:
-        """Add another's counts."""
+        """Add other counts."""
         self.support += other.support
         self.inverse_steps += other.inverse_steps
         self.failures += other.failures
         self.unlabelled += other.unlabelled
 
 
-@dataclass(slots=True)
+@dataclass
 class ToolCounts:
-    """How often a tool was called, and how often the record says that the call failed."""
+    """How often a tool was called, and how often the call failed by the record."""
 
     calls: int = 0
     errors: int = 0
@@ -68,22 +60,20 @@ class ToolCounts:
     parameters: str = "{}"
 
     def add(self, other: ToolCounts) -> None:
-        """Add another's counts; the longer of two descriptions stays, ties by text."""
+        """Add other counts; the longer description stays, ties by text."""
         self.calls += other.calls
         self.errors += other.errors
         self.description = max(self.description, other.description, key=lambda s: (len(s), s))
         self.parameters = max(self.parameters, other.parameters, key=lambda s: (len(s), s))
 
 
-@dataclass(slots=True)
+@dataclass
 class StateSeen:
     """A state summary on a move, with its near-identical repeats merged into it.
 
     Attributes:
-        trajectory: Id of the run whose wording is kept.
-        step: Which transition of that run.
+        trajectory, step: The run whose wording is kept, and which of its transitions.
         seen: Latest end of a run that held it, Unix seconds; 0 if unknown.
-        count: How many transitions held it.
     """
 
     summary: str
@@ -101,13 +91,11 @@ class StateSeen:
 
 
 class TransitionRow(NamedTuple):
-    """One transition of a run as a store keeps it.
+    """One transition of a run as a store keeps it: the tools of both turns in listed order.
 
     Attributes:
-        sources, targets: Tools of the earlier and of the later turn, in listed order.
         flags: `USER_SPOKE`, `AGENT_SPOKE`, `FAILED`: what happened in between.
         key: Equal for near-identical summaries; 0 if no state is kept.
-        summary: What the agent knew when it issued the later turn, as text.
     """
 
     sources: tuple[ToolName, ...]
@@ -127,7 +115,6 @@ class Run(NamedTuple):
         steps: Assistant turns, the rollout length n.
         calls: Calls and recorded errors by tool.
         called: Every call in listed order, parallel ones flattened.
-        tools: The tools that the run's file describes.
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
         trusted: If False it counts for nothing, also where it was stored with a label before.
@@ -194,8 +181,9 @@ class Run(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What a store keeps beside the record to look runs up by; all of it derives from the record."""
-        return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": sequence_of(self)}
+        """What a store keeps with the record to look runs up by; `sequence` is JSON: [[targets, flags, key], ...]."""
+        steps = [(t.targets, t.flags, t.key) for t in self.transitions]
+        return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": _encode(steps)}
 
 
 _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
@@ -203,11 +191,7 @@ _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
 
 @dataclass(slots=True)
 class Delta:
-    """What runs add, ready to be merged and applied.
-
-    Attributes:
-        run_edges: Ids of the runs that took each edge.
-    """
+    """What runs add, ready to be applied; `run_edges` are the ids of the runs that took each edge."""
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
@@ -218,40 +202,25 @@ class Delta:
     def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
         """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
         delta = cls()
+        delta.add(runs, sign=sign)
+        return delta
+
+    def add(self, runs: Iterable[Run], *, sign: int = 1) -> None:
+        """Count further runs, of any order."""
         described: tuple[Tool, ...] | None = None
         for run in runs:
-            delta._count(run, sign)
+            self._count(run, sign)
             # Runs of one file share one list of tools.
             if run.tools is not described and sign > 0:
                 described = run.tools
                 for tool in described:
                     parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                    delta.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
-        return delta
-
-    def merge(self, other: Delta) -> Delta:
-        """Both together, as a new value; commutative and associative."""
-        merged = Delta()
-        for part in (self, other):
-            for edge, counts in part.edges.items():
-                merged.edges[edge].add(counts)
-            for name, tool in part.tools.items():
-                merged.tools[name].add(tool)
-            for edge, runs in part.run_edges.items():
-                merged.run_edges[edge].update(runs)
-            for move, states in part.states.items():
-                for key, state in states.items():
-                    merged._see(move, key, replace(state))
-        return merged
+                    self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success
-        one = EdgeCounts(
-            support=sign * (success is True),
-            inverse_steps=sign * inverse_steps(run.steps) if success else 0,
-            failures=sign * (success is False),
-            unlabelled=sign * (success is None),
-        )
+        inverse = sign * inverse_steps(run.steps) if success else 0
+        one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
         for edge in run.edges:
             self.edges[edge].add(one)
             self.run_edges[edge].add(run.id)
@@ -259,18 +228,14 @@ class Delta:
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
-        if success is not None:
-            for step, t in enumerate(run.transitions):
-                if t.key:
-                    move = Move(_sorted_set(t.sources), _sorted_set(t.targets), success)
-                    self._see(move, t.key, StateSeen(t.summary, run.id, step, run.ended_at or 0.0))
-
-    def _see(self, move: Move, key: int, state: StateSeen) -> None:
-        states = self.states[move]
-        if key in states:
-            states[key].add(state)
-        else:
-            states[key] = state
+        for step, t in enumerate(run.transitions if success is not None else ()):
+            if t.key:
+                states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]
+                state = StateSeen(t.summary, run.id, step, run.ended_at or 0.0)
+                if t.key in states:
+                    states[t.key].add(state)
+                else:
+                    states[t.key] = state
 
 
 def _sorted_set(names: tuple[ToolName, ...]) -> tuple[ToolName, ...]:
@@ -292,8 +257,3 @@ def said_text(state: StateSummary) -> str:
 def flags_of(state: StateSummary) -> int:
     """What happened since the last call, in bits."""
     return USER_SPOKE * state.user_spoke | AGENT_SPOKE * state.agent_spoke | FAILED * state.failed
-
-
-def sequence_of(run: Run) -> str:
-    """The run's steps as JSON: a list of [targets, flags, key]."""
-    return _encode([(t.targets, t.flags, t.key) for t in run.transitions])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -11,13 +11,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from hepm.graph.changes import excluded_of, stored_twice
-from hepm.graph.delta import Delta, Run, ToolCounts
+from hepm.graph.delta import Delta, Run
 from hepm.graph.lessons.rows import UNUSED, from_record
 from hepm.graph.lessons.transaction import recount, wrong_showings
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.rows import EdgeRow, HeldRun, Replay, TextEmbedder, ToolRow
+from hepm.graph.rows import EdgeRow, FloatArray, HeldRun, Replay, TextEmbedder, of_size, read_each
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import FloatArray, of_size
 from hepm.text import count_of
 from hepm.types import ToolName
 
@@ -32,11 +31,7 @@ _SAME: Final = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong in a store.
-
-    Attributes:
-        repair: What mends it; "" if nothing can.
-    """
+    """Something that is wrong in a store, and what mends it; "" if nothing can."""
 
     what: str
     repair: Literal["rebuild", "reembed", ""] = "rebuild"
@@ -53,14 +48,25 @@ def examine(
     found = [Finding(sentence) for sentence in store.orphans(namespace=namespace)]
     vectors = _Vectors(store.header.dimensions, embedder)
     counts = _examine_runs(store, namespace, replay, vectors, found)
-    found += _compare("edge", _edges_of(counts), _edges_in(store, namespace), label=lambda key: f"{key[0]} -> {key[1]}")
-    stored_tools = ((row.name, row) for row in store.tools(namespace=namespace))
-    found += _compare("tool", _tools(counts.tools.items()), _tools(stored_tools))
+    took = counts.run_edges
+    edges: dict[object, Columns] = {
+        edge: {**vars(one), "runs": sorted(took[edge])} for edge, one in counts.edges.items()
+    }
+    found += _compare("edge", edges, _edges_in(store, namespace), label=lambda key: f"{key[0]} -> {key[1]}")
+    tools = [(name, one.calls, one.errors) for name, one in counts.tools.items()]
+    stored_tools = [(row.name, row.calls, row.errors) for row in store.tools(namespace=namespace)]
+    found += _compare("tool", _tools(tools), _tools(stored_tools))
     expected_states = _states_of(counts, store.header.states_per_move)
     found += _compare("state", expected_states, _states_in(store, namespace, vectors), label=_state_label)
     found += _lesson_findings(store, namespace, vectors)
     found += vectors.findings()
-    found += _mirror_findings(store, mirror, namespace)
+    apart = 0
+    for source in mirror.sources():
+        mirrored = {row.tool: (row.support, row.failures) for row in mirror.successors(source)}
+        rows = store.edges(namespace=namespace, sources=[source])
+        apart += mirrored != {row[1]: (row[2], row[4]) for row in rows if row[2]}
+    if apart:
+        found.append(Finding(f"the mirror differs from the store after {apart} tools"))
     return found
 
 
@@ -71,8 +77,7 @@ class _Vectors:
         self._dimensions = dimensions
         self._embedder = embedder
         self._waiting: list[tuple[str, str, FloatArray]] = []
-        self._missing: defaultdict[str, int] = defaultdict(int)
-        self._others: defaultdict[str, int] = defaultdict(int)
+        self._missing, self._others = Counter[str](), Counter[str]()
         self._bad = 0
 
     def check(self, what: str, text: str, stored: bytes | None) -> None:
@@ -88,15 +93,13 @@ class _Vectors:
                 self._compare(self._embedder)
 
     def _compare(self, embedder: TextEmbedder) -> None:
-        if self._waiting:
-            right_ND = embedder.embed([text for _, text, _ in self._waiting])
-            cosines_N = np.einsum("nd,nd->n", right_ND, np.stack([vector for *_, vector in self._waiting]))
-            for at in np.flatnonzero(cosines_N < _SAME):
-                self._others[self._waiting[at][0]] += 1
+        right_ND = embedder.embed([text for _, text, _ in self._waiting])
+        cosines_N = np.einsum("nd,nd->n", right_ND, np.stack([vector for *_, vector in self._waiting]))
+        self._others.update(self._waiting[at][0] for at in np.flatnonzero(cosines_N < _SAME))
         self._waiting = []
 
     def findings(self) -> Iterator[Finding]:
-        if self._embedder is not None:
+        if self._embedder is not None and self._waiting:
             self._compare(self._embedder)
         if self._bad:
             yield Finding(f"{self._bad} vectors are of the wrong size, zero or not a number")
@@ -116,10 +119,17 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
     known: list[Run] = []
     stored_as: dict[str, HeldRun] = {}
     counting = store.header.counting
-    runs = store.iter_runs(namespace=namespace)
-    while batch := list(islice(runs, _BATCH)):
-        pairs = list(_read(batch, replay, found))
-        for held, run in pairs:
+    stored_runs = store.iter_runs(namespace=namespace)
+    while batch := list(islice(stored_runs, _BATCH)):
+        counted: list[Run] = []
+        runs, _ = read_each([held.record for held in batch], replay)
+        for held, run in zip(batch, runs, strict=True):
+            if not isinstance(run, Run):
+                what = f"the record of the run {held.id!r} cannot be read ({run})"
+                found.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
+                continue
+            if counting == "all" or held.counted:
+                counted.append(run)
             if (other := stored_as.setdefault(run.id, held)) is not held:
                 found.append(Finding(stored_twice(run.id, held.id, other.id), ""))
                 continue
@@ -130,7 +140,7 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
             known.append(run._replace(record="", transitions=()))
             if run.said:
                 vectors.check("run", run.said, held.vector)
-        counts = counts.merge(Delta.of([run for held, run in pairs if counting == "all" or held.counted]))
+        counts.add(counted)
     excluded = excluded_of(known, counting)
     for name in sorted(name for name, held in stored_as.items() if held.counted == (name in excluded)):
         what = "counts and should not" if name in excluded else "does not count and should"
@@ -139,32 +149,14 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
     return counts
 
 
-def _read(batch: list[HeldRun], replay: Replay, damaged: list[Finding]) -> Iterator[tuple[HeldRun, Run]]:
-    try:
-        runs, _ = replay([held.record for held in batch])
-    except ValueError:  # one of them is damaged
-        for held in batch:
-            try:
-                yield held, replay([held.record])[0][0]
-            except ValueError as error:
-                what = f"the record of the run {held.id!r} cannot be read ({error})"
-                damaged.append(Finding(f"{what}; `hepm forget --trajectory` removes it", ""))
-    else:
-        yield from zip(batch, runs, strict=True)
-
-
-def _edges_of(delta: Delta) -> dict[object, Columns]:
-    return {edge: asdict(counts) | {"runs": sorted(delta.run_edges[edge])} for edge, counts in delta.edges.items()}
-
-
 def _edges_in(store: Store, namespace: str) -> dict[object, Columns]:
     took = store.run_edges(namespace=namespace)
     rows = (EdgeRow(*row) for row in store.edges(namespace=namespace))
     return {row[:2]: row._asdict() | {"runs": took.get(row[:2], [])} for row in rows}
 
 
-def _tools(tools: Iterable[tuple[ToolName, ToolCounts | ToolRow]]) -> dict[object, Columns]:
-    return {name: {"calls": one.calls, "errors": one.errors} for name, one in tools if one.calls or one.errors}
+def _tools(tools: Iterable[tuple[ToolName, int, int]]) -> dict[object, Columns]:
+    return {name: {"calls": calls, "errors": errors} for name, calls, errors in tools if calls or errors}
 
 
 def _states_of(delta: Delta, bound: int) -> dict[object, Columns]:
@@ -172,7 +164,7 @@ def _states_of(delta: Delta, bound: int) -> dict[object, Columns]:
     for move, states in delta.states.items():
         ranked = sorted(states.items(), key=lambda pair: (pair[1].seen, pair[0]), reverse=True)
         for place, (key, state) in enumerate(ranked):
-            found[(*move, key)] = asdict(state) | ({"summary": None} if place >= bound else {})
+            found[(*move, key)] = vars(state) | ({"summary": None} if place >= bound else {})
     return found
 
 
@@ -192,14 +184,14 @@ def _lesson_findings(store: Store, namespace: str, vectors: _Vectors) -> Iterato
     expected: dict[object, Columns] = {}
     stored: dict[object, Columns] = {}
     wrong: list[str] = []
-    for held in lessons.held(namespace=namespace):
+    for held in store.held_lessons(namespace=namespace):
         try:
             row = from_record(held.record)
         except ValueError as error:
             yield Finding(f"the record of the lesson {held.id!r} cannot be read ({error}); the repair removes it")
             continue
-        expected[held.id] = {"id": row.id, **lessons.told_of(row, namespace=namespace)}
-        stored[held.id] = {"id": held.id, **held.told}
+        expected[held.id] = {"id": row.id, **store.lesson_columns(row, namespace=namespace)}
+        stored[held.id] = {"id": held.id, **held.columns}
         if counted.get(held.id, UNUSED).plus(row.prior) != held.uses:
             wrong.append(held.id)
         vectors.check("lesson", row.text, held.vector)
@@ -239,8 +231,7 @@ def _compare(
 
 
 def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:
-    sources, targets, success, _ = key
-    return f"{', '.join(sources)} -> {', '.join(targets)}{'' if success else ' in failed runs'}"
+    return f"{', '.join(key[0])} -> {', '.join(key[1])}{'' if key[2] else ' in failed runs'}"
 
 
 def _short(value: object) -> str:
@@ -248,27 +239,10 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 
-def _mirror_findings(store: Store, mirror: NamespaceMirror, namespace: str) -> Iterator[Finding]:
-    apart = 0
-    for source in mirror.sources():
-        following = mirror.successors(source)
-        if following and abs(sum(tool.weight for tool in following) - 1.0) > 1e-9:
-            yield Finding(f"the weights after {source!r} do not sum to 1")
-        mirrored = {row.tool: (row.support, row.failures) for row in following}
-        stored = {row[1]: (row[2], row[4]) for row in store.edges(namespace=namespace, sources=[source]) if row[2]}
-        apart += mirrored != stored
-    if apart:
-        yield Finding(f"the mirror differs from the store after {apart} tools")
-
-
 def differences(one: Store, other: Store, *, namespace: str) -> list[str]:
     """Sentences on how two stores differ in a namespace; [] if they agree. Row numbers are not compared."""
     totals, others = (asdict(store.totals(namespace=namespace)) for store in (one, other))
-    found = [
-        f"{name.replace('_', ' ')}: {mine:,} and {others[name]:,}"
-        for name, mine in totals.items()
-        if mine != others[name]
-    ]
+    found = [f"{name}: {mine:,} and {others[name]:,}" for name, mine in totals.items() if mine != others[name]]
     for (what, mine), theirs in zip(_content(one, namespace).items(), _content(other, namespace).values(), strict=True):
         if apart := sorted((key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)), key=str):
             shown = "; ".join(str(key)[:120] for key in apart[:_SHOWN])

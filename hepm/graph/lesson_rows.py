@@ -21,10 +21,7 @@ _PYTHON: Final[Mapping[PropertyType, type]] = {"string": str, "integer": int, "f
 
 
 class LessonTables:
-    """The tables that lessons fill, over all namespaces. Call `nodes` for each, `meet` for each run, then the rest.
-
-    One namespace's lessons are in memory at a time, with the names and links of the others.
-    """
+    """The tables that lessons fill, over all namespaces. Call `nodes` for each, `meet` for each run, then the rest."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,11 +59,7 @@ class LessonTables:
             self._link("FROM", lesson, ("Trajectory", number), reward, words)
 
     def relationships(self, tools: Mapping[tuple[str, ToolName], int]) -> Iterator[tuple[Table, Iterable[Row]]]:
-        """Relationships of lessons.
-
-        Args:
-            tools: Numbers of the tools that the graph has, by namespace and name.
-        """
+        """Relationships of lessons; `tools` numbers the tools of the graph by namespace and name."""
         for lesson, namespace, tool in self._about:
             if (namespace, tool) in tools:
                 self._link("ABOUT", lesson, ("Tool", tools[namespace, tool]))
@@ -101,22 +94,8 @@ class LessonTables:
     def _lesson(self, namespace: str, stored: StoredLesson) -> Row:
         seq, row, uses, _ = stored
         label, number = self._node(_LABELS[row.kind], namespace, row.id)
-        values: dict[str, object] = {
-            **row.properties,
-            "namespace": namespace,
-            "id": row.id,
-            "seq": seq,
-            "text": row.text,
-            "user": row.user,
-            "runs": [source.run for source in row.sources],
-            "tools": row.tools,
-            "live": row.live,
-            "retired": row.retired,
-            "made_by": row.made_by,
-            **uses._asdict(),
-            "score": uses.score,
-            "record": to_record(row),
-        }
+        counts = {**uses._asdict(), "score": uses.score}
+        values = {**row.columns, "namespace": namespace, "seq": seq, **counts, "record": to_record(row)}
         return (number, *(_value(values.get(name), kind) for name, kind in NODES[label].items()))
 
     def _showings(self, namespace: str, known: Mapping[str, Node]) -> Iterator[Row]:

@@ -21,9 +21,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("hepm")
 
-_PAUSE_FACTOR = 10
-"""After reading all calls of a large memory the follower pauses ten times as long as that took."""
-
+_PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
 _SWITCH_S = 0.0001
 _switching = threading.Lock()
 _switched: list[float] = []
@@ -31,10 +29,7 @@ _switched: list[float] = []
 
 @contextlib.contextmanager
 def switching_often() -> Generator[None]:
-    """Let Python's threads take turns after .1 ms, not 5, so that long work delays no event loop.
-
-    The interval is the whole process's; it is reset when the last of these blocks ends.
-    """
+    """Let all threads of the process take turns after .1 ms, not 5, so that long work delays no event loop."""
     with _switching:
         _switched.append(sys.getswitchinterval())
         sys.setswitchinterval(min(_SWITCH_S, _switched[0]))
@@ -78,7 +73,7 @@ class Mirror:
         self._following: Future[None] | None = None
 
     def namespace(self, name: str) -> NamespaceMirror:
-        """The graph of one namespace; read from the store on first use."""
+        """The graph of a namespace; read from the store on first use."""
         return self._fresh(self._namespaces, name, NamespaceMirror)
 
     def lessons(self, name: str) -> LessonMirror:
@@ -101,8 +96,7 @@ class Mirror:
         """Catch up with the store now.
 
         Args:
-            defer: Leave what is fitted to all calls of a larger memory to the thread that follows the store. It
-                begins at once unless it pauses; until then suggestions use the former fit.
+            defer: Leave what is fitted to all calls of a larger memory to the thread that follows the store.
         Raises:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
@@ -129,10 +123,8 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            mine = None if changes is None else [change for change in changes if change.namespace == name]
-            if mine is None:
-                mirror.follow([Change(header.revision, name, None, True)])
-            elif mine:
+            everything = [Change(header.revision, name, None, True)]
+            if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
                 mirror.follow(mine)
         for lessons in self._lessons.values():
             lessons.follow(header)
@@ -171,11 +163,8 @@ class Mirror:
         except Exception as error:  # no caller waits for this thread: what it does not log is lost
             if str(error) != self._last_warning:
                 self._last_warning = str(error)
-                _log.warning(
-                    "the store cannot be followed, and suggestions go on from what was read before: %s",
-                    error,
-                    exc_info=not isinstance(error, HepmError),
-                )
+                text = "the store cannot be followed, and suggestions go on from what was read before: %s"
+                _log.warning(text, error, exc_info=not isinstance(error, HepmError))
             return
         self._last_warning = None
         if not paused:

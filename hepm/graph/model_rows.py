@@ -1,7 +1,4 @@
-"""The content of a store as rows of the graph model (docs/graph-model.md), and its read-only copy for Cypher.
-
-The rows derive from the store's methods and records, so any store can be read so.
-"""
+"""The content of any store as rows of the graph model (docs/graph-model.md), and its read-only copy for Cypher."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 import heapq
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -19,52 +16,43 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from hepm.cypher.model import Table
 from hepm.graph.delta import Run
 from hepm.graph.lesson_rows import LessonTables
+from hepm.graph.rows import Replay, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
 from hepm.types import ToolName
 
 if TYPE_CHECKING:
-    from hepm.cypher.projection import Projection
+    from hepm.cypher.engines import Projection
 
 Row: TypeAlias = tuple[object, ...]
-Read: TypeAlias = Callable[[Sequence[str]], Sequence[Run]]
-"""Parses stored records."""
 
 FOLDER: Final = ".cypher"
-"""Suffix of the folder beside a store that holds its copy."""
-
 EDGE_SUMMARIES: Final = 3
-"""How many summaries stand on an edge, to be read in Browser."""
-
 _READ_AT_ONCE: Final = 500
 
 
-def open_copy(store: Store, file: Path, read: Read) -> Projection:
-    """The copy of an embedded store in an embedded Cypher engine, rebuilt where the store has changed.
+def open_copy(store: Store, file: Path, replay: Replay) -> Projection:
+    """The copy of an embedded store in an embedded Cypher engine, rebuilt where the store in `file` has changed.
 
-    Args:
-        file: The store's own file; the copy lies in a folder beside it, else in the user's cache.
-        read: Parses the store's records.
     Raises:
         MissingExtraError: the engine is not installed.
     """
-    from hepm.cypher.projection import open_projection
+    from hepm.cypher.engines import open_projection
 
-    return open_projection(folders_of(file), lambda: _state_of(store, file), lambda: ModelRows(store, read).tables())
+    def state() -> str:
+        # Differs between two states of a store: by its revision; of a restored file by inode, journal and counts.
+        header = store.header
+        totals = [(name, store.totals(namespace=name)) for name in store.namespaces()]
+        return repr((file.stat().st_ino, header, store.changes_since(header.revision - 1), totals))
+
+    return open_projection(folders_of(file), state, lambda: ModelRows(store, replay).tables())
 
 
 def folders_of(file: Path) -> tuple[Path, Path]:
-    """Where a store's copy may lie: beside it, or in the user's cache if that folder cannot be written."""
+    """Where a store's copy may lie: in its folder, or in the user's cache if that cannot be written."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
     return file.with_name(file.name + FOLDER), cache / "hepm" / "cypher" / place
-
-
-def _state_of(store: Store, file: Path) -> str:
-    """Differs between two states of a store: by its revision, and for a restored file by inode, journal and counts."""
-    header = store.header
-    totals = [(name, store.totals(namespace=name)) for name in store.namespaces()]
-    return repr((file.stat().st_ino, header, store.changes_since(header.revision - 1), totals))
 
 
 class ModelRows:
@@ -74,9 +62,9 @@ class ModelRows:
     both ends. The properties follow in the order of `hepm.cypher.model`. Lazy: take the tables in the order given.
     """
 
-    def __init__(self, store: Store, read: Read) -> None:
+    def __init__(self, store: Store, replay: Replay) -> None:
         self._store = store
-        self._read = read
+        self._replay = replay
         self._tools: dict[tuple[str, ToolName], int] = {}
         self._after: list[Row] = []
         self._before: list[Row] = []
@@ -131,18 +119,13 @@ class ModelRows:
             self._lessons.meet(namespace, run.id, number)
 
     def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:
-        """Readable runs with their places in the order of arrival."""
+        """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
         records = enumerate(self._store.iter_records(namespace=namespace), 1)
         while batch := list(islice(records, _READ_AT_ONCE)):
-            try:
-                runs = self._read([record for _, (_, record, _) in batch])
-                yield from ((seq, run, counted) for (seq, (*_, counted)), run in zip(batch, runs, strict=True))
-            except ValueError:  # one of them is damaged: `hepm doctor` says which
-                for seq, (_, record, counted) in batch:
-                    try:
-                        yield seq, self._read([record])[0], counted
-                    except ValueError:
-                        continue
+            runs, _ = read_each([record for _, (_, record, _) in batch], self._replay)
+            for (seq, (*_, counted)), run in zip(batch, runs, strict=True):
+                if isinstance(run, Run):
+                    yield seq, run, counted
 
     def _edges(self) -> Iterator[Row]:
         for namespace in self._namespaces:

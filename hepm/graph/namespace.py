@@ -1,7 +1,4 @@
-"""One namespace's graph in memory: what suggestions are answered from.
-
-Readers take no lock: what they read is replaced, never changed in place.
-"""
+"""One namespace's graph in memory. Readers take no lock: what they read is replaced, never changed in place."""
 
 from __future__ import annotations
 
@@ -31,22 +28,12 @@ _log = logging.getLogger("hepm")
 
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
-"""How many runs and summaries are shown behind one suggestion."""
-
 _EDGES_AT_ONCE = 1_000
-
-_FEW_CALLS = 150
-"""An ingest waits until a memory of at most these calls is fitted again; a larger one takes too long."""
+_FEW_CALLS = 150  # an ingest waits until a memory of so many calls is fitted again; a larger one takes too long
 
 
 class NextTool(NamedTuple):
-    """An outgoing edge as policies see it.
-
-    Attributes:
-        weight: w(a, b) of H-EPM 4.2, in [0, 1]; the weights of one tool's successors sum to 1.
-        support: N, successful trajectories that took the edge.
-        failures: Failed trajectories that took it.
-    """
+    """An outgoing edge as policies see it: its weight w(a, b) of H-EPM 4.2, its successful and failed trajectories."""
 
     tool: ToolName
     weight: float
@@ -64,29 +51,16 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 """Edges in the order of `EdgeRow`'s fields."""
 
 
-@dataclass(slots=True)
-class _States:
-    """States after one tool, and the newest id among them."""
-
-    block: StateBlock = field(default_factory=StateBlock)
-    newest: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """Read by suggestions and replaced as a whole by the follower.
+    """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
 
     Readers also cache in it what they compute. One that began before a change writes into its own snapshot, so
-    nothing old gets into the next.
-
-    Attributes:
-        rows: Edges by source.
-        states: By source; blocks grow in place, which their readers may rely on (see `StateBlock`).
-        successors: Weighed edges, by tool and c.
+    nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
     """
 
     rows: dict[ToolName, Rows]
-    states: dict[ToolName, _States] = field(default_factory=dict[ToolName, _States])
+    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
@@ -96,6 +70,7 @@ class NamespaceMirror:
     """One namespace's graph; each part is read or computed on first use and kept.
 
     Attributes:
+        name: The namespace.
         tool_names: By the numbers that state blocks use.
     """
 
@@ -128,7 +103,7 @@ class NamespaceMirror:
                 for tool in state.sources:
                     rows_of.setdefault(tool, []).append(row)
         after = {
-            tool: self._extended(_States(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
+            tool: self._extended(StateBlock(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
         with self._calls_lock:
@@ -150,13 +125,7 @@ class NamespaceMirror:
         return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
-        """Tools that followed `tool` in successful runs: heaviest first, ties by name; () if it has none.
-
-        `c` weighs efficiency against frequency (see `hepm.graph.weights`).
-
-        Raises:
-            InputError: `c` is negative or no number.
-        """
+        """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
         found = snapshot.successors.get((tool, c))
         if found is None:
@@ -171,10 +140,7 @@ class NamespaceMirror:
         return None
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
-        """Successful and failed runs that called a tool after one of `sources`, or after START if empty.
-
-        Of parallel calls the edge with most runs counts.
-        """
+        """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
         found = max(edges, key=lambda edge: edge.support + edge.failures, default=None)
         return (0, 0) if found is None else (found.support, found.failures)
@@ -186,8 +152,8 @@ class NamespaceMirror:
         if found is None:
             if self._store.remote:
                 return StateBlock()  # all states were read in bulk
-            found = snapshot.states[tool] = self._extended(_States(), tool)
-        return found.block
+            found = snapshot.states[tool] = self._extended(StateBlock(), tool)
+        return found
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
         """The result of `make` for all calls; kept, and made again by `follow_calls`.
@@ -205,8 +171,7 @@ class NamespaceMirror:
         return found  # type: ignore[return-value]
 
     def _newest_calls(self) -> CallMatrix:
-        if self._reader is None:
-            self._reader = CallReader()
+        self._reader = self._reader or CallReader()
         # Runs before states, as in `_read`.
         runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
         states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
@@ -229,10 +194,7 @@ class NamespaceMirror:
         return found
 
     def evidence(self, sources: Sequence[ToolName], target: ToolName) -> Evidence:
-        """Runs and summaries behind the edges from `sources` to `target`, read from the store.
-
-        Empty while the store does not answer.
-        """
+        """Runs and summaries behind the edges from `sources` to `target`; empty while the store does not answer."""
         found = self.evidence_of([(source, target) for source in sources])
         runs = dict.fromkeys(run for one in found for run in one.runs)
         summaries = dict.fromkeys(summary for one in found for summary in one.summaries)
@@ -241,21 +203,19 @@ class NamespaceMirror:
     def evidence_of(self, edges: Sequence[Edge]) -> list[Evidence]:
         """Runs and summaries behind each edge, read from the store in bulk."""
         found: list[Evidence] = []
+        most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES}
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
-                part = edges[start : start + _EDGES_AT_ONCE]
-                found += self._store.evidence(
-                    part, namespace=self.name, runs=EVIDENCE_RUNS, summaries=EVIDENCE_SUMMARIES
-                )
+                found += self._store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
         except StoreUnavailableError as error:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
 
-    def graph(self, *, c: float = 1.0, evidence: bool = False) -> nx.DiGraph[ToolName]:
+    def graph(self, *, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A new NetworkX graph, which the caller may change.
 
         Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
-        failure_share, and with `evidence` also runs and summaries, which are read from the store.
+        failure_share.
         """
         import networkx as nx
 
@@ -267,30 +227,16 @@ class NamespaceMirror:
         if START in snapshot.rows:
             graph.add_node(START, calls=0, errors=0, description="before the first call")
         for source, rows in sorted(snapshot.rows.items()):
-            weights = {following.tool: following for following in _weigh(rows, c)}
-            for _, target, support, inverse_steps, failures, unlabelled in rows:
-                following = weights.get(target) or NextTool(target, 0.0, support, failures)
-                graph.add_edge(
-                    source,
-                    target,
-                    support=support,
-                    inverse_steps=inverse_steps / INVERSE_STEPS_UNIT,
-                    weight=following.weight,
-                    failures=failures,
-                    unlabelled=unlabelled,
-                    failure_share=following.failure_share,
-                )
-        if evidence:
-            edges: list[Edge] = list(graph.edges)
-            for edge, behind in zip(edges, self.evidence_of(edges), strict=True):
-                graph.edges[edge].update(runs=list(behind.runs), summaries=list(behind.summaries))
+            weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
+            for (_, target, *counts), weight in zip(rows, weights, strict=True):
+                edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+                edge["inverse_steps"] /= INVERSE_STEPS_UNIT
+                following = NextTool(target, weight, edge["support"], edge["failures"])
+                graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)
         return graph
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Read again what later revisions changed; idempotent.
-
-        What is fitted to all calls stays as it is until `follow_calls`.
-        """
+        """Read again what later revisions changed; idempotent. What is fitted to all calls waits for `follow_calls`."""
         everything = any(change.sources is None for change in changes)
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.
@@ -308,8 +254,8 @@ class NamespaceMirror:
         for tool in touched:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
-            states = _States() if tool in rewritten else after.get(tool, _States())
-            after[tool] = self._extended(states, tool)
+            block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
+            after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         return _Snapshot(rows | fresh, after, kept)
 
@@ -347,14 +293,11 @@ class NamespaceMirror:
         with self._behind_lock:
             self._behind = bool(self._behind) or rewritten
 
-    def _extended(self, states: _States, tool: ToolName, batch: StateBatch | None = None) -> _States:
-        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=states.newest)
-        if batch.rows:
-            targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
-            ids = [row.id for row in batch.rows]
-            states.block.extend(batch.vectors_ND, targets, ids)
-            states.newest = ids[-1]
-        return states
+    def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
+        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=block.newest)
+        targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
+        block.extend(batch.vectors_ND, targets, [row.id for row in batch.rows])
+        return block
 
 
 def _by_source(edges: Sequence[tuple[Any, ...]]) -> dict[ToolName, Rows]:

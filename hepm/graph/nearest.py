@@ -1,8 +1,7 @@
 """Which tool followed the most similar remembered state: exact search in numpy.
 
-Vectors come in two kinds. *Lexical* ones have some 60 of 512 coordinates that are not zero: they are stored coordinate
-by coordinate, so that a query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by
-state. An index and a compiled search were tried and left out (benchmarks/LOG.md).
+*Lexical* vectors have some 60 of 512 coordinates that are not zero: they are stored coordinate by coordinate, so that a
+query reads only the eighth that it has. *Dense* ones, of a sentence model, are stored state by state.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import ImplausibleVectorError
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.rows import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 NumberArray: TypeAlias = NDArray[np.uint32]
 
-# 512 coordinates of a chunk are 32 MB: runs of memory long enough to be read at full speed, and the most that is copied
-# when states are added.
+# 512 coordinates of a chunk are 32 MB: long enough for full speed, and the most that is copied by one addition.
 _CHUNK_ROWS = 16_384
 _GROWTH: Final = 8  # an eighth more room than needed: memory stays within 1.3 times the vectors
 # From some 50,000 states on, two threads share the chunks: handing them over costs 50 µs.
@@ -36,13 +34,7 @@ _NO_STATE: Final = np.iinfo(np.int64).max
 
 
 class Nearest(NamedTuple):
-    """The most similar remembered state that `target` followed.
-
-    Attributes:
-        target: Number of the tool.
-        cosine: In [-1, 1], up to rounding.
-        state: Id of the state; of equally similar ones the lowest.
-    """
+    """The most similar state that the tool number `target` followed; of equally similar ones that of the lowest id."""
 
     target: int
     cosine: float
@@ -52,8 +44,8 @@ class Nearest(NamedTuple):
 class StateBlock:
     """Vectors of the states after one tool, and which tools followed each.
 
-    Any number of threads may read, without a lock and while one writes: a reader sees the block as it was when it
-    began. Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
+    Any number of threads may read without a lock while one writes: a reader sees the block as it was when it began.
+    Memory: the vectors, at most an eighth of a chunk of room to grow, and about 20 bytes a state.
     """
 
     def __init__(self) -> None:
@@ -62,6 +54,11 @@ class StateBlock:
 
     def __len__(self) -> int:
         return sum(chunk.rows for chunk in self._chunks)
+
+    @property
+    def newest(self) -> int:
+        """The id of the state added last; 0 if there are none."""
+        return int(self._chunks[-1].ids_N[-1]) if self._chunks else 0
 
     @property
     def nbytes(self) -> int:
@@ -75,10 +72,8 @@ class StateBlock:
         Args:
             vectors_ND: Of unit length, shape (N, D).
             targets: Numbers of the tools that followed each state, from 0; several if they were called together.
-            ids: Of the states; need not be ordered.
         Raises:
             ImplausibleVectorError: the vectors have not the dimensions of those already here.
-            ValueError: not one target list and id per vector.
         """
         if not len(vectors_ND) == len(targets) == len(ids):
             raise ValueError(f"{len(vectors_ND)} vectors, {len(targets)} targets, {len(ids)} ids")
@@ -104,16 +99,12 @@ class StateBlock:
     def best(
         self, query_D: FloatArray, *, most: int | None = None, among: Collection[int] | None = None
     ) -> list[Nearest]:
-        """The most similar state of each tool that followed any state, by tool number; [] if there are no states.
-
-        O(states · coordinates of the query that are not zero).
+        """The most similar state of each tool that followed any state, by tool number. O(states · nonzero coordinates).
 
         Args:
             query_D: Of unit length, shape (D,).
             most: Number of the most similar tools, with ties of the last; None for all.
             among: Numbers of the tools that may be named; None for all.
-        Raises:
-            ImplausibleVectorError: the query has not the dimensions of the states.
         """
         chunks = self._chunks  # read once: one consistent state
         tools = max((int(chunk.targets_G[-1]) + 1 for chunk in chunks if chunk.targets_G.size), default=0)
@@ -141,8 +132,7 @@ class _Chunk:
     Attributes:
         vectors_CD: Room for C states, of which the first `rows` are there; coordinate by coordinate if `sparse`.
         rows_P: Row of the state of each (state, target) pair, by target.
-        targets_G: The targets, ascending.
-        starts_G, sizes_G: Where the pairs of each target begin, and how many they are.
+        targets_G, starts_G, sizes_G: The targets, ascending; where the pairs of each begin, and how many they are.
     """
 
     vectors_CD: FloatArray

@@ -1,4 +1,4 @@
-"""From what a user calls a store to the store: a path is the embedded one, an address a Neo4j server."""
+"""Open a store by its path, or by the address of a Neo4j server."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ def embedded_file(location: str | os.PathLike[str]) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How to reach one database.
-
-    Attributes:
-        password: Shown in no representation and no error.
-    """
+    """How to reach one database. No representation and no error shows the password."""
 
     uri: str
     username: str = "neo4j"
@@ -68,14 +64,11 @@ class Login:
     database: str = "neo4j"
 
     @classmethod
-    def parse(
-        cls, address: str, *, username: str | None = None, password: str | None = None, database: str | None = None
-    ) -> Login:
-        """From an address such as neo4j://host:7687 or neo4j://host/database.
+    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
+        """From an address such as neo4j://host:7687 or neo4j://host/database, `auth`, and NEO4J_* variables.
 
         Raises:
-            InputError: the address is broken, names no host, or holds a password, which would be seen in process
-                lists and logs.
+            InputError: the address is broken, names no host, or holds a password.
         """
         try:
             parts = urlsplit(address)
@@ -93,10 +86,6 @@ class Login:
         if not parts.hostname:
             raise InputError(f"{address!r} names no server: write it like neo4j://localhost:7687.")
         uri = f"{parts.scheme}://{parts.netloc}" + (f"?{parts.query}" if parts.query else "")
-        return cls(uri, username or "neo4j", password or "", database or parts.path.strip("/") or "neo4j")
-
-    @classmethod
-    def from_environment(cls, address: str, *, auth: tuple[str, str] | None = None) -> Login:
-        """The same, with what is not given from NEO4J_USERNAME, NEO4J_PASSWORD and NEO4J_DATABASE."""
         username, password = auth or (os.environ.get("NEO4J_USERNAME"), os.environ.get("NEO4J_PASSWORD"))
-        return cls.parse(address, username=username, password=password, database=os.environ.get("NEO4J_DATABASE"))
+        database = parts.path.strip("/") or os.environ.get("NEO4J_DATABASE")
+        return cls(uri, username or "neo4j", password or "", database or "neo4j")

@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from hepm.errors import EmbedderMismatchError, InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.errors import EmbedderMismatchError, FormatError, InputError
 from hepm.graph.delta import Run
-from hepm.graph.stored_vectors import FloatArray
 from hepm.types import ToolName
+
+FloatArray: TypeAlias = NDArray[np.float32]
+Vectors: TypeAlias = Iterable[FloatArray]
 
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs only the shortest (H-EPM, appendix D)."""
-
+Vectored: TypeAlias = Literal["state", "run", "lesson"]
 Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Parses stored records: their runs, and a vector for each of their texts (see `Store.add`).
-
-It raises FormatError where a record is damaged, and any other error where its texts cannot be embedded.
-"""
-
-
-Vectors: TypeAlias = Iterable[FloatArray]
+"""Parses stored records: their runs, and a vector for each of their texts. FormatError where a record is damaged."""
 
 
 class TextEmbedder(Protocol):
@@ -63,6 +62,7 @@ class Known(NamedTuple):
 class StoredRun(NamedTuple):
     """A stored run, as far as a change of the store reads it."""
 
+    seq: int
     id: str
     environment: str
     task: str
@@ -109,13 +109,16 @@ class StateRow:
     summary: str
 
 
-class RunRow(NamedTuple):
-    """The part of a labelled run that rankers read.
+@dataclass(frozen=True, slots=True)
+class StateBatch:
+    """States with their vectors, by id: shape (N, dimensions), unit length. States without a vector are left out."""
 
-    Attributes:
-        sequence: As `hepm.graph.delta.sequence_of` writes it.
-        vector: Of the user's words; None if there is none.
-    """
+    rows: Sequence[StateRow]
+    vectors_ND: FloatArray
+
+
+class RunRow(NamedTuple):
+    """The part of a labelled run that rankers read: `sequence` as in `Run.columns`, the vector of the user's words."""
 
     seq: int
     id: str
@@ -125,12 +128,7 @@ class RunRow(NamedTuple):
 
 
 class HeldRun(NamedTuple):
-    """A stored run with everything that is stored of it.
-
-    Attributes:
-        columns: What is stored beside the record, by the names of `Store.columns_of`.
-        vector: Of the user's words, in bytes as stored.
-    """
+    """A stored run with its columns, by the names of `Store.columns_of`, and its vector in bytes as stored."""
 
     id: str
     record: str
@@ -139,24 +137,10 @@ class HeldRun(NamedTuple):
     vector: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class StateBatch:
-    """States with their vectors, by id.
-
-    Attributes:
-        vectors_ND: Shape (N, dimensions), unit length; a state without a vector is not in the batch.
-    """
-
-    rows: Sequence[StateRow]
-    vectors_ND: FloatArray
-
-
 class Change(NamedTuple):
-    """What one revision changed.
+    """What one revision changed: tools whose outgoing edges or states changed; None if any may have.
 
-    Attributes:
-        sources: Tools whose outgoing edges or states changed; None if any may have.
-        rewritten: Whether something was removed or replaced, not only added.
+    `rewritten` means that something was removed or replaced, not only added.
     """
 
     revision: int
@@ -175,11 +159,7 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which trajectories to forget: those that match every part that is given; None matches all.
-
-    Raises:
-        InputError: a part is empty. A variable that was never set is likelier than all runs that name no user.
-    """
+    """Which trajectories to forget: those that match every given part. None matches all; "" is an InputError."""
 
     trajectory: str | None = None
     environment: str | None = None
@@ -188,7 +168,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         for part in fields(self):
-            if getattr(self, part.name) == "":
+            if getattr(self, part.name) == "":  # likelier a variable that was never set than all runs without a user
                 raise InputError(
                     f"the {part.name} whose runs are to be forgotten is empty: nothing was forgotten. "
                     "Name it, or leave it out."
@@ -211,21 +191,42 @@ class Totals:
     notes: int
 
 
-def no_text(error: UnicodeEncodeError) -> InputError:
-    """The error for text that cannot be written as UTF-8."""
-    at = error.object[max(error.start - 20, 0) : error.start + 20]
-    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")
+def read_each(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run | FormatError], Mapping[str, FloatArray]]:
+    """The run of each record, or why it cannot be read; and the vectors of the texts of all."""
+    try:
+        return replay(records)
+    except FormatError as error:
+        if len(records) == 1:
+            return [error], {}
+    parts = [read_each([record], replay) for record in records]
+    return [run for runs, _ in parts for run in runs], {text: v for _, found in parts for text, v in found.items()}
+
+
+def as_bool(stored: int | None) -> bool | None:
+    """A stored outcome."""
+    return None if stored is None else bool(stored)
+
+
+# Vectors are stored as float16, little endian, in every store.
+
+
+def to_bytes(vector: FloatArray) -> bytes:
+    """A vector as stored."""
+    return np.asarray(vector, dtype="<f2").tobytes()
+
+
+def from_bytes(stored: bytes) -> FloatArray:
+    """A stored vector."""
+    return np.frombuffer(stored, dtype="<f2").astype(np.float32)
+
+
+def of_size(stored: bytes | None, dimensions: int) -> FloatArray | None:
+    """A stored vector; None where there is none, or one of another size."""
+    return from_bytes(stored) if stored is not None and len(stored) == 2 * dimensions else None
 
 
 def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, where: str) -> None:
-    """Refuse vectors that cannot be compared with the stored ones; called inside the transaction that writes them.
-
-    Args:
-        embedder: Name of the embedder of the vectors; None checks nothing.
-        where: The store, for the error.
-    Raises:
-        EmbedderMismatchError: they are of another embedder, or of another size.
-    """
+    """Raise EmbedderMismatchError, in the transaction that writes vectors, if they are of another embedder or size."""
     if embedder is None:
         return
     if embedder != header.embedder:
@@ -238,3 +239,9 @@ def check_embedder(embedder: str | None, vectors: Vectors, *, header: Header, wh
             f"{where} holds vectors of {embedder!r} with {header.dimensions} numbers, and now {wrong} came under that "
             f"name: another model answers by it. Nothing was changed; run `hepm reembed --embedder {embedder}`."
         )
+
+
+def no_text(error: UnicodeEncodeError) -> InputError:
+    """The error for text that cannot be written as UTF-8."""
+    at = error.object[max(error.start - 20, 0) : error.start + 20]
+    return InputError(f"{at!r} holds half of a surrogate pair, which is no character: it cannot be stored.")

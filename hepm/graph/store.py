@@ -1,8 +1,7 @@
 """What a store of the tool graph promises, and what every store does the same way.
 
-All methods take a namespace and see nothing outside it. They are safe to call from several threads; a read never waits
-for a write. Lists come sorted as the docstring says, and are empty where nothing is known. Every store passes
-tests/graph/test_store_contract.py.
+All methods see nothing outside their namespace, and are safe to call from several threads; a read never waits for a
+write. Every store passes tests/graph/test_store_contract.py.
 """
 
 from __future__ import annotations
@@ -14,17 +13,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from hepm.errors import InputError
 from hepm.graph.changes import Transaction, add_runs, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
+from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
+from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import (
     Added,
     Change,
     Counting,
+    FloatArray,
     Header,
     HeldRun,
     Known,
@@ -36,13 +38,12 @@ from hepm.graph.rows import (
     TextEmbedder,
     ToolRow,
     Totals,
+    Vectored,
     Vectors,
+    as_bool,
+    of_size,
 )
-from hepm.graph.stored_vectors import FloatArray, of_size
 from hepm.types import Evidence, Tool, ToolName
-
-if TYPE_CHECKING:
-    from hepm.graph.writes import LessonStore
 
 T = TypeVar("T")
 
@@ -57,12 +58,15 @@ class Store(ABC):
     Attributes:
         remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
         runs_a_batch: Runs per transaction: enough that its own cost is small.
-        lessons: Lessons from the runs.
     """
 
     remote: ClassVar[bool]
     runs_a_batch: ClassVar[int]
-    lessons: LessonStore
+
+    @property
+    def lessons(self) -> LessonStore:
+        """Lessons from the runs."""
+        return LessonStore(self)
 
     # The operations of one backend
 
@@ -97,7 +101,7 @@ class Store(ABC):
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
 
-        Plain tuples: an opening mirror reads all edges, and naming their fields would double the time.
+        Plain tuples: a mirror reads all edges, and naming their fields would double the time.
         """
 
     @abstractmethod
@@ -108,8 +112,8 @@ class Store(ABC):
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
 
-        Runs: successful ones that took it, the latest stored first. Summaries: what agents knew then, each
-        wording once, most often seen first, then latest, ties by text.
+        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
+        latest, ties by text.
         """
 
     @abstractmethod
@@ -118,7 +122,15 @@ class Store(ABC):
 
     @abstractmethod
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored beside a run's record and derive from it."""
+        """The columns that are stored with a run's record and derive from it."""
+
+    @abstractmethod
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        """Every lesson in order of arrival, readable or not."""
+
+    @abstractmethod
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        """The columns that are stored with a lesson's record and derive from it."""
 
     @abstractmethod
     def orphans(self, *, namespace: str) -> list[str]:
@@ -127,9 +139,6 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the store; safe to call twice."""
-
-    @abstractmethod
-    def _names(self, stored: Any) -> tuple[ToolName, ...]: ...
 
     @abstractmethod
     def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
@@ -152,33 +161,22 @@ class Store(ABC):
         stored run is replaced when it comes again with another label, so that a correction or a late label counts.
 
         Args:
-            vectors: Of state summaries and of `Run.said`; a text without one waits for `reembed`.
-            embedder: Name of the embedder of the vectors.
+            vectors: Of state summaries and of `Run.said`, by `embedder`; a text without one waits for `reembed`.
         Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
+            EmbedderMismatchError: as `write`, here and below.
         """
         work = partial(add_runs, runs=runs, vectors=vectors, replay=replay)
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
         """Set descriptions and parameters, replacing those from the runs."""
-
-        def work(write: Transaction) -> None:
-            write.describe(tools)
-            write.note_change()
-
-        self.write(namespace, work)
+        self.write(namespace, lambda write: (write.describe(tools), write.note_change()))
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
         """Remove runs with all counts and lessons from them; every count goes back exactly. Ids of the removed, sorted.
 
         A selection by user only removes the user's notes too. A run whose record cannot be read is removed; its counts
-        go with the next `rebuild`.
-
-        Args:
-            embedder: Name of the embedder of the vectors that `replay` makes.
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now.
+        go with the next `rebuild`. `embedder` names the one of the vectors that `replay` makes.
         """
         return self.write(namespace, partial(forget_runs, selection=selection, replay=replay), embedder=embedder)
 
@@ -192,37 +190,19 @@ class Store(ABC):
         `replay` embeds by it. Lessons whose record cannot be read are removed.
 
         Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now.
             StoreDamagedError: a record cannot be read; the text names its run, and nothing was changed.
         """
         name = None if embedder is None else embedder.name
         self.write(namespace, partial(rebuild, replay=replay, embedder=embedder), embedder=name)
 
-    def put_vectors(self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None) -> None:
-        """Attach vectors of `embedder` to states by id, replacing earlier ones; missing ids are ignored.
-
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
-        """
-
-        def work(write: Transaction) -> None:
-            write.put_state_vectors(vectors)
-            write.note_change(everything=True)
-
-        self.write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-    def put_run_vectors(
-        self, vectors: Mapping[int, FloatArray], *, namespace: str, embedder: str | None = None
+    def put_vectors(
+        self, of: Vectored, vectors: Mapping[Any, FloatArray], *, namespace: str, embedder: str | None = None
     ) -> None:
-        """Attach vectors of `embedder` to runs by row number; missing numbers are ignored.
-
-        Raises:
-            EmbedderMismatchError: as `put_vectors`.
-        """
+        """Attach vectors of `embedder` to states by id, runs by row number, lessons by id; missing ones are ignored."""
 
         def work(write: Transaction) -> None:
-            write.put_run_vectors(vectors)
-            write.note_change(everything=True)
+            write.put_vectors(of, vectors)
+            write.note_change(everything=of != "lesson")
 
         self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
@@ -230,23 +210,21 @@ class Store(ABC):
         """Give a vector to every state, run and lesson without one, in all namespaces; how many were written.
 
         Every batch is a transaction of its own: an interrupted call continues where it stopped.
-
-        Raises:
-            EmbedderMismatchError: another process has named another embedder since; its vectors stay.
         """
-        waiting: list[tuple[str, Callable[..., None], int | str, str]] = []
+        waiting: list[tuple[str, Vectored, Any, str]] = []
         for name in self.namespaces():
             lessons = self.lessons.list(namespace=name)
-            waiting += [(name, self.lessons.put_vectors, o.row.id, o.row.text) for o in lessons if o.vector is None]
+            waiting.extend((name, "lesson", one.row.id, one.row.text) for one in lessons if one.vector is None)
             states = self.iter_states(namespace=name, without_vector=True)
-            waiting += [(name, self.put_vectors, row.id, row.summary) for row in states]
-            waiting += [(name, self.put_run_vectors, *run) for run in self.runs_without_vector(namespace=name)]
+            waiting.extend((name, "state", row.id, row.summary) for row in states)
+            runs = self.read("runs_without_vector", namespace=name)
+            waiting.extend((name, "run", number, said) for number, said in runs)
         done = 0
-        for (name, put), group in groupby(waiting, key=itemgetter(0, 1)):
+        for (name, of), group in groupby(waiting, key=itemgetter(0, 1)):
             while batch := list(islice(group, _REEMBED_BATCH)):
                 vectors = embedder.embed([text for *_, text in batch])
                 found = {key: vector for (*_, key, _), vector in zip(batch, vectors, strict=True)}
-                put(found, namespace=name, embedder=embedder.name)
+                self.put_vectors(of, found, namespace=name, embedder=embedder.name)
                 done += len(batch)
                 if on_progress is not None:
                     on_progress(done, len(waiting))
@@ -273,14 +251,11 @@ class Store(ABC):
             yield name, record, bool(counted)
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
-        """Environment, task and id of every stored run with an outcome, in that order; "" where it names no task."""
+        """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""
         return self.read("runs_by_task", namespace=namespace)
 
     def runs_beside(self, runs: Sequence[str], *, namespace: str, latest: int) -> list[tuple[Any, ...]]:
-        """The same of the stored ones of `runs` and of the runs of their tasks, in that order.
-
-        Of a task with very many runs, those that were stored last: `latest` of each outcome.
-        """
+        """The same of the stored ones of `runs` and of their tasks' runs, the `latest` last stored of each outcome."""
         return self.read("runs_beside", namespace=namespace, ids=runs, latest=latest)
 
     def records_of(self, ids: Sequence[str], *, namespace: str) -> dict[str, str]:
@@ -289,7 +264,7 @@ class Store(ABC):
 
     def run_edges(self, *, namespace: str) -> dict[Edge, list[str]]:
         """Ids of the stored runs that took each edge, sorted."""
-        found: defaultdict[Edge, list[str]] = defaultdict(list)
+        found = defaultdict[Edge, list[str]](list)
         for source, target, run in self.read("run_edges", namespace=namespace):
             found[source, target].append(run)
         return found
@@ -324,10 +299,6 @@ class Store(ABC):
         """All states by id, whether each kept its text, and its vector as stored; lazy."""
         for row in self.iterate("held_states", namespace=namespace):
             yield self._state(row), row[-2] not in (None, False), row[-1]
-
-    def runs_without_vector(self, *, namespace: str) -> list[tuple[Any, ...]]:
-        """Row number and user's words of runs that have words and no vector, in order of arrival."""
-        return self.read("runs_without_vector", namespace=namespace)
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Labelled, counted runs stored after row `seq`, in order of arrival."""
@@ -364,10 +335,93 @@ class Store(ABC):
         return StateBatch([self._state(row) for row in right], vectors.reshape(len(right), size))
 
     def _state(self, row: Sequence[Any]) -> StateRow:
-        number, sources, targets, success, *rest = row[:10]
-        return StateRow(number, self._names(sources), self._names(targets), bool(success), *rest)
+        number, *sides, success = row[:4]
+        sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
+        return StateRow(number, sources, targets, bool(success), *row[4:10])
 
 
-def as_bool(stored: int | None) -> bool | None:
-    """A stored outcome."""
-    return None if stored is None else bool(stored)
+class LessonStore:
+    """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def change(
+        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> Changed:
+        """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
+
+        A lesson whose id is stored keeps its words, and the runs of both stand behind it; so does its being retired.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
+        """
+
+        def work(write: Transaction) -> Changed:
+            changed = write.lessons.change(change, vectors)
+            write.note_change()
+            return changed
+
+        return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
+        """Record that lessons were shown in a run, credited with its outcome if that is known; how many were new.
+
+        Ids that are gone are skipped.
+        """
+        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
+
+    def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
+        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
+
+        Idempotent. An outcome that comes before what was shown waits for it.
+        """
+        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
+
+    def forget_user(self, user: str, *, namespace: str) -> list[str]:
+        """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""
+        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
+
+    def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
+        """Store or replace answers; not one about a forgotten run or user."""
+        self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
+
+    def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
+        def noted(write: Transaction) -> T:
+            if changed := work(write):
+                write.note_change()
+            return changed
+
+        return self._store.write(namespace, noted)
+
+    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
+        """Those of the ids that are stored, in order of arrival."""
+        return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
+
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs, in order of arrival."""
+        return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
+
+    def showings(self, *, namespace: str) -> list[Showing]:
+        """All that was shown, by run and lesson."""
+        return showings_of(self._store.read("showings", namespace=namespace))
+
+    def outcomes(self, *, namespace: str) -> dict[str, bool]:
+        """Reported outcomes of runs that are not stored, by run."""
+        return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
+
+    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
+        """Stored answers by key; unknown keys are skipped."""
+        return sorted(Answer(*row) for row in self._store.read("find_answers", namespace=namespace, keys=keys))
+
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        return sorted(Answer(*row) for row in self._store.read("all_answers", namespace=namespace))
+
+    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
+        """Runs that a step has an answer about."""
+        return {run for (run,) in self._store.read("answered_runs", namespace=namespace, step=step)}
+
+    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
+        """Readable lessons that a revision above `newer_than` touched, in order of arrival."""
+        return stored_lessons(self._store.read("lessons", namespace=namespace, newer_than=newer_than))

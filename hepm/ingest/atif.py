@@ -1,25 +1,24 @@
-"""ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8), as Harbor and many converters write it.
+"""ATIF, the Agent Trajectory Interchange Format (v1.0 to v1.8): https://harborframework.com/docs/trajectory-format.
 
-https://harborframework.com/docs/trajectory-format. The format has no field for an outcome: a Harbor trial keeps it in
-result.json beside or above the trajectory, agentpile under extra.agentpile, and hepm under extra.hepm.
-agentpile converts other formats and public datasets to ATIF (see `read_dataset`).
+It has no field for an outcome: a Harbor trial keeps it in result.json beside or above the trajectory, agentpile under
+extra.agentpile, and hepm under extra.hepm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from hepm.errors import MissingExtraError
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
+from hepm.ingest.chat import OpenCall, TurnBuilder
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, Rejection, is_object
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection, graded, identified
 from hepm.ingest.sources import named_files
-from hepm.ingest.tools import ToolLists
-from hepm.ingest.turns import OpenCall, TurnBuilder
+from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Role, Trajectory
 
 AGENTPILE: Final = "agentpile"
@@ -29,87 +28,77 @@ _ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "agent": "
 
 
 def _recognises(document: Document) -> bool:
-    keys = document.keys
-    return ("schema_version" in keys and "steps" in keys) or _is_trial_result(document)
+    return {"schema_version", "steps"} <= document.keys or _is_trial_result(document)
 
 
 def _is_trial_result(document: Document) -> bool:
     """Harbor's result.json, which is read together with its trajectory."""
-    return document.file_name == "result.json" and "trial_name" in document.keys and "verifier_result" in document.keys
+    return document.file_name == "result.json" and {"trial_name", "verifier_result"} <= document.keys
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     if not _is_trial_result(document):
-        yield from document.each(_builder(document.name, _trial_result(document), options))
+        trial = _trial_result(document)
+        yield from document.each(lambda record: _run(record, document.name, trial, options))
 
 
 def _trial_result(document: Document) -> Object:
+    """Harbor's result.json of this trial; empty if there is none."""
     for path in ("result.json", "../result.json"):
         try:
             value = DECODER.decode((document.source.sibling(path) or b"").decode())
         except (ValueError, RecursionError):
             continue
-        if is_object(value) and "verifier_result" in value:
+        if fields.is_object(value) and "verifier_result" in value:
             return value
     return {}
 
 
-def _builder(source: str, trial: Object, options: ReadOptions) -> Callable[[Any], Trajectory]:
-    """Makes runs of ATIF records. What sub-agents did is not read.
-
-    Args:
-        trial: Harbor's result.json of this trial; empty if there is none.
-    """
-    tool_lists = ToolLists()
-
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the record")
-        _check_version(record.get("schema_version"))
-        extra = fields.object_at(record, "extra")
-        own, pile = fields.object_at(extra, "hepm"), fields.object_at(extra, "agentpile")
-        agent = fields.object_at(record, "agent")
-        steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
-        if own:
-            environment, task = fields.text(own, "environment"), fields.text(own, "task")
-            outcome = _graded(own.get("reward"), own.get("success"))
-        elif pile:
-            domain, _, task = fields.text(fields.object_at(pile, "task"), "id").rpartition(
-                "/"
-            )  # "domain/task" in a dataset
-            environment = "/".join(filter(None, (fields.text(fields.object_at(pile, "source"), "dataset"), domain)))
-            label = fields.object_at(pile, "outcome")
-            outcome = _graded(label.get("score"), label.get("success"))
-        else:
-            environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
-            # A reward that was computed after the infrastructure broke down says nothing of the agent.
-            broke_down = trial.get("exception_info") is not None
-            outcome = Outcome() if broke_down else _graded(_trial_reward(trial), None)
-        models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
-        times = (fields.unix_time(step.get("timestamp")) for step in reversed(steps))
-        recorded = fields.object_at(own, "tags")
-        tags = {key: fields.text(recorded, key) for key in recorded}
-        if name := fields.text(agent, "name"):
-            tags.setdefault("agent", name)
-        builder = TurnBuilder()
-        for step in steps:
-            # After a compaction of its context an agent's log repeats earlier steps.
-            if not step.get("is_copied_context"):
-                _add_step(builder, step)
-        return identified(
-            fields.text(record, "trajectory_id", "session_id") if options.ids == "own" else "",
-            builder.build(),
-            outcome,
-            environment=environment,
-            task=task,
-            model=fields.text(agent, "model_name") or next(filter(None, models), ""),
-            user=fields.text(own, "user"),
-            ended_at=next(filter(None, times), None),
-            tags=tags,
-            source=source,
-            tools=tool_lists.read(fields.list_at(agent, "tool_definitions")),
-        )
-
-    return build
+def _run(record: Object, source: str, trial: Object, options: ReadOptions) -> Trajectory:
+    # What sub-agents did is not read.
+    _check_version(record.get("schema_version"))
+    extra = fields.object_at(record, "extra")
+    own, pile = fields.object_at(extra, "hepm"), fields.object_at(extra, "agentpile")
+    agent = fields.object_at(record, "agent")
+    steps = [fields.as_object(step, "a step") for step in fields.list_at(record, "steps")]
+    if own:
+        environment, task = fields.text(own, "environment"), fields.text(own, "task")
+        outcome = _graded(own.get("reward"), own.get("success"))
+    elif pile:
+        # A dataset's tasks are named "domain/task".
+        domain, _, task = fields.text(fields.object_at(pile, "task"), "id").rpartition("/")
+        environment = "/".join(filter(None, (fields.text(fields.object_at(pile, "source"), "dataset"), domain)))
+        label = fields.object_at(pile, "outcome")
+        outcome = _graded(label.get("score"), label.get("success"))
+    else:
+        environment, task = fields.text(trial, "source"), fields.text(trial, "task_name")
+        # A reward that was computed after the infrastructure broke down says nothing of the agent.
+        broke_down = trial.get("exception_info") is not None
+        outcome = Outcome() if broke_down else graded(_trial_reward(trial))
+    models = (fields.text(step, "model_name") for step in steps if step.get("source") == "agent")
+    times = (fields.unix_time(step.get("timestamp")) for step in reversed(steps))
+    recorded = fields.object_at(own, "tags")
+    tags = {key: fields.text(recorded, key) for key in recorded}
+    if name := fields.text(agent, "name"):
+        tags.setdefault("agent", name)
+    builder = TurnBuilder()
+    for step in steps:
+        # After a compaction of its context an agent's log repeats earlier steps.
+        if not step.get("is_copied_context"):
+            _add_step(builder, step)
+    return identified(
+        fields.text(record, "trajectory_id", "session_id") if options.ids == "own" else "",
+        builder.build(),
+        outcome,
+        environment=environment,
+        task=task,
+        model=fields.text(agent, "model_name") or next(filter(None, models), ""),
+        user=fields.text(own, "user"),
+        ended_at=next(filter(None, times), None),
+        tags=tags,
+        source=source,
+        tools=listed_tools(fields.list_at(agent, "tool_definitions")),
+    )
 
 
 def _check_version(version: Any) -> None:
@@ -132,12 +121,9 @@ def _trial_reward(trial: Object) -> float | None:
 
 
 def _graded(reward: Any, success: Any) -> Outcome:
-    score = None if reward is None else fields.as_number(reward, "the reward")
-    if success is None:
-        return Outcome(score, None if score is None else score >= SOLVED)
-    if type(success) is not bool:
+    if success is not None and type(success) is not bool:
         raise RecordError(f"'success' is {fields.kind_of(success)}, not a boolean")
-    return Outcome(score, success)
+    return graded(None if reward is None else fields.as_number(reward, "the reward"), success)
 
 
 def _add_step(builder: TurnBuilder, step: Object) -> None:
@@ -171,7 +157,7 @@ def _add_step(builder: TurnBuilder, step: Object) -> None:
 
 
 def _failed(*extras: Any) -> bool | None:
-    for extra in filter(is_object, extras):
+    for extra in filter(fields.is_object, extras):
         if type(extra.get("is_error")) is bool:
             return extra["is_error"]
         if extra.get("error"):
@@ -180,10 +166,7 @@ def _failed(*extras: Any) -> bool | None:
 
 
 def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
-    """The runs behind ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH``.
-
-    NAME is a dataset of agentpile's ("tau_bench"), PATH a file or folder in a format that it recognises (Claude Code
-    sessions, OTLP traces, ...), READER the name of such a format ("claude-code-jsonl").
+    """The runs behind ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH`` (see docs/formats.md).
 
     Raises:
         MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.
@@ -200,12 +183,11 @@ def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
         reader, rest = None, place
     for file in named_files(rest) if Path(rest).is_dir() else [rest]:
         name = f"{AGENTPILE}:{file}"
-        build = _builder(name, {}, options)
         number = 0
         try:
             for number, run in enumerate(agentpile.load(str(file), reader=reader), 1):
                 if run.kind == "trajectory":
-                    yield built(name, number, run.record, build)
+                    yield built(name, number, run.record, partial(_run, source=name, trial={}, options=options))
                 else:
                     yield Rejection(name, number, "it describes tools and holds no run")
         except ImportError as error:

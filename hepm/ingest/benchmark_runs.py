@@ -1,9 +1,5 @@
 """Runs as benchmarks write them: tau-bench, tau2-bench, tau2-bench's training set, and AgentDojo.
 
-tau: a JSON list of {task_id, reward, info, traj, trial}, as run.py and its forks write it.
-tau2: one object with the runs under "simulations", or a bare list of them, or one run a file.
-tau2-sft: {"splits": {"train": [run, ...], "test": [...]}} in OpenAI chat form; the agent's view only, domains mixed.
-agentdojo: one JSON object a run, under runs/.
 https://github.com/sierra-research/tau-bench, https://github.com/sierra-research/tau2-bench,
 https://github.com/ethz-spylab/agentdojo
 """
@@ -13,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
-from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, is_object
-from hepm.ingest.tools import ToolLists
-from hepm.ingest.turns import TurnBuilder, chat_turns
+from hepm.ingest.chat import TurnBuilder, chat_turns
+from hepm.ingest.document import Document, Reader, built, record_reader
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, graded, identified
+from hepm.ingest.tools import listed_tools
 from hepm.types import Outcome, Trajectory, Turn
 
 # run.py: {strategy}-{model}-{temperature}_range_{start}-{end}_user-{user model}-{user strategy}_{time}.json
@@ -40,35 +35,26 @@ _SFT_TOOLS: Final = {
 """A tool that only one domain has; a domain before the ones that contain it."""
 
 
-def _read_tau(document: Document, options: ReadOptions) -> Iterator[Item]:
-    del options  # runs have no ids, so the content is always hashed
-    file_model = model_in_name(document.file_name)
-
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the record")
-        turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
-        info = fields.object_at(record, "info")
-        reward = fields.number(record, "reward")
-        # Some forks grade more than the solution, and a solved task may have a reward below 1.
-        solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
-        trial = fields.text(record, "trial")
-        return identified(
-            "",
-            turns,
-            Outcome(reward, _solved(reward if solved is None else solved)),
-            environment=_tau_environment(turns, document.file_name.lower()),
-            task=fields.text(record, "task_id"),
-            file_model=file_model,
-            user=fields.text(fields.object_at(info, "task"), "user_id"),
-            tags={"trial": trial} if trial else {},
-            source=document.name,
-        )
-
-    yield from document.each(build)
-
-
-def _solved(reward: float | None) -> bool | None:
-    return None if reward is None else reward >= SOLVED
+def _tau_run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    """A record {task_id, reward, info, traj, trial} of the list that run.py and its forks write. It has no id."""
+    del options
+    turns = chat_turns(fields.as_list(record.get("traj"), "'traj'"))
+    info = fields.object_at(record, "info")
+    reward = fields.number(record, "reward")
+    # Some forks grade more than the solution, and a solved task may have a reward below 1.
+    solved = fields.number(fields.object_at(fields.object_at(info, "reward_info"), "components"), "base_success")
+    trial = fields.text(record, "trial")
+    return identified(
+        "",
+        turns,
+        Outcome(reward, graded(reward if solved is None else solved).success),
+        environment=_tau_environment(turns, document.file_name.lower()),
+        task=fields.text(record, "task_id"),
+        file_model=model_in_name(document.file_name),
+        user=fields.text(fields.object_at(info, "task"), "user_id"),
+        tags={"trial": trial} if trial else {},
+        source=document.name,
+    )
 
 
 def model_in_name(file_name: str) -> str:
@@ -91,7 +77,7 @@ def _tau_environment(turns: tuple[Turn, ...], file_name: str) -> str:
 
 
 def _recognises_tau2(document: Document) -> bool:
-    """A result file, a list of simulations, or one simulation."""
+    """An object with the runs under "simulations", a list of runs, or one run a file."""
     keys = document.keys
     if "simulations" in keys or ("info" in keys and "tasks" in keys):
         return not document.is_list
@@ -104,25 +90,22 @@ def _read_tau2(document: Document, options: ReadOptions) -> Iterator[Item]:
     except RecordError:  # the header beside this file is rejected with that file
         about = _about({}, document)
 
-    def build(value: Any) -> Trajectory:
-        return _simulation(fields.as_object(value, "the simulation"), about, document, options)
+    def build(record: Object) -> Trajectory:
+        return _simulation(record, about, document, options)
 
-    seen = False
+    if "messages" in document.keys and "simulations" not in document.keys:
+        yield from document.each(build)
+        return
     for path, number, value in document.walk(("simulations",), ()):
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
-        elif path == ("info",) and is_object(value):
+        elif path == ("info",) and fields.is_object(value):
             try:
                 about = _about(value, document)
             except RecordError as error:
                 yield document.rejected("info", str(error))
         elif path == ("simulations",) or (path == () and number):
-            seen = True
             yield built(document.name, number, value, build)
-        elif "messages" in document.keys and not seen:
-            seen = True
-            for record, single in document.records():
-                yield built(document.name, record, single, build)
 
 
 def _info_beside(document: Document) -> Object:
@@ -134,8 +117,8 @@ def _info_beside(document: Document) -> Object:
         value = DECODER.decode((content or b"{}").decode())
     except (ValueError, RecursionError):
         return {}
-    info = value.get("info") if is_object(value) else None
-    return info if is_object(info) else {}
+    info = value.get("info") if fields.is_object(value) else None
+    return info if fields.is_object(info) else {}
 
 
 def _about(info: Object, document: Document) -> tuple[str, str, str, dict[str, str]]:
@@ -161,13 +144,16 @@ def _simulation(
     messages = fields.list_at(record, "messages")
     if not messages:
         raise RecordError(f"the run holds no messages (termination reason: {ended or 'unknown'})")
-    model = model or _recorded_model(messages)
+    if not model:  # a file without header: the provider's raw answers name it
+        answers = (one.get("raw_data") for one in messages if fields.is_object(one) and one.get("role") == "assistant")
+        models = (answer.get("model") for answer in answers if fields.is_object(answer))
+        model = next((model for model in models if type(model) is str), "")
     trial = fields.text(record, "trial")
     reward = None if ended in _CRASHES else fields.number(fields.object_at(record, "reward_info"), "reward")
     return identified(
         fields.text(record, "id") if options.ids == "own" else "",
         chat_turns(messages, _add_results, user_calls=True),
-        Outcome(reward, _solved(reward)),
+        graded(reward),
         environment=environment,
         task=fields.text(record, "task_id"),
         model=model,
@@ -178,13 +164,6 @@ def _simulation(
     )
 
 
-def _recorded_model(messages: list[Any]) -> str:
-    """The model in the provider's raw answers, for a file without header."""
-    answers = (one.get("raw_data") for one in messages if is_object(one) and one.get("role") == "assistant")
-    models = (answer.get("model") for answer in answers if is_object(answer))
-    return next((model for model in models if type(model) is str), "")
-
-
 def _add_results(builder: TurnBuilder, message: Object) -> None:
     own = [] if "tool_messages" in message and "content" not in message else [message]
     for one in own + [fields.as_object(inner, "a tool message") for inner in fields.list_at(message, "tool_messages")]:
@@ -192,19 +171,19 @@ def _add_results(builder: TurnBuilder, message: Object) -> None:
 
 
 def _read_sft(document: Document, options: ReadOptions) -> Iterator[Item]:
-    """A record is named by its split and its number there."""
-    tool_lists = ToolLists()
+    """{"splits": {"train": [run, ...], "test": [...]}}: chat messages as the agent saw them, of all domains.
+
+    A record is named by its split and its number there.
+    """
     split = ""
 
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the record")
-        tools = tool_lists.read(fields.list_at(record, "tools"))
+    def build(record: Object) -> Trajectory:
+        tools = listed_tools(fields.list_at(record, "tools"))
         names = {tool.name for tool in tools}
-        reward = fields.number(record, "reward")
         return identified(
             fields.text(record, "simulation_id") if options.ids == "own" else "",
             chat_turns(fields.list_at(record, "messages")),
-            Outcome(reward, _solved(reward)),
+            graded(fields.number(record, "reward")),
             environment=next((domain for tool, domain in _SFT_TOOLS.items() if tool in names), ""),
             task=fields.text(record, "task_id"),
             file_model=PurePosixPath(document.file_name).stem,
@@ -229,39 +208,30 @@ def _recognises_agentdojo(document: Document) -> bool:
     return "suite_name" in keys and "messages" in keys and ("user_task_id" in keys or "pipeline_name" in keys)
 
 
-def _read_agentdojo(document: Document, options: ReadOptions) -> Iterator[Item]:
-    del options  # runs have no ids, so the content is always hashed
-
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the record")
-        user_task = fields.text(record, "user_task_id")
-        injection = fields.text(record, "injection_task_id")
-        tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
-        return identified(
-            "",
-            chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
-            _agentdojo_outcome(record),
-            environment="agentdojo-" + fields.text(record, "suite_name"),
-            # The attackers' goals are also run as tasks of their own, without a user task.
-            task=user_task or injection,
-            model=fields.text(record, "pipeline_name"),
-            ended_at=fields.unix_time(record.get("evaluation_timestamp")),
-            tags={key: value for key, value in tags.items() if value},
-            source=document.name,
-        )
-
-    yield from document.each(build)
-
-
-def _agentdojo_outcome(record: Object) -> Outcome:
-    """`utility` is the label: whether the user's task was solved, regardless of the attack."""
+def _agentdojo_run(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    """One object a file, under runs/. It has no id. `utility` is whether the user's task was solved."""
+    del options
     utility = record.get("utility")
     # So the benchmark reports that a model's provider failed; a context too long for the model is a failure.
-    if utility is None or "internal server error" in fields.text(record, "error"):
-        return Outcome()
-    if type(utility) is not bool:
+    if utility is not None and "internal server error" in fields.text(record, "error"):
+        utility = None
+    if utility is not None and type(utility) is not bool:
         raise RecordError(f"'utility' is {fields.kind_of(utility)}, not a boolean")
-    return Outcome(float(utility), utility)
+    user_task = fields.text(record, "user_task_id")
+    injection = fields.text(record, "injection_task_id")
+    tags = {"attack": fields.text(record, "attack_type"), "injection": injection if user_task else ""}
+    return identified(
+        "",
+        chat_turns(fields.as_list(record.get("messages"), "'messages'"), _add_agentdojo_result),
+        graded(None if utility is None else float(utility)),
+        environment="agentdojo-" + fields.text(record, "suite_name"),
+        # The attackers' goals are also run as tasks of their own, without a user task.
+        task=user_task or injection,
+        model=fields.text(record, "pipeline_name"),
+        ended_at=fields.unix_time(record.get("evaluation_timestamp")),
+        tags={key: value for key, value in tags.items() if value},
+        source=document.name,
+    )
 
 
 def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
@@ -270,7 +240,7 @@ def _add_agentdojo_result(builder: TurnBuilder, message: Object) -> None:
     builder.add_result(message.get("tool_call_id"), text, bool(error) if "error" in message else None)
 
 
-TAU: Final = Reader("tau", lambda document: "traj" in document.keys and "task_id" in document.keys, _read_tau)
+TAU: Final = record_reader("tau", lambda document: {"traj", "task_id"} <= document.keys, _tau_run)
 TAU2: Final = Reader("tau2", _recognises_tau2, _read_tau2)
 TAU2_SFT: Final = Reader("tau2-sft", lambda document: "splits" in document.keys and not document.is_list, _read_sft)
-AGENTDOJO: Final = Reader("agentdojo", _recognises_agentdojo, _read_agentdojo)
+AGENTDOJO: Final = record_reader("agentdojo", _recognises_agentdojo, _agentdojo_run)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Final
 
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
+from hepm.ingest.chat import ROLES
 from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, is_list, is_object, without_surrogates
-from hepm.ingest.turns import ROLES
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, identified, without_surrogates
 from hepm.types import JSON, Outcome, Tool, ToolCall, Trajectory, Turn
 
 _ANSWERS: Final = "possible_answer"
@@ -39,11 +39,10 @@ _SCHEMA_TYPES: Final = {"dict": "object", "float": "number", "tuple": "array"}
 
 
 def _recognises(document: Document) -> bool:
-    keys = document.keys
-    if "question" in keys and "id" in keys:
+    if {"question", "id"} <= document.keys:
         # ACEBench's definitions have the same keys, but a text as the question.
-        turns = document.first.get("question") if is_object(document.first) else None
-        return is_list(turns) or document.file_name.startswith("BFCL_")
+        turns = document.first.get("question") if fields.is_object(document.first) else None
+        return fields.is_list(turns) or document.file_name.startswith("BFCL_")
     return _is_companion(document)
 
 
@@ -61,7 +60,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     del options
     if _is_companion(document):
         return
-    multi_turn = is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
+    multi_turn = fields.is_object(document.first) and str(document.first.get("id")).startswith("multi_turn")
     if "involved_classes" not in document.keys or not multi_turn:
         reason = "it holds other questions of BFCL; only the multi_turn files hold sequences of calls"
         yield document.rejected(None, reason)
@@ -79,12 +78,11 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         content = document.source.sibling(f"{_DOCUMENTS}/{file}.json") if file else None
         return tuple(_described(content)) if content else ()
 
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the question")
+    def build(record: Object) -> Trajectory:
         identity = fields.text(record, "id")
         variant, _, task = identity.rpartition("_")
         answer = gold.get(identity)
-        if not is_list(answer):
+        if not fields.is_list(answer):
             raise RecordError(f"possible_answer/ holds no calls for the question {identity!r}")
         classes = [name for name in fields.list_at(record, "involved_classes") if type(name) is str]
         excluded = fields.list_at(record, "excluded_function")
@@ -106,35 +104,29 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _objects(content: bytes) -> Iterator[Object]:
     """The lines of a companion file that can be read; a question that misses a broken one is rejected."""
     for line in content.split(b"\n"):
-        try:
-            value = DECODER.decode(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            continue
-        if is_object(value):
-            yield value
+        with suppress(ValueError, RecursionError):
+            if fields.is_object(value := DECODER.decode(line.decode("utf-8", "replace"))):
+                yield value
 
 
 def _described(content: bytes) -> Iterator[Tool]:
     for value in _objects(content):
         record = fields.as_object(without_surrogates(value), "a tool")
-        try:
+        with suppress(RecordError, ValueError):
             parameters = fields.as_object(_json_schema(record.get("parameters")), "parameters")
             yield Tool(fields.text(record, "name"), fields.text(record, "description"), parameters)
-        except (RecordError, ValueError):
-            continue
 
 
 def _json_schema(value: Any) -> Any:
-    if is_list(value):
+    if fields.is_list(value):
         return [_json_schema(item) for item in value]
-    if not is_object(value):
+    if not fields.is_object(value):
         return value
     schema: Object = {key: _json_schema(item) for key, item in value.items()}
-    if type(kind := schema.get("type")) is str:
-        if kind == "any":
-            del schema["type"]
-        else:
-            schema["type"] = _SCHEMA_TYPES.get(kind, kind)
+    if schema.get("type") == "any":
+        del schema["type"]
+    elif type(kind := schema.get("type")) is str:
+        schema["type"] = _SCHEMA_TYPES.get(kind, kind)
     return schema
 
 

@@ -1,31 +1,193 @@
 """OpenAI chat messages: JSON lines of {"messages": [...]}, the form of most logs and fine-tuning sets.
 
 docs/formats.md lists the other keys of a record. A bare list of messages is a run, too, and a list of such lists holds
-several.
+several. Other formats share `chat_turns` and `TurnBuilder`, in which results find the calls that they answer.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
+from hepm.errors import InputError
 from hepm.ingest import fields
-from hepm.ingest.digest import identified
 from hepm.ingest.document import Document, Reader, built
-from hepm.ingest.records import SOLVED, Item, Object, ReadOptions, RecordError, is_list, is_object
-from hepm.ingest.tools import ToolLists
-from hepm.ingest.turns import chat_turns
-from hepm.types import Outcome, Trajectory
+from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
+from hepm.ingest.tools import listed_tools
+from hepm.types import Outcome, Role, ToolCall, Trajectory, Turn
+
+RAW: Final = "_raw"
+"""Key of arguments that are no JSON object: models do write broken JSON, and the call still took place."""
+
+ROLES: Final[dict[str, Role]] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 _TIMES: Final = ("ended_at", "end_time", "timestamp", "created_at", "created")
 _GOOD: Final = re.compile("success|successful|succeeded|solved|resolved|pass|passed|correct|true|yes|good|positive|1")
 _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wrong|false|no|bad|negative|error|0")
 
 
-def _recognises(document: Document) -> bool:
-    """Records with messages, lists of messages, and ShareGPT's records, which are rejected by name."""
-    return bool(document.keys & {"messages", "role", "conversations"})
+class OpenCall:
+    """A call whose result may still come."""
+
+    __slots__ = ("arguments", "error", "id", "name", "result")
+
+    def __init__(self, id: Any, name: Any, arguments: Any) -> None:
+        if type(name) is not str:
+            raise RecordError(f"the name of a called tool is {fields.kind_of(name)}, not a string")
+        self.id = id if type(id) is str else None
+        self.name = name
+        self.arguments = arguments if fields.is_object(arguments) else _parsed_arguments(arguments)
+        self.result: str | None = None
+        self.error: bool | None = None
+
+
+def _parsed_arguments(arguments: Any) -> Object:
+    if arguments is None or arguments == "":
+        return {}
+    if type(arguments) is str:
+        try:
+            arguments = DECODER.decode(arguments)
+        except (ValueError, RecursionError):
+            return {RAW: arguments}
+    return arguments if fields.is_object(arguments) else {RAW: arguments}
+
+
+class TurnBuilder:
+    """Collects the messages of one run in order.
+
+    A result belongs to the call with its id. If ids are missing or unknown, it belongs to the first call of the
+    latest turn that has none yet, which is the order that every format here writes.
+    """
+
+    __slots__ = ("_answered", "_by_id", "_latest", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: list[tuple[Role, str, list[OpenCall], float | None]] = []
+        self._by_id: dict[str, OpenCall] = {}
+        self._latest: list[OpenCall] = []
+        self._answered = 0
+
+    def add(self, role: Role, text: str, calls: list[OpenCall], *, reward: float | None = None) -> None:
+        """Append a turn."""
+        self._turns.append((role, text, calls, reward))
+        if not calls:
+            return
+        self._latest = calls
+        self._answered = 0
+        for call in calls:
+            if call.id:
+                # The first one wins: some models give one id to all calls of a turn, and results come in order.
+                self._by_id.setdefault(call.id, call)
+
+    def add_result(self, call_id: Any, text: str, error: Any = None) -> None:
+        """Give a result to its call, or drop it. An `error` that is no boolean is unknown."""
+        call = self._by_id.pop(call_id, None) if type(call_id) is str else None
+        if call is None or call.result is not None:
+            latest = self._latest
+            while self._answered < len(latest) and latest[self._answered].result is not None:
+                self._answered += 1
+            if self._answered == len(latest):
+                return
+            call = latest[self._answered]
+        call.result = text
+        call.error = error if type(error) is bool else None
+
+    def build(self) -> tuple[Turn, ...]:
+        """The turns with their calls."""
+        return tuple(
+            [
+                Turn(role, text, tuple([ToolCall(c.name, c.arguments, c.result, c.error) for c in calls]), reward)
+                for role, text, calls, reward in self._turns
+            ]
+        )
+
+
+AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
+
+
+def _add_result(builder: TurnBuilder, message: Object) -> None:
+    builder.add_result(message.get("tool_call_id"), fields.plain_text(message.get("content")))
+
+
+def chat_turns(
+    messages: list[Any], add_result: AddResult = _add_result, *, user_calls: bool = False
+) -> tuple[Turn, ...]:
+    """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
+
+    Args:
+        add_result: Reads a message of the role "tool". OpenAI's never say whether a call failed.
+        user_calls: Whether users have tools, too.
+    """
+    builder = TurnBuilder()
+    for value in messages:
+        message = fields.as_object(value, "a message")
+        role = message.get("role")
+        if role in ("tool", "function"):
+            add_result(builder, message)
+            continue
+        known = ROLES.get(role) if type(role) is str else None
+        if known is None:
+            raise RecordError(_why_no_role(message))
+        content = message.get("content")
+        blocks: list[Object] = []
+        if fields.is_list(content):
+            blocks = [part for part in content if fields.is_object(part)]
+            content = [part for part in content if not _is_result(part)]
+        text = fields.plain_text(content)
+        for block in filter(_is_result, blocks):
+            builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
+        if known == "assistant":
+            used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
+            reward = message.get("reward")  # anything but a finite number has another meaning
+            is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
+            builder.add(known, text, [*_calls(message), *used], reward=reward if is_finite else None)
+        elif text or not blocks:
+            builder.add(known, text, _calls(message) if user_calls else [])
+    return builder.build()
+
+
+def read_messages(messages: Sequence[object]) -> tuple[Turn, ...]:
+    """The turns of messages that a program holds, dictionaries or the OpenAI SDK's objects; else InputError."""
+    try:
+        return chat_turns(fields.as_list(decoded(messages), "messages="))
+    except (RecordError, ValueError) as error:
+        raise InputError(f"these are not OpenAI chat messages: {error}") from error
+
+
+def _why_no_role(message: Object) -> str:
+    if "choices" in message:
+        return "a message is a whole response: give its choices[0].message"
+    if str(message.get("type")).startswith("function_call"):
+        return "a message is an item of the Responses API: Chat Completions messages are needed"
+    role = json.dumps(message.get("role"))[:40]
+    return f"a message has the role {role}, not one of {', '.join(ROLES)}, tool, function"
+
+
+def _is_result(part: Any) -> bool:
+    return fields.is_object(part) and part.get("type") == "tool_result"
+
+
+def _calls(message: Object) -> list[OpenCall]:
+    if calls := message.get("tool_calls"):
+        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")]
+    if legacy := message.get("function_call"):
+        return [_call({"function": fields.as_object(legacy, "'function_call'")})]
+    return []
+
+
+def _call(record: Object) -> OpenCall:
+    """OpenAI's form, tau2-bench's (name and arguments outside), or AgentDojo's (function and args)."""
+    if "custom" in record:  # free-form tools: one text instead of arguments
+        custom = fields.as_object(record["custom"], "'custom'")
+        return OpenCall(record.get("id"), custom.get("name"), {"input": custom.get("input")})
+    function = record.get("function")
+    if type(function) is str:
+        return OpenCall(record.get("id"), function, record.get("args"))
+    named = function if fields.is_object(function) else record
+    return OpenCall(record.get("id"), named.get("name"), named.get("arguments"))
 
 
 def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -36,14 +198,32 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             "convert it to OpenAI chat messages",
         )
         return
-    tool_lists = ToolLists()
 
-    def build(value: Any) -> Trajectory:
-        record: Object = {"messages": value} if type(value) is list else fields.as_object(value, "the record")
-        return _trajectory(record, tool_lists, document, options)
+    def build(record: Object) -> Trajectory:
+        if "messages" not in record:
+            alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
+            raise RecordError(f"it has no 'messages'{alone}")
+        outcome, label = _outcome(record, options)
+        recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
+        tags = {key: fields.text(recorded, key) for key in recorded}
+        tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
+        return identified(
+            fields.text(record, "id", "session_id") if options.ids == "own" else "",
+            chat_turns(fields.as_list(record["messages"], "'messages'")),
+            outcome,
+            environment=fields.text(record, "environment", "domain"),
+            task=fields.text(record, "task_id", "task"),
+            model=fields.text(record, "model"),
+            user=fields.text(record, "user"),
+            ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+            tags=tags | label,
+            source=document.name,
+            tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
+        )
 
-    if not document.is_list or "role" not in document.keys or is_list(document.first):
-        yield from document.each(build)
+    if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
+        for number, value in document.records():
+            yield built(document.name, number, {"messages": value} if fields.is_list(value) else value, build)
         return
     messages: list[Any] = []
     for number, value in document.records():
@@ -51,33 +231,11 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             yield document.rejected(number, str(value))
             return
         messages.append(value)
-    yield built(document.name, 1, messages, build)
-
-
-def _trajectory(record: Object, tool_lists: ToolLists, document: Document, options: ReadOptions) -> Trajectory:
-    if "messages" not in record:
-        alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
-        raise RecordError(f"it has no 'messages'{alone}")
-    outcome, tags = _outcome(record, options)
-    recorded = fields.object_at(record, "tags") if is_object(record.get("tags")) else {}
-    properties = {key: fields.text(record, key) for key in ("trial", "split", "attack")}
-    return identified(
-        fields.text(record, "id", "session_id") if options.ids == "own" else "",
-        chat_turns(fields.as_list(record["messages"], "'messages'")),
-        outcome,
-        environment=fields.text(record, "environment", "domain"),
-        task=fields.text(record, "task_id", "task"),
-        model=fields.text(record, "model"),
-        user=fields.text(record, "user"),
-        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
-        tags={key: fields.text(recorded, key) for key in recorded} | {k: v for k, v in properties.items() if v} | tags,
-        source=document.name,
-        tools=tool_lists.read(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
-    )
+    yield built(document.name, 1, {"messages": messages}, build)
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
-    """Success as the record has it; else its label; else its reward, where 1 means solved. And tags."""
+    """Success as the record has it; else its label; else its reward, where 1 means solved. And the label as a tag."""
     reward = _value_at(record, options.reward_key)
     reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
@@ -92,14 +250,13 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
     if label is not None and (verdict := _verdict(label, options.label_key)) is not None:
         return Outcome(reward, verdict), {}
     # A label of another kind ("refund") is no verdict, but it distinguishes runs.
-    tags = {"label": label} if isinstance(label, str) else {}
-    return Outcome(reward, None if reward is None else reward >= SOLVED), tags
+    return graded(reward), {"label": label} if isinstance(label, str) else {}
 
 
 def _value_at(record: Object, dotted: str) -> Any:
     value: Any = record
     for key in dotted.split("."):
-        value = value.get(key) if is_object(value) else None
+        value = value.get(key) if fields.is_object(value) else None
     return value
 
 
@@ -112,4 +269,5 @@ def _verdict(value: Any, key: str) -> bool | None:
     raise RecordError(f"{key!r} is {fields.kind_of(value)}, not a verdict")
 
 
-READER: Final = Reader("chat", _recognises, _read)
+# ShareGPT's records (conversations) are rejected by name.
+READER: Final = Reader("chat", lambda document: bool(document.keys & {"messages", "role", "conversations"}), _read)

@@ -1,30 +1,22 @@
-"""One open file as its reader sees it: a few facts to recognise it by, then its records one at a time."""
+"""One open file as its reader sees it: a few facts to recognise it by, then its records one at a time.
+
+Files that need not fit in memory are decoded piece by piece: one element of the lists that hold runs at a time.
+"""
 
 from __future__ import annotations
 
 import codecs
 import io
 import json
-from collections.abc import Callable, Iterator, Set
+import re
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from hepm.ingest import fields
-from hepm.ingest.json_stream import TOO_MANY, Path, Piece, TextWindow, outline, too_many, walk, walk_decoded
-from hepm.ingest.records import (
-    DECODER,
-    NO_MEMORY,
-    Broken,
-    Item,
-    ReadOptions,
-    RecordError,
-    Rejection,
-    is_list,
-    is_object,
-    without_surrogates,
-)
+from hepm.ingest.records import DECODER, Broken, Item, Object, ReadOptions, RecordError, Rejection, without_surrogates
 from hepm.ingest.sources import STREAM_ERRORS, Source, printable
 from hepm.types import Trajectory
 
@@ -40,16 +32,165 @@ RECORD_LIMIT: Final = 64 << 20
 LOOKED_AT: Final = 100
 """Number of records that a file is recognised by: its first ones may be a header or a note."""
 
+MANY: Final = 4 << 20
+"""Lists and objects in one record. Each takes 60 to 230 bytes, its text "[]," 3."""
+
+_TOO_MANY: Final = f"it holds more than {MANY:,} lists and objects, the limit for one record"
+_CUT_OFF: Final = "it ends in the middle: it was cut off"
+_LARGE: Final = 8 << 20
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_NEAR_THE_END: Final = 64  # a number or a word may be cut off here; an error before that is a real one
 _OUTLINED: Final = 1 << 20
 _CHUNK: Final = 1 << 18
 _NOTHING: Final = object()
 
-Build: TypeAlias = Callable[[Any], Trajectory]
+Path: TypeAlias = tuple[str, ...]
+Piece: TypeAlias = tuple[Path, int | None, Any]
+"""Keys that lead to it, its number from 1 if it is an element of a list, and the decoded value."""
+
+Build: TypeAlias = Callable[[Object], Trajectory]
 Found = TypeVar("Found")
 
 
 class UnreadableError(RecordError):
     """The whole file cannot be read as JSON."""
+
+
+class TextWindow:
+    """The unread rest of a document. `more` reads its next characters; a value may have `limit` characters."""
+
+    def __init__(self, more: Callable[[], str], limit: int) -> None:
+        self._text = ""
+        self._more = more
+        self._limit = limit
+        self._at = 0
+        self._ended = False
+
+    def peek(self) -> str:
+        """The next character that is not white space; "" at the end."""
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            self._at = space.end() if space else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._grow():
+                return ""
+
+    def take(self, wanted: str) -> None:
+        """Skip one punctuation mark; Broken if another character comes."""
+        found = self.peek()
+        if found != wanted:
+            raise Broken(f"{wanted!r} was expected, not {found!r}" if found else _CUT_OFF)
+        self._at += 1
+
+    def members(self, opening: str, closing: str) -> Iterator[int]:
+        """Skip the marks around and between the members of a list or object; the caller reads each. Numbers from 1."""
+        self.take(opening)
+        number = 0
+        while self.peek() != closing:
+            if number:
+                self.take(",")
+            number += 1
+            yield number
+        self.take(closing)
+
+    def key(self) -> str:
+        """The next key of an object, and skip its colon."""
+        key = self.value()
+        if type(key) is not str:
+            raise Broken("an object has a key that is not a string")
+        self.take(":")
+        return key
+
+    def value(self) -> Any:
+        """The next whole JSON value; Broken where there is none, or where it exceeds the limit."""
+        if not self.peek():
+            raise Broken(_CUT_OFF)
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self._text, self._at)
+                # A number at the end of the window may go on behind it.
+                if (end < len(self._text) and self._text[end] not in ".eE+-") or not self._grow():
+                    self._at = end
+                    return value
+            except json.JSONDecodeError as error:
+                unterminated = error.msg.startswith("Unterminated string")
+                may_go_on = unterminated or error.pos >= len(self._text) - _NEAR_THE_END
+                if not may_go_on or not self._grow():
+                    cut = self._ended and (unterminated or error.pos >= len(error.doc) - 1)
+                    raise Broken(_CUT_OFF if cut else _why_undecoded(error)) from None
+            except (ValueError, RecursionError, MemoryError) as error:
+                raise Broken(_why_undecoded(error)) from None
+
+    def _grow(self) -> bool:
+        """Read on, at least doubling the window so that long values are decoded few times; False at the end."""
+        if self._ended:
+            return False
+        pieces: list[str] = [self._text[self._at :]]
+        size = wanted = len(pieces[0])
+        while size < 2 * wanted or size == wanted:
+            if size > self._limit:
+                raise Broken(f"it is longer than {self._limit:,} characters, the limit for one record")
+            piece = self._more()
+            if not piece:
+                self._ended = True
+                break
+            pieces.append(piece)
+            size += len(piece)
+        self._text = "".join(pieces)
+        self._at = 0
+        if _too_many(self._text, "[{"):
+            raise Broken(_TOO_MANY)
+        return size > wanted
+
+
+def walk(window: TextWindow, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+    """The pieces of one document in their order: elements of the lists at `targets`, everything else whole.
+
+    A target is the path of keys to a list; "*" stands for any key, () is the document itself. Broken is raised where
+    the document breaks, after the pieces before.
+    """
+    first = window.peek()
+    if first == "[" and () in targets:
+        for number in window.members("[", "]"):
+            yield path, number, window.value()
+    elif first == "{" and any(targets):
+        for _ in window.members("{", "}"):
+            key = window.key()
+            yield from walk(window, _below(targets, key), (*path, key))
+    else:
+        yield path, None, window.value()
+
+
+def walk_decoded(value: Any, targets: Sequence[Path], path: Path = ()) -> Iterator[Piece]:
+    """The same pieces of a decoded value; the elements of lists come after everything else."""
+    if fields.is_list(value) and () in targets:
+        for number, element in enumerate(value, 1):
+            yield path, number, element
+    elif fields.is_object(value) and any(targets):
+        for key in sorted(value, key=lambda key: bool(_below(targets, key))):
+            yield from walk_decoded(value[key], _below(targets, key), (*path, key))
+    else:
+        yield path, None, value
+
+
+def _below(targets: Sequence[Path], key: str) -> list[Path]:
+    return [target[1:] for target in targets if target[:1] in ((key,), ("*",))]
+
+
+def outline(text: str) -> tuple[str, set[str]]:
+    """The first character of a document that begins with `text`, and the first keys of its first object."""
+    pieces = iter([text])
+    window = TextWindow(lambda: next(pieces, ""), len(text))
+    opening = window.peek()
+    keys: set[str] = set()
+    with suppress(Broken):
+        if opening == "[":
+            window.take("[")
+        for _ in window.members("{", "}"):
+            keys.add(window.key())
+            window.value()
+    return opening, keys
 
 
 class _Bytes(io.RawIOBase):
@@ -88,8 +229,7 @@ class _Bytes(io.RawIOBase):
         while size > 0 and (piece := self.read_some(size)):
             pieces.append(piece)
             size -= len(piece)
-        head = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self.unread(head)
+        self.unread(head := b"".join(pieces))
         return head
 
     def unread(self, head: bytes) -> None:
@@ -98,18 +238,19 @@ class _Bytes(io.RawIOBase):
 
 
 class Document:
-    """A source, looked at.
+    """An open source, with what its reader is chosen by.
 
     Attributes:
+        file_name: Last part of the path, without suffixes of compression.
         keys: Keys of its outermost object, or of the first record in its list or lines, or of that one's first element.
         is_list: Whether it is one JSON list.
-        first: The first record, where it has been decoded already.
-
-    `keys` and `first` are those of a later record if `recognised` found one there.
+        first: The first record, if it is decoded. It and `keys` are of a later record if `recognised` found one there.
     """
 
     def __init__(self, source: Source, *, limit: int = RECORD_LIMIT) -> None:
         self.source = source
+        self.name = source.name
+        self.file_name = printable(source.path.name)
         self.keys: Set[str] = frozenset()
         self.is_list = False
         self.first: Any = None
@@ -127,16 +268,6 @@ class Document:
             self._bytes.unread(b"")
         else:
             self._look_at_lines(head)
-
-    @property
-    def name(self) -> str:
-        """As shown to people."""
-        return self.source.name
-
-    @property
-    def file_name(self) -> str:
-        """Last part of the path, without suffixes of compression."""
-        return printable(self.source.path.name)
 
     @property
     def is_empty(self) -> bool:
@@ -164,13 +295,13 @@ class Document:
             yield number or 1, value
 
     def walk(self, *targets: Path) -> Iterator[Piece]:
-        """The pieces of the document (see `json_stream.walk`); the last one is a Broken where it breaks.
+        """The pieces of the document (see `walk`); the last one is a Broken where it breaks.
 
         Each of JSON lines is a document of its own where it leads to a target, and else an element as of a list.
         """
         if self._lines:
             for number, value in self._line_records():
-                if is_object(value) and any(target[:1] and target[0] in value for target in targets):
+                if fields.is_object(value) and any(target[:1] and target[0] in value for target in targets):
                     yield from walk_decoded(value, targets)
                 else:
                     yield (), number, value
@@ -178,14 +309,13 @@ class Document:
         if self._value is not _NOTHING:
             yield from walk_decoded(self._value, targets)
             return
-        path: Path = ()
-        number: int | None = None
+        path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
         try:
             for path, number, value in walk(TextWindow(lambda: text.read(_CHUNK), self._limit), targets):
                 yield path, number, value
         except (Broken, UnicodeDecodeError) as error:
-            reason = str(error) if isinstance(error, Broken) else _not_utf8(error)
+            reason = str(error) if isinstance(error, Broken) else _why_undecoded(error)
             yield path, (number or 0) + 1, Broken(f"{reason} ({self._bytes.reason})" if self._bytes.reason else reason)
 
     def each(self, build: Build) -> Iterator[Item]:
@@ -202,17 +332,17 @@ class Document:
             value = DECODER.decode(head.decode())
         except (ValueError, RecursionError, MemoryError):
             return False
-        if not is_object(value) and not is_list(value):
+        self.is_list = fields.is_list(value)
+        if not self.is_list and not fields.is_object(value):
             raise UnreadableError(f"it holds {fields.kind_of(value)}, not runs")
-        self.is_list = is_list(value)
-        self._notice(value[0] if is_list(value) and value else value)
+        self._notice(value[0] if fields.is_list(value) and value else value)
         self._value = value
         return True
 
     def _look_at_lines(self, head: bytes) -> None:
         """Recognise JSON lines, else a document that is too long or too damaged to be decoded at once."""
         for line in islice(_lines(head), 3):
-            if is_object(value := _decoded_line(line)) or is_list(value):
+            if isinstance(value := _decoded_line(line), dict | list):
                 self._lines = True
                 self._notice(value)
                 return
@@ -225,25 +355,23 @@ class Document:
 
     def _first_records(self) -> Iterator[Any]:
         """The first lines or elements that can be decoded; none of one object."""
-        if is_list(self._value):
+        if fields.is_list(self._value):
             yield from self._value[:LOOKED_AT]
-        elif self._lines or self.is_list:
-            head = self._bytes.look(WHOLE + 1)
-            if self._lines:
-                for line in islice(_lines(head, ended=self._complete), LOOKED_AT):
-                    if not isinstance(value := _decoded_line(line), RecordError):
-                        yield value
-                return
-            pieces = iter([head.decode("utf-8", "replace")])
+        elif self._lines:
+            for line in islice(_lines(self._bytes.look(WHOLE + 1), ended=self._complete), LOOKED_AT):
+                if not isinstance(value := _decoded_line(line), RecordError):
+                    yield value
+        elif self.is_list:
+            pieces = iter([self._bytes.look(WHOLE + 1).decode("utf-8", "replace")])
             window = TextWindow(lambda: next(pieces, ""), self._limit)
             with suppress(Broken):  # the head ends in the middle of an element
                 yield from (value for _, _, value in islice(walk(window, ((),)), LOOKED_AT))
 
     def _notice(self, record: Any) -> None:
         self.first = record
-        if is_list(record):
+        if fields.is_list(record):
             record = record[0] if record else None
-        if is_object(record):
+        if fields.is_object(record):
             self.keys = record.keys()
 
     def _line_records(self) -> Iterator[tuple[int, Any]]:
@@ -258,7 +386,7 @@ class Document:
                 while line and line[-1:] != b"\n":
                     line = reader.readline(_CHUNK)
             elif not line.isspace():
-                value = RecordError(TOO_MANY) if too_many(line) else _decoded_line(line)
+                value = RecordError(_TOO_MANY) if _too_many(line, (b"[", b"{")) else _decoded_line(line)
                 if self._bytes.reason and isinstance(value, RecordError) and line[-1:] != b"\n":
                     break  # it is broken because the file is: that is reported once
                 yield number, value
@@ -275,23 +403,26 @@ class Reader:
     read: Callable[[Document, ReadOptions], Iterator[Item]]
 
 
-def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
-    """What `build` makes of one record of a file, or why it cannot.
+def record_reader(
+    name: str, recognises: Callable[[Document], bool], build: Callable[[Object, Document, ReadOptions], Trajectory]
+) -> Reader:
+    """The reader of a format in which each record is a run."""
+    return Reader(
+        name, recognises, lambda document, options: document.each(lambda record: build(record, document, options))
+    )
 
-    Half a surrogate pair somewhere in the record shows as a UnicodeEncodeError. It is replaced then and not searched
-    for before, since hardly any record has one.
-    """
+
+def built(file: str, number: int | str | None, value: Any, build: Build) -> Item:
+    """What `build` makes of one record of a file, or why it cannot."""
     if isinstance(value, RecordError):
         return Rejection(file, number, str(value))
     try:
         try:
-            return build(value)
-        except UnicodeEncodeError:
+            return build(fields.as_object(value, "the record"))
+        except UnicodeEncodeError:  # half a surrogate pair; hardly any record has one, so none is searched before
             return build(without_surrogates(value))
-    except RecursionError:
-        return Rejection(file, number, "it is nested too deeply")
-    except MemoryError:
-        return Rejection(file, number, NO_MEMORY)
+    except (RecursionError, MemoryError) as error:
+        return Rejection(file, number, _why_undecoded(error))
     except (RecordError, ValueError) as error:  # types.py refuses values that mean nothing
         return Rejection(file, number, str(error))
 
@@ -299,16 +430,25 @@ def built(file: str, number: int | str | None, value: Any, build: Build) -> Item
 def _decoded_line(line: bytes) -> Any:
     try:
         return DECODER.decode(line.decode())
-    except UnicodeDecodeError as error:
-        return RecordError(_not_utf8(error))
-    except json.JSONDecodeError as error:
-        return RecordError(f"the JSON is broken: {error.msg}")
-    except ValueError as error:  # an integer of thousands of digits
-        return RecordError(f"the JSON cannot be used: {error}")
-    except RecursionError:
-        return RecordError("it is nested too deeply to be read")
-    except MemoryError:
-        return RecordError(NO_MEMORY)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return RecordError(_why_undecoded(error))
+
+
+def _why_undecoded(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "it takes more memory than there is"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte 0x{error.object[error.start]:02x}): convert it"
+    if isinstance(error, json.JSONDecodeError):
+        return f"the JSON is broken: {error.msg}"
+    return f"the JSON cannot be used: {error}"  # an integer of thousands of digits
+
+
+def _too_many(text: Any, opening: Any) -> bool:
+    # Such a record takes many times its length when decoded. Brackets inside texts count, too.
+    return len(text) > _LARGE and sum(map(text.count, opening)) > MANY
 
 
 def _lines(head: bytes, *, ended: bool = False) -> Iterator[bytes]:
@@ -323,7 +463,3 @@ def _refuse_other_encodings(head: bytes) -> None:
         raise UnreadableError("it is encoded as UTF-16 or UTF-32: convert it to UTF-8")
     if b"\0" in head[:1024]:
         raise UnreadableError("it is a binary file, not JSON")
-
-
-def _not_utf8(error: UnicodeDecodeError) -> str:
-    return f"it is not UTF-8 (byte 0x{error.object[error.start]:02x}): convert it"

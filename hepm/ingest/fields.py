@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard
 
-from hepm.ingest.records import Object, RecordError, is_list, is_object
+from hepm.ingest.records import Object, RecordError
 
-_KINDS: Final = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "a list"}
+_KINDS: Final = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string"}
+
+
+def is_object(value: object) -> TypeGuard[Object]:
+    """Whether a decoded value is a JSON object."""
+    return type(value) is dict
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a decoded value is a JSON list."""
+    return type(value) is list
 
 
 def kind_of(value: object) -> str:
     """How JSON calls the type of a decoded value, with its article."""
     name = type(value).__name__
-    return {**_KINDS, "dict": "an object", "NoneType": "null"}.get(name, name)
+    return {**_KINDS, "list": "a list", "dict": "an object", "NoneType": "null"}.get(name, name)
 
 
 def as_object(value: Any, what: str) -> Object:
@@ -65,9 +75,8 @@ def number(record: Object, key: str) -> float | None:
 def as_number(value: Any, what: str) -> float:
     """`value` as a float where it is a number; RecordError otherwise."""
     if not isinstance(value, int | float):
-        raise RecordError(
-            f"{what} is {json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)}, not a number"
-        )
+        shown = json.dumps(value)[:40] if isinstance(value, str) else kind_of(value)
+        raise RecordError(f"{what} is {shown}, not a number")
     try:
         number = float(value)
     except OverflowError:
@@ -92,9 +101,9 @@ def plain_text(content: Any) -> str:
 
 
 def _part_text(part: str | Object) -> str:
-    if type(part) is str:
+    if isinstance(part, str):
         return part
-    texts = (cast(Object, part).get(key) for key in ("text", "content", "refusal"))
+    texts = (part.get(key) for key in ("text", "content", "refusal"))
     return next((text for text in texts if type(text) is str), "")
 
 

@@ -6,40 +6,33 @@ never changes, so that two exports can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from json import JSONEncoder
-from typing import Any, Final
+from typing import Final
 
 from hepm.errors import FormatError
 from hepm.ingest import fields
-from hepm.ingest.digest import check_calls
-from hepm.ingest.document import Document, Reader
-from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, finite
+from hepm.ingest.document import Document, record_reader
+from hepm.ingest.records import DECODER, Object, ReadOptions, RecordError, check_calls, finite
 from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 
 VERSION: Final = 1
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that."""
 
-_ROLES: Final[dict[str, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
+_ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
-    del options  # runs keep the ids that they were stored with
-
-    def build(value: Any) -> Trajectory:
-        record = fields.as_object(value, "the record")
-        trajectory = _trajectory(record)
-        try:
-            line = _encode(_record(trajectory))
-        except ValueError:  # an infinite number, such as 1e999
-            trajectory = _trajectory(fields.as_object(finite(record), "the record"))
-            line = write_run(trajectory)
-        line.encode()  # half a surrogate pair shows here, and is replaced by the caller
-        check_calls(trajectory.turns, line)
-        return trajectory
-
-    yield from document.each(build)
+def _build(record: Object, document: Document, options: ReadOptions) -> Trajectory:
+    del document, options  # runs keep the ids and sources that they were stored with
+    trajectory = _trajectory(record)
+    try:
+        line = _encode(_record(trajectory))
+    except ValueError:  # an infinite number, such as 1e999
+        trajectory = _trajectory(finite(record))
+        line = write_run(trajectory)
+    line.encode()  # half a surrogate pair shows here, and is replaced by the caller
+    check_calls(trajectory.turns, line)
+    return trajectory
 
 
 def write_run(trajectory: Trajectory) -> str:
@@ -60,24 +53,15 @@ def parse_run(line: str) -> Trajectory:
 
 
 def _record(t: Trajectory) -> Object:
-    texts = {"environment": t.environment, "task": t.task, "model": t.model, "user": t.user}
-    numbers = {"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at}
-    record: Object = {"hepm": VERSION, "id": t.id}
-    record |= {key: text for key, text in texts.items() if text}
-    record |= {key: number for key, number in numbers.items() if number is not None}
-    if t.tags:
-        record["tags"] = dict(t.tags)
-    if t.source:
-        record["source"] = t.source
-    if t.tools:
-        record["tools"] = [_tool_record(tool) for tool in t.tools]
-    record["turns"] = [_turn_record(turn) for turn in t.turns]
-    return record
-
-
-def _tool_record(tool: Tool) -> Object:
-    more = {"description": tool.description, "parameters": tool.parameters}
-    return {"name": tool.name} | {key: value for key, value in more.items() if value}
+    tools = [(tool.name, {"description": tool.description, "parameters": tool.parameters}) for tool in t.tools]
+    about = {
+        **{"environment": t.environment, "task": t.task, "model": t.model, "user": t.user},
+        **{"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at},
+        **{"tags": dict(t.tags), "source": t.source},
+        "tools": [{"name": name} | {key: value for key, value in more.items() if value} for name, more in tools],
+    }
+    kept = {key: value for key, value in about.items() if value not in (None, "", {}, [])}
+    return {"hepm": VERSION, "id": t.id, **kept, "turns": [_turn_record(turn) for turn in t.turns]}
 
 
 def _turn_record(turn: Turn) -> Object:
@@ -106,10 +90,10 @@ def _trajectory(record: Object) -> Trajectory:
     if type(version) is not int:
         raise RecordError(f"'hepm' should be the version of the format, not {fields.kind_of(version)}")
     if version > VERSION:
-        raise RecordError(
-            f"it was written by a newer hepm (format {version}, this one reads up to {VERSION}): upgrade hepm"
-        )
+        newer = f"format {version}, this one reads up to {VERSION}"
+        raise RecordError(f"it was written by a newer hepm ({newer}): upgrade hepm")
     tags = fields.object_at(record, "tags")
+    tools = [fields.as_object(tool, "a tool") for tool in fields.list_at(record, "tools")]
     return Trajectory(
         _text(record, "id"),
         tuple([_turn(fields.as_object(turn, "a turn")) for turn in fields.as_list(record.get("turns"), "'turns'")]),
@@ -121,7 +105,7 @@ def _trajectory(record: Object) -> Trajectory:
         fields.number(record, "ended_at"),
         {key: _text(tags, key) for key in tags},
         _text(record, "source"),
-        tuple([_tool(fields.as_object(tool, "a tool")) for tool in fields.list_at(record, "tools")]),
+        tuple([Tool(_text(t, "name"), _text(t, "description"), fields.object_at(t, "parameters")) for t in tools]),
     )
 
 
@@ -130,12 +114,9 @@ def _turn(record: Object) -> Turn:
     known = _ROLES.get(role) if type(role) is str else None
     if known is None:
         raise RecordError(f"a turn has the unknown role {str(role)[:40]!r}")
-    calls = (
-        [_call(fields.as_object(call, "a call")) for call in fields.list_at(record, "calls")]
-        if record.get("calls")
-        else ()
-    )
-    return Turn(known, _text(record, "text"), tuple(calls), fields.number(record, "reward"))
+    calls = fields.list_at(record, "calls") if record.get("calls") else ()
+    found = tuple([_call(fields.as_object(call, "a call")) for call in calls])
+    return Turn(known, _text(record, "text"), found, fields.number(record, "reward"))
 
 
 def _call(record: Object) -> ToolCall:
@@ -144,10 +125,6 @@ def _call(record: Object) -> ToolCall:
         raise RecordError(f"a result is {fields.kind_of(result)}, not a string")
     arguments, error = fields.object_at(record, "arguments"), _flag(record, "error")
     return ToolCall(_text(record, "name"), arguments, result, error, fields.number(record, "latency_s"))
-
-
-def _tool(record: Object) -> Tool:
-    return Tool(_text(record, "name"), _text(record, "description"), fields.object_at(record, "parameters"))
 
 
 def _text(record: Object, key: str) -> str:
@@ -164,4 +141,4 @@ def _flag(record: Object, key: str) -> bool | None:
     return value
 
 
-READER: Final = Reader("hepm", lambda document: "hepm" in document.keys, _read)
+READER: Final = record_reader("hepm", lambda document: "hepm" in document.keys, _build)

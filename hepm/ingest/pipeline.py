@@ -1,7 +1,4 @@
-"""Prepared runs into the store: one batch at a time, each atomic, so that a crash costs at most the running batch.
-
-While the store does not answer, batches wait in an outbox on disk and are delivered once, in order.
-"""
+"""Write prepared runs into a store, and copy stored ones, in atomic batches: a crash costs at most the running one."""
 
 from __future__ import annotations
 
@@ -15,15 +12,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import count, islice
+from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from hepm.embed import Embedder
-from hepm.errors import FormatError, StoreError, StoreUnavailableError
+from hepm.errors import FormatError, InputError, StoreError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.store import Added, FloatArray, Store
+from hepm.graph.doctor import differences
+from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.store import FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
@@ -37,6 +36,7 @@ _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
     "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
 )
+_LESSONS_A_BATCH: Final = 500
 _SUFFIX: Final = ".runs"
 _number = count()
 
@@ -49,7 +49,6 @@ class IngestReport:
         duplicates: Runs that were stored before with equal content.
         unlabelled: Stored runs of unknown outcome, which do not count until they are labelled.
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
-        by_format: Runs read, by reader.
         distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
         queued: Runs in the outbox, since the store did not answer.
     """
@@ -73,10 +72,10 @@ class IngestReport:
 
 
 class Outbox:
-    """A folder with one file for each batch that waits. Several processes may share it.
+    """A folder with a file for each batch that waits for the store. Several processes may share it.
 
-    A batch is on disk before `put` returns, and its file is removed only after the store has it: a crash in between
-    delivers it a second time, and the store knows its runs by their ids.
+    A batch is on disk before `put` returns, and its file is removed only after the store has it. A crash in between
+    delivers it again; the store knows its runs by their ids.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -111,10 +110,7 @@ class Outbox:
             ) from error
 
     def batches(self) -> Generator[tuple[str, list[Run], list[Tool]]]:
-        """The arguments of each `put`, in order; a file is removed when the next one is asked for.
-
-        None while another thread delivers.
-        """
+        """The arguments of each `put`, in order; reading on removes a file. None while another thread reads."""
         if not self._delivering.acquire(blocking=False):
             return
         try:
@@ -148,20 +144,27 @@ class Pipeline:
     def __init__(
         self, store: Store, embedder: Embedder | None, *, namespace: str, outbox: Outbox | None = None
     ) -> None:
-        self._outbox = outbox
-        self._store = store
-        self._embedder = embedder
-        self._namespace = namespace
+        self._store, self._embedder, self._namespace, self._outbox = store, embedder, namespace, outbox
         self.report = IngestReport()
 
-    def describe(self, tools: Sequence[Tool]) -> None:
-        """Set descriptions of tools, before the runs that follow."""
+    def run(
+        self, items: Iterable[Prepared], *, tools: Sequence[Tool] = (), on_batch: Progress | None = None
+    ) -> IngestReport:
+        """Set descriptions of tools, then store all runs that can be stored; bad records end up in the report."""
         if tools:
             self._store_or_keep((), tools)
 
-    def run(self, items: Iterable[Prepared], *, on_batch: Progress | None = None) -> IngestReport:
-        """Store everything that can be stored; bad records end up in the report."""
-        runs = self._accepted(items)
+        def accepted() -> Iterator[Run]:
+            for name, item in items:
+                if name is not None:
+                    self.report.read += 1
+                    self.report.by_format[name] += 1
+                if isinstance(item, Rejection):
+                    self.report.rejected.append(item)
+                else:
+                    yield item
+
+        runs = accepted()
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
@@ -173,16 +176,6 @@ class Pipeline:
             if was_on:
                 gc.enable()
         return self.report
-
-    def _accepted(self, items: Iterable[Prepared]) -> Iterator[Run]:
-        for name, item in items:
-            if name is not None:
-                self.report.read += 1
-                self.report.by_format[name] += 1
-            if isinstance(item, Rejection):
-                self.report.rejected.append(item)
-            else:
-                yield item
 
     def _store_or_keep(self, runs: Sequence[Run], tools: Sequence[Tool] = ()) -> None:
         if self._outbox is None:
@@ -210,12 +203,16 @@ class Pipeline:
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
         )
-        report, stored = self.report, _stored(runs, added)
+        report, names, stored = self.report, set(added.stored), dict[str, Run]()
+        for run in runs:  # a run may come twice in a batch: it counts once, with its last label
+            before = stored.get(run.id)
+            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
+                stored[run.id] = run
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
-        report.distrusted += sum(not run.trusted for run in stored)
-        report.unlabelled += sum(run.success is None and run.trusted for run in stored)
-        report.without_calls += sum(not run.transitions for run in stored)
+        report.distrusted += sum(not run.trusted for run in stored.values())
+        report.unlabelled += sum(run.success is None and run.trusted for run in stored.values())
+        report.without_calls += sum(not run.transitions for run in stored.values())
         sources = {run.id: run.source for run in runs}
         for name in added.conflicts:
             reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
@@ -236,7 +233,7 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
 
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
-    """A vector for each distinct text of the labelled runs: their state summaries, and what their users said."""
+    """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
     if embedder is None:
         return {}
     texts: dict[str, None] = {}
@@ -268,12 +265,90 @@ def parse_stored(name: str, record: str) -> Trajectory:
         raise damaged_run(name, error) from error
 
 
-def _stored(runs: Sequence[Run], added: Added) -> list[Run]:
-    """Of a batch in which runs may come twice, those that the store took: each once, with its last label."""
-    found: dict[str, Run] = {}
-    names = set(added.stored)
-    for run in runs:
-        before = found.get(run.id)
-        if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
-            found[run.id] = run
-    return list(found.values())
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copied namespace: its runs, those of them new to the target, and how the two differ then, in sentences."""
+
+    namespace: str
+    runs: int
+    stored: int
+    differences: tuple[str, ...]
+
+
+def copy_store(
+    source: Store, target: Store, *, namespaces: Sequence[str], on_progress: Callable[[int], object] | None = None
+) -> Iterator[Copied]:
+    """Copy namespaces: records, counts, states, vectors, descriptions, lessons. Each is verified at its end.
+
+    What the target has already is skipped, so a copy resumes where it stopped. `on_progress` is called with the number
+    of runs looked at so far. InputError: the two count differently, or hold different embedders' vectors.
+    """
+    mine, theirs = source.header, target.header
+    if mine.counting != theirs.counting or mine.states_per_move != theirs.states_per_move:
+        raise InputError(
+            f"the source counts {mine.counting!r} runs of a task and keeps {mine.states_per_move} states on a move, "
+            f"the target {theirs.counting!r} and {theirs.states_per_move}: copy into a new store, or export and import."
+        )
+    if mine.embedder and not theirs.embedder:
+        target.set_embedder(mine.embedder, mine.dimensions)
+    elif mine.embedder and theirs.embedder != mine.embedder:
+        raise InputError(
+            f"the source holds vectors of {mine.embedder!r}, the target of {theirs.embedder!r}: run "
+            f"`hepm reembed --embedder {theirs.embedder}` on the source first, or copy into a new store."
+        )
+    replay = replay_with(None)
+    seen = 0
+    for namespace in namespaces:
+        vectors = _vectors(source, namespace)
+        total = stored = 0
+        records = source.iter_records(namespace=namespace)
+        while batch := list(islice(records, target.runs_a_batch)):
+            known = target.find_known([name for name, _, _ in batch], namespace=namespace)
+            runs, _ = replay([record for _, record, _ in batch])
+            new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
+            if new:
+                embedder = target.header.embedder if vectors else None
+                added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)
+                stored += len(added.stored)
+            total += len(batch)
+            seen += len(batch)
+            if on_progress is not None:
+                on_progress(seen)
+        described = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
+        rows = [row for row in source.tools(namespace=namespace) if described.get(row.name) != row[1:3]]
+        if tools := [Tool(row.name, row.description, json.loads(row.parameters)) for row in rows]:
+            target.describe(tools, namespace=namespace)
+        _copy_lessons(source, target, namespace)
+        yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
+
+
+def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
+    """The vectors of kept states and of users' messages, by text: nothing is embedded again."""
+    batch = source.states_newer_than(0, namespace=namespace)
+    by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
+    found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
+    said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
+    for name, record, _ in source.iter_records(namespace=namespace):
+        if name in said:
+            ((run,), _) = replay_with(None)([record])
+            found[run.said] = said[name]
+    return found
+
+
+def _copy_lessons(source: Store, target: Store, namespace: str) -> None:
+    lessons = source.lessons.list(namespace=namespace)
+    known = {one.row.id for one in target.lessons.list(namespace=namespace)}
+    new = [one for one in lessons if one.row.id not in known]
+    for start in range(0, len(new), _LESSONS_A_BATCH):
+        part = new[start : start + _LESSONS_A_BATCH]
+        vectors = {one.row.text: one.vector for one in part if one.vector is not None}
+        embedder = target.header.embedder if vectors else None
+        change = LessonChange(put=[one.row for one in part], imported=True)
+        target.lessons.change(change, vectors, namespace=namespace, embedder=embedder)
+    known_showings = set(target.lessons.showings(namespace=namespace))
+    showings = [one for one in source.lessons.showings(namespace=namespace) if one not in known_showings]
+    for run, group in groupby(showings, key=lambda one: one.run):
+        target.lessons.show(run, [one.lesson for one in group], namespace=namespace)
+    if outcomes := source.lessons.outcomes(namespace=namespace):
+        target.lessons.settle(outcomes, namespace=namespace)
+    target.lessons.put_answers(source.lessons.all_answers(namespace=namespace), namespace=namespace)

@@ -1,26 +1,38 @@
-"""From what a program or a file holds to runs ready to be stored: read, cut, redacted, with their transitions.
+"""From sources to runs ready to be stored: read, cut, redacted, with their transitions.
 
-All of it is a function of the sources alone, so that `hepm.ingest.workers` can do it in processes of their own.
+Child processes prepare files while this one stores, since decoding JSON holds Python's lock. They are plain children
+over pipes: `multiprocessing` and `ProcessPoolExecutor` run the user's script again on starting, and one without an
+`if __name__ == "__main__"` would ingest for ever.
 """
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import is_
 from os import PathLike
-from typing import Any, Final, Self, TypeAlias
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
 from hepm.graph.rows import no_text
-from hepm.ingest.digest import content_digest
+from hepm.ingest import fields
 from hepm.ingest.hepm import write_run
 from hepm.ingest.reading import read_runs, read_value
-from hepm.ingest.records import ReadOptions, Rejection, is_list, is_object
+from hepm.ingest.records import ReadOptions, Rejection, content_digest, is_record
 from hepm.ingest.redact import Redactor
+from hepm.ingest.sources import regular_files
 from hepm.ingest.transitions import transitions, without_hints
 from hepm.text import CUT
 from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Tool, ToolCall, Trajectory, Turn
@@ -34,7 +46,26 @@ Prepared: TypeAlias = tuple[str | None, Run | Rejection]
 MAX_EDGES: Final = 1 << 16
 """Most distinct pairs of tools in one run. Real runs have some tens; a made-up one could fill a store by itself."""
 
+SYSTEM_CHARS: Final = 300
+TEXT_CHARS: Final = 1000
+RESULT_CHARS: Final = 600
+ARGUMENT_CHARS: Final = 500
+"""Lengths that texts are cut to: of system prompts, other messages, results, and texts in arguments."""
+
+MOST_WORKERS: Final = 4
+"""Storing keeps up with about so many."""
+
+WORTH_BYTES: Final = 2_000_000
+"""Files together smaller than this are read before the processes have started."""
+
 _REMEMBERED_LISTS: Final = 1000
+_FRAME_RUNS: Final = 256
+_FRAME_CHARS: Final = 2_000_000
+_WAITING_FRAMES: Final = 8
+"""Frames of one process that may wait for their turn."""
+
+# Given as code, so that the child finds hepm where this process found it.
+_START: Final = "import sys,json;sys.path[:]=json.loads(sys.argv[1]);from hepm.ingest.prepare import serve;serve()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +98,7 @@ class IngestOptions:
     Attributes:
         redactor: Removes secrets from every text; None stores texts as they are.
         assume_success: Take runs of unknown outcome for successes (gold sequences, logs of a system that works).
-        processes: Number of processes that read files; None for as many as pay, 1 for this one alone.
+        processes: Number of processes that read files; None for as many as are useful, 1 for this one alone.
         trusted: Whether a run, as it was read, may count; None trusts all. A run that may not is stored without its
             label, which goes into a tag: nothing is suggested or distilled from it. If it was stored with a label
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
@@ -88,10 +119,7 @@ def source_of(
     about: Mapping[str, object],
     reading: ReadOptions,
 ) -> Source | Iterable[Source]:
-    """What to ingest: `source`, or the run that `messages` are; InputError for both or none.
-
-    `about` describes that run, under the keys of a chat record; None and "" are ignored.
-    """
+    """What to ingest: `source`, or the run of `messages` with the keys `about` of a chat record; else InputError."""
     about = {key: value for key, value in about.items() if value is not None and value != ""}
     if messages is None:
         if source is None:
@@ -106,6 +134,30 @@ def source_of(
     if isinstance(run, Rejection):
         raise InputError(f"these messages make no run: {run.reason}")
     return run
+
+
+def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
+    """Every run of the sources, in a fixed order; lazy, but several processes read ahead.
+
+    InputError: `source` is a list of messages, or a process ended in the middle of a file; else as `read_runs`.
+    """
+    sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+    if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
+        raise InputError(
+            "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
+        )
+    files = regular_files(sources) if isinstance(sources, list | tuple) else None
+    if files is not None and (count := workers_for(files, options)):
+        yield from _prepare_in_processes(files, reading, options, count)
+    else:
+        yield from prepare_here(sources, reading, options)
+
+
+def _is_message(value: object) -> bool:
+    if isinstance(value, Mapping):
+        record = cast("Mapping[str, object]", value)
+        return type(record.get("role")) is str and "messages" not in record
+    return is_record(value) and type(getattr(value, "role", None)) is str
 
 
 def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: IngestOptions) -> Iterator[Prepared]:
@@ -129,7 +181,6 @@ def run_of(trajectory: Trajectory, record: str, digest: str | None = None) -> Ru
 class _Preparer:
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
-        self._clean: dict[str, tuple[Tool, Tool]] = {}
         self._lists: dict[tuple[int, ...], tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
 
     def prepare(self, name: str, trajectory: Trajectory) -> Prepared:
@@ -171,48 +222,34 @@ class _Preparer:
         if key not in self._lists:
             if len(self._lists) > _REMEMBERED_LISTS:
                 self._lists.clear()
-            clean = tuple(map(self._tool, tools))
+            redactor = self._options.redactor
+            clean = tools if redactor is None else tuple(map(redactor.tool, tools))
             specs = [(tool.name, tool.description, tool.parameters) for tool in clean]
             json.dumps(specs, ensure_ascii=False, default=dict).encode()
             self._lists[key] = tools, clean  # with the tools, so that no other ones get their ids
         return self._lists[key][1]
 
-    def _tool(self, tool: Tool) -> Tool:
-        redactor = self._options.redactor
-        known = self._clean.get(tool.name)
-        if known is None or known[0] != tool:
-            known = self._clean[tool.name] = tool, tool if redactor is None else redactor.tool(tool)
-        return known[1]
-
 
 def exclude(run: Trajectory) -> Trajectory:
     """The run without its outcome and its tools, so that it does not count; a tag keeps the outcome, as JSON."""
-    known = {"reward": run.outcome.reward, "success": run.outcome.success}
-    label = json.dumps({name: value for name, value in known.items() if value is not None})
+    label = json.dumps({name: value for name, value in asdict(run.outcome).items() if value is not None})
     if run.outcome == Outcome() and DISTRUSTED in run.tags:
         label = run.tags[DISTRUSTED]
     return replace(run, outcome=Outcome(), tags={**run.tags, DISTRUSTED: label}, tools=())
 
 
-def shorten(
-    trajectory: Trajectory,
-    *,
-    text_chars: int = 1000,
-    result_chars: int = 600,
-    argument_chars: int = 500,
-    system_chars: int = 300,
-) -> Trajectory:
-    """The trajectory with every text cut to a length, the mark included; itself if nothing was too long."""
+def shorten(trajectory: Trajectory) -> Trajectory:
+    """The trajectory with every text cut to its length, the mark included; itself if nothing was too long."""
 
     def turn_of(turn: Turn) -> Turn:
-        text = _cut(turn.text, system_chars if turn.role == "system" else text_chars)
+        text = _cut(turn.text, SYSTEM_CHARS if turn.role == "system" else TEXT_CHARS)
         calls = _changed(turn.calls, shorter_call) if turn.calls else turn.calls
         same = text is turn.text and calls is turn.calls
         return turn if same else Turn(turn.role, text, calls, turn.reward)
 
     def shorter_call(call: ToolCall) -> ToolCall:
-        result = call.result if call.result is None else _cut(call.result, result_chars)
-        arguments = _shorter(call.arguments, argument_chars) if call.arguments else call.arguments
+        result = call.result if call.result is None else _cut(call.result, RESULT_CHARS)
+        arguments = _shorter(call.arguments) if call.arguments else call.arguments
         same = result is call.result and arguments is call.arguments
         return call if same else ToolCall(call.name, arguments, result, call.error, call.latency_s)
 
@@ -225,17 +262,16 @@ def _changed(values: tuple[Any, ...], change: Callable[[Any], Any]) -> tuple[Any
     return values if all(map(is_, changed, values)) else changed
 
 
-def _shorter(value: Any, limit: int) -> Any:
-    """`value` with long texts inside cut; itself if there are none."""
+def _shorter(value: Any) -> Any:
     if isinstance(value, str):
-        return _cut(value, limit)
-    if is_object(value):
+        return _cut(value, ARGUMENT_CHARS)
+    if fields.is_object(value):
         members = tuple(value.values())
-        cut = _changed(members, partial(_shorter, limit=limit))
+        cut = _changed(members, _shorter)
         return value if cut is members else dict(zip(value, cut, strict=True))
-    if is_list(value):
+    if fields.is_list(value):
         elements = tuple(value)
-        cut = _changed(elements, partial(_shorter, limit=limit))
+        cut = _changed(elements, _shorter)
         return value if cut is elements else list(cut)
     return value
 
@@ -245,4 +281,110 @@ def _cut(text: str, limit: int) -> str:
         return text
     # hepm's own hints go first, or a long block would leave no room for the rest.
     own = without_hints(text)
-    return own if len(own) <= limit else own[: max(limit - 1, 0)] + CUT
+    return own if len(own) <= limit else own[: limit - 1] + CUT
+
+
+def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
+    """How many processes are worth starting; 0 if this one does as well alone."""
+    # A function of the user's is known to this process only.
+    own_hook = options.redactor is not None and options.redactor.hook is not None
+    if own_hook or not isinstance(options.trusted, TrustByTags | None):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = cores if options.processes is None else options.processes
+    if wanted < 2 or not sys.executable or sum(map(_size, files)) < WORTH_BYTES:
+        return 0
+    return min(wanted, MOST_WORKERS, len(files))
+
+
+def _size(file: Path) -> int:
+    with suppress(OSError):
+        return file.stat().st_size
+    return 0
+
+
+def _prepare_in_processes(
+    files: Sequence[Path], reading: ReadOptions, options: IngestOptions, count: int
+) -> Iterator[Prepared]:
+    """Share the files among child processes; a thread for each collects what it sends."""
+    share: list[int] = []
+    sizes = [0] * count
+    for file in files:
+        share.append(sizes.index(min(sizes)))
+        sizes[share[-1]] += _size(file)
+    children: list[subprocess.Popen[bytes]] = []
+    queues = [Queue[bytes | None](_WAITING_FRAMES) for _ in sizes]
+    threads: list[threading.Thread] = []
+    try:
+        for n, queue in enumerate(queues):
+            command, pipe = [sys.executable, "-c", _START, json.dumps(sys.path)], subprocess.PIPE
+            # In a session of its own: Ctrl-C is for this process, which ends the others.
+            children.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True))
+            names = [str(file) for file, of in zip(files, share, strict=True) if of == n]
+            task = partial(_drive, children[n], queue, (reading, options, names))
+            threads.append(threading.Thread(target=task, name="hepm-ingest", daemon=True))
+            threads[n].start()
+        for file, n in zip(files, share, strict=True):
+            while (frame := queues[n].get()) is not None and (found := pickle.loads(frame)) is not None:
+                if isinstance(found, Exception):
+                    raise found
+                yield from cast("list[Prepared]", found)
+            if frame is None:
+                raise InputError(
+                    f"the process that read {file} ended before the file did: too little memory is the likeliest "
+                    "reason. What was stored before is whole; pass fewer files at a time, or --processes 1."
+                )
+    finally:
+        for child in children:
+            child.kill()
+        for thread, queue in zip(threads, queues, strict=False):
+            while thread.is_alive():
+                with suppress(Empty):  # it may wait for room
+                    queue.get(timeout=0.01)
+        for child in children:
+            child.communicate()
+
+
+def _drive(child: subprocess.Popen[bytes], queue: Queue[bytes | None], work: tuple[object, ...]) -> None:
+    """Give a process its files, and put each of its frames, then None."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with suppress(OSError, EOFError, pickle.UnpicklingError):
+        pickle.dump(work, child.stdin)
+        child.stdin.flush()
+        while True:
+            queue.put(pickle.load(child.stdout))
+    queue.put(None)
+
+
+def serve() -> None:
+    """Worker: read options and paths, and send the runs of each file in frames, then None."""
+    # Nothing else may be written between the frames.
+    frames = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
+
+    def send(found: object) -> None:
+        # Pickled twice: the other process keeps frames as bytes until it is their turn.
+        pickle.dump(pickle.dumps(found, pickle.HIGHEST_PROTOCOL), frames)
+        frames.flush()
+
+    with suppress(EOFError, pickle.UnpicklingError, BrokenPipeError):
+        reading, options, files = pickle.load(sys.stdin.buffer)
+        for file in files:
+            try:
+                frame: list[Prepared] = []
+                chars = 0
+                for item in prepare_here([file], reading, options):
+                    frame.append(item)
+                    chars += len(item[1].record) if isinstance(item[1], Run) else 0
+                    if len(frame) == _FRAME_RUNS or chars > _FRAME_CHARS:
+                        send(frame)
+                        frame, chars = [], 0
+                send(frame)
+            except BrokenPipeError:
+                raise
+            except Exception as error:  # the outermost edge of this process: the other one raises it again
+                send(error)
+            send(None)
+    os._exit(0)  # nothing is left to be written out

@@ -38,7 +38,21 @@ def read_runs(
         MissingExtraError: an "agentpile:..." source without that package.
     """
     options = options or ReadOptions()
-    return _read_all(sources, _chosen(options.format), options, limit)
+    readers = _chosen(options.format)
+
+    def read() -> Iterator[tuple[str, Item]]:
+        for source in [os.fspath(source) for source in sources]:
+            if source.startswith(f"{atif.AGENTPILE}:"):
+                for item in atif.read_dataset(source, options):
+                    yield atif.AGENTPILE, item
+                continue
+            for opened in open_source(source):
+                if isinstance(opened, Rejection):
+                    yield _UNKNOWN, opened
+                else:
+                    yield from _read_one(opened, readers, options, limit)
+
+    return read()
 
 
 def read_value(value: object, number: int, options: ReadOptions) -> Iterator[tuple[str, Item]]:
@@ -64,21 +78,6 @@ def _chosen(name: str) -> Sequence[Reader]:
         known = ", ".join(sorted(reader.name for reader in READERS))
         raise FormatError(f"there is no format called {name!r}; known are auto, {known}")
     return chosen
-
-
-def _read_all(
-    sources: Iterable[str | os.PathLike[str]], readers: Sequence[Reader], options: ReadOptions, limit: int
-) -> Iterator[tuple[str, Item]]:
-    for source in [os.fspath(source) for source in sources]:
-        if source.startswith(f"{atif.AGENTPILE}:"):
-            for item in atif.read_dataset(source, options):
-                yield atif.AGENTPILE, item
-            continue
-        for opened in open_source(source):
-            if isinstance(opened, Rejection):
-                yield _UNKNOWN, opened
-            else:
-                yield from _read_one(opened, readers, options, limit)
 
 
 def _read_one(

@@ -1,24 +1,25 @@
-"""Records as readers see them: checked access to decoded JSON, values of a program as JSON, and why one is rejected."""
+"""Records as readers see them: decoded JSON, the ids of runs, and why a record is rejected."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
 from enum import Enum
+from hashlib import blake2b
 from operator import attrgetter, methodcaller
 from pathlib import PurePath
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import Trajectory
+from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Trajectory, Turn
 
 Object: TypeAlias = dict[str, Any]
-"""A JSON object as decoded: nothing is known of it yet but that its keys are strings."""
+"""A JSON object as decoded."""
 
 SOLVED: Final = 1 - 1e-6
 """The lowest reward that counts as success: benchmarks write 1.0, some after a sum of floats."""
@@ -26,12 +27,19 @@ SOLVED: Final = 1 - 1e-6
 DECODER: Final = json.JSONDecoder(parse_constant=str)
 """Turns NaN and Infinity into text, since they are not JSON: no such number reaches a reward or a vector."""
 
-NO_MEMORY: Final = "it takes more memory than there is"
+MAX_DEPTH: Final = 100
+"""Deepest nesting of arguments: writing them later recurses, too."""
+
+MAX_PARALLEL: Final = 256
+"""Most different tools in one turn: no agent calls more, and every pair with the next turn is an edge."""
+
+_HASHED: Final = "sha-"
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Something that could not be read, and why.
+    """Why something could not be read.
 
     Attributes:
         file: As shown to people; "runs.tar.xz!a/b.json" for a member of an archive.
@@ -76,36 +84,121 @@ class Broken(RecordError):
     """The JSON itself is broken here, so that nothing after it can be trusted."""
 
 
-def is_object(value: object) -> TypeGuard[Object]:
-    """Whether a decoded value is a JSON object."""
-    return type(value) is dict
+def graded(reward: float | None, success: bool | None = None) -> Outcome:
+    """An outcome; without a verdict a reward of 1 is a success, and any other a failure."""
+    return Outcome(reward, reward >= SOLVED if success is None and reward is not None else success)
 
 
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a decoded value is a JSON list."""
-    return type(value) is list
+def identified(
+    own_id: str, turns: tuple[Turn, ...], outcome: Outcome, *, file_model: str = "", **about: Any
+) -> Trajectory:
+    """A trajectory of the fields `about`, with its id: `own_id`, or a hash of the content if that is empty.
+
+    `file_model` is the model if only the file's name has it. The hash is without it, since a renamed file holds the
+    same runs. RecordError: no messages, too deep arguments, or too many tools in a turn. UnicodeEncodeError: some text
+    holds half a surrogate pair.
+    """
+    if not turns:
+        raise RecordError("the run holds no messages")
+    environment, task, model = (about.get(key, "") for key in ("environment", "task", "model"))
+    turns, digest = _finite_and_digest(turns, (environment, task, model, about.get("tags", {})))
+    "".join((own_id, file_model, about.get("user", ""))).encode()
+    about["model"] = model or file_model
+    return Trajectory(own_id or _HASHED + digest, turns, outcome, **about)
+
+
+def content_digest(trajectory: Trajectory) -> str:
+    """Distinguishes a run from another one that was stored under the same id.
+
+    An id that is a hash of the content stands for the turns, which may have been cut and redacted since.
+    """
+    t = trajectory
+    if t.id.startswith(_HASHED):
+        return _hash(_encode([t.id, t.environment, t.task]))
+    # These tags are hepm's, not the run's.
+    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OWN_STATES)}
+    return _finite_and_digest(t.turns, (t.environment, t.task, t.model, tags))[1]
+
+
+def check_calls(turns: Sequence[Turn], written: str, *, brackets: int = 2) -> None:
+    """Refuse turns with too many tools or too deep arguments; `brackets` are those of a turn in the JSON `written`."""
+    for turn in turns:
+        if len(turn.calls) > MAX_PARALLEL and (tools := len({call.name for call in turn.calls})) > MAX_PARALLEL:
+            raise RecordError(f"a turn calls {tools:,} different tools; {MAX_PARALLEL} are the limit")
+    calls = [call for turn in turns for call in turn.calls]
+    if written.count("{") + written.count("[") > MAX_DEPTH + brackets * len(turns) + 2 * len(calls):
+        for call in calls:
+            _check_depth(call.arguments, 2)
+
+
+def _check_depth(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH + 1:
+        raise RecordError(f"the arguments of a call are nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        value = tuple(cast("Mapping[str, Any]", value).values())
+    if isinstance(value, list | tuple):
+        for item in cast("Sequence[Any]", value):
+            _check_depth(item, depth + 1)
+
+
+def _finite_and_digest(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> tuple[tuple[Turn, ...], str]:
+    """The turns without infinite numbers ("1e999" is JSON), and the digest of the run.
+
+    The outcome is no part of it: a run whose label becomes known later is still the same run.
+    """
+    try:
+        return turns, _hash(_content(turns, about))
+    except UnicodeEncodeError:
+        raise
+    except ValueError:
+        calls = [tuple(replace(call, arguments=finite(call.arguments)) for call in turn.calls) for turn in turns]
+        turns = tuple(map(lambda turn, calls: replace(turn, calls=calls), turns, calls))
+        return turns, _hash(_content(turns, about))
+
+
+def _hash(content: str) -> str:
+    return blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _content(turns: tuple[Turn, ...], about: tuple[Any, ...]) -> str:
+    """A text that differs between any two runs.
+
+    Texts are joined as they are, since encoding megabytes as JSON costs more than reading them; their lengths in the
+    header keep them apart.
+    """
+    texts = [turn.text for turn in turns]
+    roles = "".join([turn.role[0] for turn in turns])
+    counts = [len(turn.calls) for turn in turns]
+    calls: list[Any] = []
+    for turn in turns:
+        for call in turn.calls:
+            result = call.result
+            calls.append((call.name, call.arguments, call.error, result is None))
+            if result is not None:
+                texts.append(result)
+    header = _encode((*about, roles, counts, list(map(len, texts)), calls))
+    check_calls(turns, header, brackets=0)
+    texts.append(header)
+    return "\n".join(texts)
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` with `change` made to every key and to everything inside that is no object or list."""
+    if isinstance(value, Mapping):
+        return {change(key): mapped(item, change) for key, item in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [mapped(item, change) for item in cast("Sequence[Any]", value)]
+    return change(value)
 
 
 def finite(value: Any) -> Any:
     """`value` with every NaN and infinity inside as text: JSON has no such numbers."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in cast("Sequence[Any]", value)]
-    return value
+    return mapped(value, lambda leaf: str(leaf) if isinstance(leaf, float) and not math.isfinite(leaf) else leaf)
 
 
 def without_surrogates(value: Any) -> Any:
     """`value` with every half of a surrogate pair replaced, since such text cannot be stored or sent."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if is_list(value):
-        return [without_surrogates(item) for item in value]
-    if is_object(value):
-        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
-    return value
+    return mapped(value, lambda leaf: leaf.encode("utf-8", "replace").decode() if isinstance(leaf, str) else leaf)
 
 
 _OPAQUE: Final[Any] = (type, bytes, bytearray, memoryview)
@@ -138,14 +231,6 @@ def is_record(value: object) -> bool:
     """Whether `value` is one object with named parts, though it may be iterable too, as pydantic's models are."""
     named = isinstance(value, Mapping) or is_dataclass(value) or callable(getattr(value, "model_dump", None))
     return named and not isinstance(value, type)
-
-
-def is_message(value: object) -> bool:
-    """Whether `value` is one chat message rather than a run."""
-    if isinstance(value, Mapping):
-        record = cast("Mapping[str, object]", value)
-        return type(record.get("role")) is str and "messages" not in record
-    return is_record(value) and type(getattr(value, "role", None)) is str
 
 
 def _plain(value: Any) -> Any:

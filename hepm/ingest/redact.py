@@ -1,8 +1,6 @@
-"""Removes secrets from a run before it is stored.
+"""Removes secrets from a run before it is stored: each becomes "[redacted:kind]".
 
-Runs on real systems hold keys, tokens and passwords, in what people type, in arguments and in results. The default
-rules find those that have a known shape or a word before them, and replace each by "[redacted:kind]". Nearly all texts
-hold none, so a rule's pattern is searched only in texts that hold one of its literals.
+Nearly all texts hold none, so a rule's pattern is searched only in texts that hold one of its literals.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -53,24 +51,20 @@ _REMEMBERED: Final = 16_000_000
 _REMEMBERED_CHOICES: Final = 10_000
 
 
+@dataclass(slots=True)
 class _Seen:
-    """What texts are without secrets, and then after the hook.
+    """Texts without secrets, and then after the hook. It only grows, so that a thread finds the texts it put in."""
 
-    It only grows, so that a thread finds the texts that it put in; to forget is to take a new one.
-    """
-
-    def __init__(self) -> None:
-        self.clean: set[str] = set()
-        self.cleaned: dict[str, str] = {}
-        self.hooked: dict[str, str] = {}
-        self.characters = 0
+    clean: set[str] = field(default_factory=set[str])
+    cleaned: dict[str, str] = field(default_factory=dict[str, str])
+    hooked: dict[str, str] = field(default_factory=dict[str, str])
+    characters: int = 0
 
 
 class Redactor:
     """Removes secrets from a trajectory; names of tools and of arguments stay. Threads may share it.
 
-    The texts of runs repeat: an environment returns the same ones to every agent. So the result for a text is
-    remembered for as long as the Redactor is kept.
+    It remembers its results, since an environment returns the same texts to every agent.
 
     Args:
         rules: `Rule`s, or pairs of a kind and a regular expression. They replace the default ones: give
@@ -86,14 +80,10 @@ class Redactor:
         literals = frozenset(literal for rule in self._rules for literal in rule.literals)
         self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
         self._any_literal = _any_of(literals)
+        self._kind: Callable[[str], str | None] = _kind_of_key if self._rules else lambda _: None
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
-        self._hook = hook
+        self.hook = hook
         self._seen = _Seen()
-
-    @property
-    def has_hook(self) -> bool:
-        """Whether it calls a function of the user's."""
-        return self._hook is not None
 
     def __call__(self, trajectory: Trajectory) -> Trajectory:
         """The trajectory without secrets; itself if there were none.
@@ -127,12 +117,12 @@ class Redactor:
         for what, name in (("id", t.id), ("user", t.user)):
             if name in cleaned:
                 raise InputError(f"its {what} holds a secret, {cleaned[name]!r} without it: name the {what} otherwise")
-        return self._rebuilt(t, seen) if found or self._hook is not None else t
+        return self._rebuilt(t, seen) if found or self.hook is not None else t
 
     def text(self, text: str) -> str:
         """One text without secrets."""
         text = self.without_secrets(text)
-        return text if self._hook is None else self._hook(text)
+        return text if self.hook is None else self.hook(text)
 
     def without_secrets(self, text: str) -> str:
         """One text as the rules leave it, without the hook.
@@ -179,17 +169,12 @@ class Redactor:
                 secret = True
         return secret
 
-    def _kind(self, name: str) -> str | None:
-        return _kind_of_key(name) if self._rules else None
-
     def _rebuilt(self, t: Trajectory, seen: _Seen) -> Trajectory:
         def remembered(text: str) -> str:
             text = seen.cleaned.get(text, text)
-            if self._hook is None:
-                return text
-            if text not in seen.hooked:
-                seen.hooked[text] = self._hook(text)
-            return seen.hooked[text]
+            if self.hook is not None and text not in seen.hooked:
+                seen.hooked[text] = self.hook(text)
+            return seen.hooked.get(text, text)
 
         def clean_call(call: ToolCall) -> ToolCall:
             result = None if call.result is None else remembered(call.result)

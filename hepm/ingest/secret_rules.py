@@ -1,8 +1,7 @@
 """What secrets look like: by their own shape, by the header or command they stand in, by the word before them.
 
-Ordinary text is to stay. A rule that has only a word to go by asks that the value does not read like one: it holds a
-digit beside letters, stands in quotes, or ends a command. Every repetition is bounded or cannot be tried twice, so
-that time grows with the length of a text and no more.
+A rule with only a word before the value requires that the value does not read like a word: it holds a digit among
+letters, stands in quotes, or ends a command. Every repetition is bounded, so that time is linear in a text's length.
 """
 
 from __future__ import annotations
@@ -77,19 +76,14 @@ _FOREIGN_PASSWORD: Final = (
     r"|(?<=密)[码碼]|(?<=パ)スワード|(?<=비)밀번호)"
 )
 _FOREIGN_PASSWORDS: Final = "kennwort,mot·de·passe,contrase,senha,пароль,密码,密碼,パスワード,비밀번호"
-_KEY_WORDS: Final = (
-    *("api", "access", "private", "secret", "account", "subscription", "signing", "encryption", "auth", "master"),
-)
-_API_KEY: Final = rf"(?:{'|'.join(_KEY_WORDS)})[ _-]?key(?:_base)?"
-API_KEYS: Final = tuple(f"{word}{between}key" for word in _KEY_WORDS for between in ("", " ", "_", "-"))
+_KEY_WORDS: Final = "api|access|private|secret|account|subscription|signing|encryption|auth|master"
+_API_KEY: Final = rf"(?:{_KEY_WORDS})[ _-]?key(?:_base)?"
+API_KEYS: Final = tuple(f"{word}{between}key" for word in _KEY_WORDS.split("|") for between in ("", " ", "_", "-"))
 
 # What pages, locks and repeated requests are told apart by.
+_COUNTERS: Final = "next starting page continuation client request idempotency change lock sequence action product unit"
 _TOKEN: Final = "token" + "".join(
-    f"(?<!{word}token)(?<!{word}[_-]token)"
-    for word in (
-        *("next", "starting", "page", "continuation", "client", "request", "idempotency", "change", "lock", "sequence"),
-        *("action", "product", "unit", "import", "confirmation"),
-    )
+    f"(?<!{word}token)(?<!{word}[_-]token)" for word in f"{_COUNTERS} import confirmation".split()
 )
 _API_KEYS: Final = ",".join(API_KEYS).replace(" ", "·")
 _WORD: Final = rf"(?:{_PASSWORD}|{_FOREIGN_PASSWORD}|{_TOKEN}|secret|{_API_KEY})"

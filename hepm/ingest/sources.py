@@ -1,7 +1,4 @@
-"""From files, folders, globs, archives and stdin to open documents, decompressed.
-
-Compressed files and archives are recognised by their first bytes, since a name may say nothing and stdin has none.
-"""
+"""From files, folders, globs, archives and stdin to open documents; first bytes show what is compressed or packed."""
 
 from __future__ import annotations
 
@@ -62,16 +59,16 @@ _COMPANIONS: Final = frozenset(("possible_answer", "multi_turn_func_doc", "resul
 """Files and folders that readers ask for with `Source.sibling`; those of an archive are read together."""
 
 
-def compression(name: str) -> str:
-    """The suffix that says how a file is compressed (".gz" for ".tgz" too), "" for none."""
-    suffix = name[name.rfind(".") :].lower()
-    return suffix if suffix in _SUFFIXES else _TAR_SUFFIXES.get(suffix, "")
+def _split(name: str) -> tuple[str, str]:
+    """A file's name without the suffix of its compression (".tgz" becomes ".tar"), and that suffix; "" for none."""
+    bare, suffix = name[: name.rfind(".")], name[name.rfind(".") :].lower()
+    tar = _TAR_SUFFIXES.get(suffix)
+    return (bare, suffix) if suffix in _SUFFIXES else (f"{bare}.tar", tar) if tar else (name, "")
 
 
 def uncompressed_name(name: str) -> str:
     """A file's name without the suffix of its compression; ".tgz" and the like become ".tar"."""
-    bare, suffix = name[: name.rfind(".")], name[name.rfind(".") :].lower()
-    return bare if suffix in _SUFFIXES else f"{bare}.tar" if suffix in _TAR_SUFFIXES else name
+    return _split(name)[0]
 
 
 def is_archive(name: str) -> bool:
@@ -109,11 +106,10 @@ class _Zstd(io.RawIOBase):
 
 def decompressed(raw: IO[bytes], name: str) -> IO[bytes]:
     """`raw` decompressed as the suffix of `name` says; MissingExtraError without the package that reads it."""
-    suffix = compression(name)
+    suffix = _split(name)[1]
     if suffix == ".zst":
         return io.BufferedReader(_Zstd(raw, name))
-    opened: Any = _OPENERS[suffix](raw) if suffix else raw
-    return opened
+    return cast("IO[bytes]", _OPENERS[suffix](raw)) if suffix else raw
 
 
 @contextmanager
@@ -128,11 +124,9 @@ class Source:
     """One document that can be read once, as bytes.
 
     Attributes:
-        name: As shown to people.
         path: Where it lies in its folder or archive, without suffixes of compression.
-        stream: The bytes after `head`, decompressed.
+        stream: The decompressed bytes after `head`, the first bytes, if these were read already.
         read_beside: Reads another file of the folder or archive by its path; None if there is none.
-        head: The first bytes, if they were read already.
     """
 
     name: str
@@ -237,9 +231,9 @@ def _open_stream(
         if _suffix(head, path) or _is_tar(head) or is_archive(path):
             with _spooled(head, stream) as file:
                 yield from _open_seekable(name, path, file, read_beside)
-            return
-        rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()  # a terminal must not be read again
-        yield Source(name, PurePosixPath(path), rest, read_beside, head)
+        else:
+            rest = stream if len(head) == tarfile.BLOCKSIZE else io.BytesIO()  # a terminal must not be read again
+            yield Source(name, PurePosixPath(path), rest, read_beside, head)
     except _OPEN_ERRORS as error:
         yield Rejection(name, None, _reason(error))
 
@@ -248,14 +242,13 @@ def _open_seekable(
     name: str, path: str, stream: IO[bytes], read_beside: Callable[[str], bytes | None]
 ) -> Iterator[Opened]:
     place = PurePosixPath(uncompressed_name(path))
-    bare = place.name.lower()
     start = stream.tell()
     suffix = _suffix(_first_bytes(stream), path)
-    if suffix == ".zip" or bare.endswith((".zip", ".whl")):
+    if suffix == ".zip" or place.name.lower().endswith((".zip", ".whl")):
         yield from _open_archive(name, partial(_zip_members, stream))
         return
     stream.seek(start)
-    is_tar = bare.endswith(".tar") or _is_tar(_first_bytes(decompressed(stream, suffix)))
+    is_tar = place.name.lower().endswith(".tar") or _is_tar(_first_bytes(decompressed(stream, suffix)))
     stream.seek(start)
     if is_tar:
         yield from _open_archive(name, partial(_tar_members, stream, start, suffix))
@@ -264,7 +257,6 @@ def _open_seekable(
 
 
 def _first_bytes(stream: IO[bytes]) -> bytes:
-    """As many as a tar header has, fewer at the end or before damage."""
     head = b""
     with suppress(*STREAM_ERRORS):
         while len(head) < tarfile.BLOCKSIZE and (
@@ -276,7 +268,7 @@ def _first_bytes(stream: IO[bytes]) -> bytes:
 
 def _suffix(head: bytes, name: str) -> str:
     magic = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
-    return magic or ("" if _is_tar(head) else compression(name))
+    return magic or ("" if _is_tar(head) else _split(name)[1])
 
 
 def _is_tar(head: bytes) -> bool:
@@ -319,13 +311,12 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
         empty = False
         name = printable(f"{file}!{member}")
         if is_archive(member):
-            reason = "it is an archive inside an archive, which is not opened: unpack the outer one first"
-            yield Rejection(name, None, reason)
+            inner = "it is an archive inside an archive, which is not opened: unpack the outer one first"
+            yield Rejection(name, None, inner)
             continue
         try:
             stream = decompressed(open_member(), member)
-            place = PurePosixPath(uncompressed_name(member))
-            yield Source(name, place, stream, lambda path: companions().get(path))
+            yield Source(name, PurePosixPath(uncompressed_name(member)), stream, lambda path: companions().get(path))
         except tarfile.TarError:
             raise
         except _OPEN_ERRORS as error:
@@ -335,7 +326,6 @@ def _open_archive(file: str, members: _Members) -> Iterator[Opened]:
 
 
 def _companions(members: _Members) -> dict[str, bytes]:
-    """The files of an archive that readers ask for beside others, by their path."""
     found: dict[str, bytes] = {}
     left = _COMPANIONS_BYTES
     with suppress(*_OPEN_ERRORS):
@@ -396,10 +386,8 @@ def _tar_members(stream: IO[bytes], start: int, suffix: str) -> Iterator[tuple[s
 def _tar_member(archive: TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(member)
     assert content is not None
-    if member.size > _IN_MEMORY:
-        return content
     try:
-        return io.BytesIO(content.read())
+        return content if member.size > _IN_MEMORY else io.BytesIO(content.read())
     except ReadError as error:
         raise ReadError(_CUT_OFF) from error
 

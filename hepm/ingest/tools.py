@@ -5,36 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest import fields
-from hepm.ingest.records import Object, RecordError, decoded, is_list, is_object, is_record, without_surrogates
+from hepm.ingest.records import DECODER, RecordError, decoded, is_record, without_surrogates
 from hepm.ingest.sources import STREAM_ERRORS, open_file
 from hepm.types import Tool
 
 _SPEC: Final = ("type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom")
 
 
-class ToolLists:
-    """Reads the tool lists of many records, each distinct list once: every run of an environment repeats it."""
+def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
+    """The tools of a record's list; RecordError where one is not a tool."""
+    return _parsed_list(json.dumps(definitions, ensure_ascii=False)) if definitions else ()
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Tool, ...]] = {}
 
-    def read(self, definitions: list[Any]) -> tuple[Tool, ...]:
-        """The tools of one list; RecordError where one is not a tool."""
-        if not definitions:
-            return ()
-        key = json.dumps(definitions, ensure_ascii=False)
-        tools = self._known.get(key)
-        if tools is None:
-            key.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
-            if len(self._known) > 1000:
-                self._known.clear()
-            tools = self._known[key] = tuple(map(_tool, definitions))
-        return tools
+@lru_cache(maxsize=128)  # every run of an environment repeats its list
+def _parsed_list(text: str) -> tuple[Tool, ...]:
+    text.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
+    return tuple(map(_tool, DECODER.decode(text)))
 
 
 def _tool(definition: Any) -> Tool:
@@ -100,14 +92,12 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{name} is not JSON ({error}); {expected}") from error
     try:
-        return list(map(_tool, content if is_list(content) else _listed(fields.as_object(content, "the content"))))
+        if not fields.is_list(content):
+            record = fields.as_object(content, "the content")
+            record = result if fields.is_object(result := record.get("result")) else record
+            if "tools" not in record:
+                raise RecordError("it is an object without 'tools'")
+            content = fields.list_at(record, "tools")
+        return list(map(_tool, content))
     except (RecordError, ValueError) as error:
         raise FormatError(f"{name}: {error}; {expected}") from error
-
-
-def _listed(record: Object) -> list[Any]:
-    if is_object(result := record.get("result")):
-        record = result
-    if "tools" not in record:
-        raise RecordError(f"it is {fields.kind_of(record)} without 'tools'")
-    return fields.list_at(record, "tools")

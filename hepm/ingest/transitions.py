@@ -6,19 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from hepm.types import (
-    BLOCK_END,
-    BLOCK_START,
-    FAILED_HINT,
-    HINT,
-    START,
-    USER_SIDE,
-    StateSummary,
-    ToolName,
-    Trajectory,
-    Transition,
-    Turn,
-)
+from hepm import types
+from hepm.types import START, StateSummary, ToolName, Trajectory, Transition, Turn
 
 SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
@@ -29,7 +18,7 @@ RESULT_CHARS: Final = 400
 LAST_TOOLS: Final = 3
 
 # The block's end may be gone from a text that was cut.
-_BLOCK: Final = re.compile(rf"{re.escape(BLOCK_START)}.*?(?:{re.escape(BLOCK_END)}\n?|\Z)", re.DOTALL)
+_BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
 
 
 class AgentState:
@@ -42,8 +31,7 @@ class AgentState:
         last: Tools of the last turn with calls; (START,) before.
     """
 
-    def __init__(self, *, user_side: bool = False) -> None:
-        self._user_side = user_side
+    def __init__(self) -> None:
         self._said: tuple[str, ...] = ()
         self._own = self._assistant = self._result = ""
         self._user_spoke = self._agent_spoke = self._failed = False
@@ -52,20 +40,12 @@ class AgentState:
 
     def state(self) -> StateSummary:
         """What the agent knows now: an extract, and its own summary if it wrote one since its last call."""
-        return StateSummary(
-            self._own,
-            self._said,
-            self._assistant,
-            self._result,
-            tuple(self.history[-LAST_TOOLS:]),
-            self._user_spoke,
-            self._agent_spoke,
-            self._failed,
-        )
+        tools, spoke = tuple(self.history[-LAST_TOOLS:]), (self._user_spoke, self._agent_spoke)
+        return StateSummary(self._own, self._said, self._assistant, self._result, tools, *spoke, self._failed)
 
     def add(self, turn: Turn) -> None:
         """Take one more turn into account."""
-        names = tool_names(turn, user_side=self._user_side) if turn.calls else ()
+        names = tool_names(turn) if turn.calls else ()
         if turn.text and turn.role == "user":
             self._said = (*self._said, without_hints(turn.text)[:USER_CHARS])
             self._user_spoke = True
@@ -86,37 +66,38 @@ class AgentState:
                 self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
 
 
-def transitions(trajectory: Trajectory, *, user_side: bool = False) -> list[Transition]:
+def transitions(trajectory: Trajectory) -> list[Transition]:
     """Each turn with calls and the one before it; the first follows START."""
-    now = AgentState(user_side=user_side)
+    state = AgentState()
     found: list[Transition] = []
     for turn in trajectory.turns:
-        targets = tool_names(turn, user_side=user_side) if turn.calls else ()
+        targets = tool_names(turn) if turn.calls else ()
         if targets:
-            found.append(Transition(now.last, targets, len(found), now.state()))
-        now.add(turn)
+            found.append(Transition(state.last, targets, len(found), state.state()))
+        state.add(turn)
     return found
 
 
-def tool_names(turn: Turn, *, user_side: bool) -> tuple[ToolName, ...]:
+def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:
     """Names called in a turn, in listed order, without the summary tool; the user's calls only with `user_side`."""
     if turn.role == "user":
-        return tuple(USER_SIDE + call.name for call in turn.calls) if user_side else ()
+        return tuple(types.USER_SIDE + call.name for call in turn.calls) if user_side else ()
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
 
 
 def agent_state(turns: Iterable[Turn]) -> AgentState:
     """What the agent knows after these turns."""
-    now = AgentState()
+    state = AgentState()
     for turn in turns:
-        now.add(turn)
-    return now
+        state.add(turn)
+    return state
 
 
 def without_hints(text: str) -> str:
     """A text without hepm's own hints and recalled blocks: they must not be learned back as what the agent knew."""
-    if BLOCK_START in text:
+    if types.BLOCK_START in text:
         text = _BLOCK.sub("", text)
-    if HINT not in text and FAILED_HINT not in text:
+    hints = (types.HINT, types.FAILED_HINT)
+    if not any(hint in text for hint in hints):
         return text
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith((HINT, FAILED_HINT)))
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(hints))

@@ -1,13 +1,8 @@
-"""A client for any OpenAI-compatible chat endpoint. Extra: hepm[llm]. Importing it loads neither openai nor pydantic.
+"""A client for any OpenAI-compatible chat endpoint. Extra: hepm[llm]. It loads openai and pydantic when used."""
 
-with Client(Endpoint.from_environment()) as client:
-    lesson = client.ask(Question("distil", "run-7", (Message("user", "What did this run teach? ..."),), Lesson))
-    print(lesson.text, client.budget.line())
-"""
-
-from hepm.llm.client import Answered, Client, Failed, Result
+from hepm.llm.client import Answered, Client, Failed
 from hepm.llm.endpoint import Endpoint
-from hepm.llm.question import Ledger, MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
+from hepm.llm.question import MemoryLedger, Message, OfferedTool, PaidAnswer, Question, ToolsCalled
 from hepm.llm.usage import Budget, Estimate, Prices, Usage
 
 __all__ = [
@@ -17,14 +12,12 @@ __all__ = [
     "Endpoint",
     "Estimate",
     "Failed",
-    "Ledger",
     "MemoryLedger",
     "Message",
     "OfferedTool",
     "PaidAnswer",
     "Prices",
     "Question",
-    "Result",
     "ToolsCalled",
     "Usage",
 ]

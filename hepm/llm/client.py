@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, replace
 from threading import Event, Lock, local
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
@@ -29,7 +29,7 @@ _CUT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T_co]):
-    """A question with its answer in the question's form, and whether it came from the ledger, free of charge."""
+    """A question with its answer; `paid_before` if it came from the ledger."""
 
     question: Question[T_co]
     value: T_co
@@ -38,7 +38,7 @@ class Answered(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[T_co]):
-    """A question without an answer, and why: a `BudgetSpentError` if it was not asked."""
+    """A question without an answer; the error is a `BudgetSpentError` if it was not asked."""
 
     question: Question[T_co]
     error: LlmError
@@ -53,8 +53,7 @@ class Client:
     Args:
         ledger: Keeps the answers; in memory if None.
         prices: Without them no cost is claimed.
-        retries: Further attempts per request after 408, 409, 429, 5xx, a broken connection or a time-out, made by the
-            openai package: as late as the endpoint asks, or with exponential back-off.
+        retries: Further attempts per request, made by the openai package.
     """
 
     def __init__(
@@ -84,9 +83,6 @@ class Client:
         self._asking: WeakValueDictionary[str, Lock] = WeakValueDictionary()  # one held per question being asked
         self._thread = local()
 
-    def __repr__(self) -> str:
-        return f"Client({self.endpoint.model!r}, at={self.endpoint.where!r})"
-
     def __enter__(self) -> Self:
         return self
 
@@ -114,13 +110,10 @@ class Client:
         return result.value
 
     def ask_all(self, questions: Iterable[Question[T]], *, at_once: int = 4) -> Generator[Result[T]]:
-        """The result of each question, as they finish; questions are read one by one, and may be endless.
+        """The result of each question, as they finish; EndpointRefusedError if the endpoint will answer none.
 
-        Answers are in the ledger before they come out here. Leaving early, by `break`, `close()` or Ctrl-C, waits for
-        the requests under way, keeps their answers, and begins no further one.
-
-        Raises:
-            EndpointRefusedError: the endpoint will answer no question.
+        Questions are read one by one, and may be endless. Leaving early, by `break` or Ctrl-C, waits for the requests
+        under way, keeps their answers, and begins no further one.
         """
         if at_once < 1:
             raise InputError(f"at_once is {at_once}: it must be 1 or more.")
@@ -129,30 +122,23 @@ class Client:
         with ThreadPoolExecutor(at_once, thread_name_prefix="hepm-llm") as pool:
             try:
                 for question in questions:
-                    if (found := self._find(question)) is not None:
-                        self.budget.add_paid_before()
-                        yield found
-                    else:
-                        running.add(pool.submit(self._result, question, stop))
+                    running.add(pool.submit(self._result, question, stop))
                     done, running = wait(running, 0 if len(running) < at_once else None, FIRST_COMPLETED)
                     yield from (future.result() for future in done)
-                while running:
-                    done, running = wait(running, None, FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
+                for future in as_completed(running):
+                    yield future.result()
             finally:
                 stop.set()
 
     def estimate(self, questions: Iterable[Question[Any]]) -> Estimate:
         """Estimate the cost of questions; opens no connection and needs no key. Equal questions count once."""
-        seen: set[str] = set()
-        usage, paid_before = Usage(), 0
+        known, usage, paid_before = set[str](), Usage(), 0
         for question in questions:
-            key = question.key(self.endpoint.model)
-            if key in seen or self._find(question) is not None:
+            if (key := question.key(self.endpoint.model)) in known or self._find(question):
                 paid_before += 1
             else:
                 usage += self._most(question, question.messages)
-            seen.add(key)
+            known.add(key)
         return Estimate(usage, paid_before)
 
     def _find(self, question: Question[T]) -> Answered[T] | None:
@@ -165,7 +151,7 @@ class Client:
             return None
 
     def _result(self, question: Question[T], stop: Event) -> Result[T]:
-        """Find the answer, or ask; of equal questions one is asked, and the others find its answer."""
+        """Find the answer, or ask. Of equal questions one is asked; the others find its answer."""
         key = question.key(self.endpoint.model)
         with self._lock:
             asking = self._asking.setdefault(key, Lock())
@@ -175,37 +161,36 @@ class Client:
                 return found
             try:
                 value, paid = self._ask(question, stop)
-            except EndpointRefusedError:
-                raise
             except LlmError as error:
+                if isinstance(error, EndpointRefusedError):
+                    raise
                 return Failed(question, error)
             with self._lock:
                 self._ledger.put(key, paid)
             return Answered(question, value, paid_before=False)
 
     def _ask(self, question: Question[T], stop: Event) -> tuple[T, PaidAnswer]:
-        text, usage = self._exchange(question, question.messages, stop)
-        try:
-            value = read_answer(question.form, text)
-        except ValueError as problem:
-            # Repair, once: show the model its answer and what is wrong with it.
+        messages, total, problem = question.messages, Usage(), ""
+        for repair in (False, True):
+            try:
+                text, used = self._exchange(question, messages, stop, schema_shown=repair)
+            except BudgetSpentError as short:
+                if repair:
+                    raise self._useless(question, f"{problem}; and {short}") from None
+                raise
+            total += used
+            try:
+                return read_answer(question.form, text), PaidAnswer(question.subject, question.step, text, total)
+            except ValueError as error:
+                problem = str(error)
+            # Show the model its answer and what is wrong with it.
             again = _schema_note(question) if question.schema else "Answer again."
             note = Message("user", f"That answer cannot be used: {problem}\n\n{again}")
             messages = (*question.messages, Message("assistant", text), note)
-            try:
-                text, more = self._exchange(question, messages, stop, schema_shown=True)
-            except BudgetSpentError as short:
-                raise self._useless(question, f"{problem}; and {short}") from None
-            try:
-                value = read_answer(question.form, text)
-            except ValueError as still:
-                reason = f"it is still not in the form asked for after a repair: {still}"
-                raise self._useless(question, reason) from None
-            usage += more
-        return value, PaidAnswer(question.subject, question.step, text, usage)
+        raise self._useless(question, f"it is still not in the form asked for after a repair: {problem}")
 
     def _exchange(
-        self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool = False
+        self, question: Question[Any], messages: Sequence[Message], stop: Event, *, schema_shown: bool
     ) -> tuple[str, Usage]:
         """One request: its text and what it took, within the budget."""
         most, used = self._most(question, messages), Usage()
@@ -235,8 +220,7 @@ class Client:
     ) -> tuple[str, str, Usage | None]:
         """Text, problem ("" if there is none) and reported usage of a reply.
 
-        Options that the endpoint refuses are left out, and not sent again once that helped. Once `stop` is set, no
-        further attempt is made.
+        Options that the endpoint refuses are left out, and not sent again once that helped.
         """
         with self._lock:
             if self._opened is None:
@@ -252,14 +236,14 @@ class Client:
             try:
                 completion = client.chat.completions.create(model=self.endpoint.model, **body)
             except openai.OpenAIError as error:
-                blamed = _blamed(body, complaint(error)) if getattr(error, "status_code", None) in (400, 422) else None
-                simpler = refused ^ blamed if blamed else refused
-                if simpler in tried:
+                form_refused = getattr(error, "status_code", None) in (400, 422)
+                blamed = _blamed(body, complaint(error)) if form_refused else frozenset[str]()
+                refused ^= blamed
+                if refused in tried:
                     # If the schema is not to blame, the first refusal says what is. Not `from error`: servers echo
                     # keys, and a traceback prints the cause.
                     raise self.endpoint.problem(first or error, answered=self._answered) from None
-                first = (first or error) if blamed and "schema" in blamed else None
-                refused = simpler
+                first = (first or error) if "schema" in blamed else None
                 tried.add(refused)
             except ValueError as error:  # of a body that is no JSON
                 return "", f"the endpoint's answer is not in the OpenAI format: {error}", None
@@ -285,13 +269,17 @@ def _schema_note(question: Question[Any]) -> str:
 def _body(
     question: Question[Any], messages: Sequence[Message], refused: frozenset[str], *, schema_shown: bool
 ) -> dict[str, Any]:
+    """The request without the options in `refused`; a schema goes into the prompt then."""
+    texts = [message.text for message in messages]
     if question.schema and "schema" in refused and not schema_shown:
-        last = messages[-1]
-        messages = [*messages[:-1], replace(last, text=f"{last.text}\n\n{_schema_note(question)}")]
+        texts[-1] += f"\n\n{_schema_note(question)}"
     (limit,) = _LIMITS - refused
     body: dict[str, Any] = {
         # A lone surrogate cannot be sent: it has no UTF-8.
-        "messages": [{"role": one.role, "content": one.text.encode("utf-8", "replace").decode()} for one in messages],
+        "messages": [
+            {"role": message.role, "content": text.encode("utf-8", "replace").decode()}
+            for message, text in zip(messages, texts, strict=True)
+        ],
         limit: question.max_output_tokens,
     }
     if "temperature" not in refused and question.temperature is not None:
@@ -304,18 +292,14 @@ def _body(
     return body
 
 
-def _blamed(body: dict[str, Any], reason: str) -> frozenset[str] | None:
-    """The options to change after a refusal; None if the request's form is not to blame.
-
-    Endpoints seldom say that they refuse the response format, so it is blamed if nothing else is.
-    """
+def _blamed(body: dict[str, Any], reason: str) -> frozenset[str]:
+    """The options to change after a refusal: the schema if no other, as endpoints seldom say that they refuse it."""
     if "max_completion_tokens" in reason:
         return _LIMITS
     if "temperature" in reason and "temperature" in body:
         return frozenset({"temperature"})
-    if "response_format" in body and not re.search("context.length", reason):
-        return frozenset({"schema"})
-    return None
+    schema = "response_format" in body and not re.search("context.length", reason)
+    return frozenset({"schema"} if schema else ())
 
 
 def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
@@ -327,17 +311,15 @@ def _read(completion: Any, *, tools: bool) -> tuple[str, str, Usage | None]:
             error = getattr(completion, "error", None)
             return "", f"the endpoint's answer holds no choice{f': {error!r}' if error else ''}"[:300], usage
         reason, message = completion.choices[0].finish_reason, completion.choices[0].message
+        text = message.content if (message.content or "").strip() else ""
         if tools:
             text = json.dumps({"names": [call.function.name for call in message.tool_calls or ()]}, ensure_ascii=False)
-        else:
-            text = message.content if (message.content or "").strip() else ""
         refusal = (message.refusal or "")[:300]
     except (AttributeError, TypeError, IndexError):
         return "", f"the endpoint's answer is not in the OpenAI format: {str(completion)[:200]!r}", usage
     if refusal:
         return text, f"the model refused: {refusal}", usage
-    problem = "" if text else f"the answer holds no text (finish_reason {reason!r})"
-    return text, _CUT.get(reason, problem), usage
+    return text, _CUT.get(reason, "" if text else f"the answer holds no text (finish_reason {reason!r})"), usage
 
 
 def _usage(usage: Any) -> Usage | None:

@@ -1,4 +1,4 @@
-"""The endpoint: its address, its key and its errors."""
+"""An endpoint: its address, its key and its errors."""
 
 from __future__ import annotations
 
@@ -65,11 +65,7 @@ class Endpoint:
         return text.replace(self.api_key, "***") if self.api_key else text
 
     def open(self, *, timeout_s: float, retries: int, before: Callable[[object], None] | None = None) -> Any:
-        """An `openai.OpenAI` client, which retries and waits as the server asks; `before` runs before each attempt.
-
-        Raises:
-            InputError: OpenAI's own endpoint without a key.
-        """
+        """An `openai.OpenAI` client, which retries and waits as the server asks; `before` runs before each attempt."""
         if self.base_url == OPENAI_URL and not self.api_key:
             raise InputError(
                 f"the model {self.model!r} at {self.where} needs a key: set OPENAI_API_KEY, "
@@ -88,8 +84,7 @@ class Endpoint:
     def problem(self, error: Any, *, answered: bool) -> EndpointError:
         """Our error for one of the openai package: `EndpointRefusedError` if it concerns every question.
 
-        Args:
-            answered: Whether the endpoint answered before, so that a 403 concerns one question alone.
+        Of an endpoint that `answered` before, a 403 concerns one question alone.
         """
         message = self.without_key(_message(error))
         status = getattr(error, "status_code", None)
@@ -103,10 +98,7 @@ class Endpoint:
         elif status == 402 or getattr(error, "code", None) == "insufficient_quota":
             reason = f"the account at {self.where} has no money left: {message} What was answered is kept."
         elif status == 429:
-            reason = (
-                f"the endpoint at {self.where} takes no more requests for now: {message} "
-                "Try again later; what was answered is kept."
-            )
+            reason = f"the endpoint at {self.where} takes no more requests for now: {message} Try again later."
         elif type(error.__cause__).__name__ in _UNREACHED:
             reason = f"no endpoint can be reached at {self.where}: {message} Check that it runs, and OPENAI_BASE_URL."
         else:

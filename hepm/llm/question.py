@@ -1,7 +1,6 @@
 """What a model is asked, the form of its answer, and the answers that were paid for.
 
-A form is a frozen dataclass or a pydantic model. pydantic, which the openai package brings, makes its JSON schema, with
-the form's docstring as its description, and reads answers.
+A form is a frozen dataclass. Its docstring is in its JSON schema, so that editing it asks every question anew.
 """
 
 from __future__ import annotations
@@ -21,19 +20,10 @@ from hepm.llm.usage import Usage, estimate_tokens
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-# What chat templates add: OpenAI's 4 tokens a message and 3 that start the answer; some others a system message of
-# their own, of some 20 tokens.
-_TOKENS_PER_MESSAGE = 5
-_TOKENS_AROUND = 30
-
+# What chat templates add: OpenAI's 4 tokens a message and 3 that start the answer; others a system message of 20.
+_TOKENS_PER_MESSAGE: Final = 5
+_TOKENS_AROUND: Final = 30
 _THOUGHT: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
-
-
-_JSON: Final = json.JSONDecoder(parse_constant=_refuse_constant)  # pydantic would take NaN for a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +56,11 @@ class ToolsCalled:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T_co]):
-    """One thing to ask a model, and the form of its answer.
+    """One thing to ask a model for a purpose ("distil"), and the form of its answer.
 
     Attributes:
-        step: The purpose ("distil").
         subject: The run, user or lesson it is about; its answers are forgotten with it.
-        form: A frozen dataclass or a pydantic model; `str` for plain text; `ToolsCalled` if tools are offered.
+        form: A frozen dataclass; `str` for plain text; `ToolsCalled` if tools are offered.
         temperature: None for the endpoint's own; left out if the model takes none.
     """
 
@@ -89,10 +78,7 @@ class Question(Generic[T_co]):
         return None if self.tools or self.form is str else _schema_of(self.form)
 
     def key(self, model: str) -> str:
-        """A hash of the model and of all that shapes the answer.
-
-        Step, subject and address do not shape it. Nor does `max_output_tokens`, since only whole answers are kept.
-        """
+        """A hash of the model and of all that shapes the answer."""
         messages = [[message.role, message.text] for message in self.messages]
         # The 0 is in the keys of all answers that were paid for.
         shaping = ["hepm-question-1", model, messages, self.schema, self.temperature, 0]
@@ -118,10 +104,7 @@ def check_extra() -> None:
 
 
 def read_answer(form: type[T], text: str) -> T:
-    """Read an answer in the form; fences and words around the JSON are ignored, and thoughts before it.
-
-    The message of a ValueError says what is wrong, for a model to read, without values.
-    """
+    """Read an answer in the form, without words and thoughts around its JSON; a ValueError says what is wrong."""
     answer = _THOUGHT.sub("", text).strip()
     if form is str:
         if not answer:
@@ -130,7 +113,7 @@ def read_answer(form: type[T], text: str) -> T:
     if (start := answer.find("{")) < 0:
         raise ValueError("there is no JSON object in the answer")
     try:
-        _, end = _JSON.raw_decode(answer, start)
+        _, end = json.JSONDecoder().raw_decode(answer, start)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     from pydantic import ValidationError
@@ -155,17 +138,14 @@ class PaidAnswer:
 
 
 class Ledger(Protocol):
-    """Keeps answers by `Question.key`, so that none is paid for twice.
-
-    A client calls it from several threads, one at a time. What `put` has returned from must survive a kill.
-    """
+    """Keeps answers by `Question.key`; a client calls it from several threads, one at a time."""
 
     def get(self, key: str, /) -> PaidAnswer | None:
         """None if there is none."""
         ...
 
     def put(self, key: str, answer: PaidAnswer, /) -> None:
-        """Keep an answer; replaces one under the same key."""
+        """Keep an answer, which survives a kill from then on; replaces one under the same key."""
         ...
 
 
@@ -177,7 +157,6 @@ class MemoryLedger(dict[str, PaidAnswer]):
 
 @cache  # making one takes a while
 def _adapter(form: type) -> Any:
-    check_extra()
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)
@@ -185,14 +164,11 @@ def _adapter(form: type) -> Any:
 
 @cache
 def _schema_of(form: type) -> Mapping[str, Any]:
-    """The JSON schema of a form as strict output wants it: every field required, no other allowed."""
-    schema = _adapter(form).json_schema()
-    if "$ref" in schema:  # a form that holds itself
-        schema |= schema["$defs"][schema.pop("$ref").rpartition("/")[2]]
-    return _strict(schema)
+    return _strict(_adapter(form).json_schema())
 
 
 def _strict(schema: Any) -> Any:
+    """A JSON schema as strict output wants it: every field required, no other allowed."""
     if isinstance(schema, list):
         return [_strict(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

@@ -12,14 +12,12 @@ from hepm.text import count_of
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one request took, or many together.
+    """What one request took, or many together; `estimated` if the endpoint did not report the tokens of some call.
 
     Attributes:
         calls: Requests that a model answered. A failed one does not count: providers neither charge nor report it.
         input_tokens: Cached ones included.
-        seconds: Wall-clock time of the requests, summed.
-        cost_usd: None if no prices were given.
-        estimated: Whether the endpoint did not report the tokens of some call.
+        cost_usd: None without prices.
     """
 
     calls: int = 0
@@ -64,9 +62,8 @@ class Prices:
     def cost_usd(self, usage: Usage) -> float:
         """The cost of these tokens."""
         cached_usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
-        fresh_tokens = usage.input_tokens - usage.cached_input_tokens
-        total = fresh_tokens * self.input_usd + usage.cached_input_tokens * cached_usd
-        return (total + usage.output_tokens * self.output_usd) / 1_000_000
+        input_usd = usage.input_tokens * self.input_usd + usage.cached_input_tokens * (cached_usd - self.input_usd)
+        return (input_usd + usage.output_tokens * self.output_usd) / 1_000_000
 
 
 def estimate_tokens(text: str) -> int:
@@ -100,11 +97,7 @@ class Estimate:
 class Budget:
     """Counts calls, tokens (input and output) and dollars, and limits them. Threads and clients may share one.
 
-    Before a request begins, the most that it may take is reserved, and afterwards replaced by what it took: concurrent
-    requests do not exceed a limit together. The most is `Question.input_tokens` and all of `max_output_tokens`.
-
-    Attributes:
-        paid_before: Answers that came from a ledger.
+    Each request reserves the most that it may take, so that concurrent ones do not exceed a limit together.
     """
 
     def __init__(self, *, calls: int | None = None, tokens: int | None = None, cost_usd: float | None = None) -> None:
@@ -115,7 +108,7 @@ class Budget:
         self.tokens = tokens
         self.cost_usd = cost_usd
         self.used = Usage()
-        self.paid_before = 0
+        self.paid_before = 0  # answers from a ledger
         self._held: list[Usage] = []
         self._changed = Condition()
 
@@ -125,16 +118,12 @@ class Budget:
         return _line(self.used, self.paid_before, about, about)
 
     def add_paid_before(self) -> None:
-        """Count an answer from a ledger."""
+        """Count an answer from a ledger; threads may call it."""
         with self._changed:
             self.paid_before += 1
 
     def hold(self, most: Usage) -> None:
-        """Reserve the most that a request may take; waits while only what others reserved is in the way.
-
-        Raises:
-            BudgetSpentError: it does not fit into what is left.
-        """
+        """Reserve the most that a request may take, after waiting for others' reservations; or BudgetSpentError."""
         with self._changed:
             while True:
                 if short := self._shortage(self.used + most):

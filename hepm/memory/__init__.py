@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from uuid import uuid4
 
 from hepm.embed import Embedder
-from hepm.embed.named import AgreedEmbedder
+from hepm.embed.models import AgreedEmbedder
 from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
@@ -22,16 +22,24 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import embedded_file, open_store
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
 from hepm.ingest import ReadOptions
-from hepm.ingest.copying import Copied, copy_store
+from hepm.ingest.chat import read_messages
 from hepm.ingest.hepm import write_run
-from hepm.ingest.pipeline import IngestReport, Outbox, Pipeline, Progress, deliver, parse_stored, replay_with
-from hepm.ingest.prepare import IngestOptions, Source, source_of
+from hepm.ingest.pipeline import (
+    Copied,
+    IngestReport,
+    Outbox,
+    Pipeline,
+    Progress,
+    copy_store,
+    deliver,
+    parse_stored,
+    replay_with,
+)
+from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
 from hepm.ingest.records import SOLVED
 from hepm.ingest.redact import Redactor
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
-from hepm.ingest.turns import read_messages
-from hepm.ingest.workers import prepare
 from hepm.memory.journal import Journal
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
@@ -101,15 +109,12 @@ class Memory:
         """Open a memory; create it if it does not exist.
 
         Args:
-            path: A file, a folder that contains `memory.hepm`, or the address of a Neo4j server such as
-                "neo4j://localhost:7687" or "neo4j://host/database".
+            path: A file, a folder that contains `memory.hepm`, or an address such as "neo4j://host:7687/database".
             embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
-            counting: "shortest" counts only the shortest successful run of each task (H-EPM, appendix D). Default: as
-                the store was created.
+            counting: "shortest" counts only the shortest success of each task (H-EPM, D). Default: the store's own.
             poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
             endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
-            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD. NEO4J_DATABASE names the
-                database if the address does not.
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
             outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
             sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
                 beside the file; none for a server.
@@ -125,8 +130,6 @@ class Memory:
         except BaseException:
             store.close()
             raise
-
-    # Learning
 
     def ingest(
         self,
@@ -173,8 +176,8 @@ class Memory:
         pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
         try:
             clean = options.redactor
-            pipeline.describe(described if clean is None else [clean.tool(tool) for tool in described])
-            return pipeline.run(prepare(source, reading, options), on_batch=on_batch)
+            known = [tool if clean is None else clean.tool(tool) for tool in described]
+            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
         finally:
             self._mirror.catch_up(defer=True)
 
@@ -248,8 +251,6 @@ class Memory:
         if self._distiller is not None:
             self._distiller.wait()
 
-    # Asking
-
     def session(
         self,
         *,
@@ -268,25 +269,25 @@ class Memory:
         """One run of an agent with memory: it gets hints, and is stored and learned from at its end.
 
         Args:
-            id: The id of the stored run; "" generates one.
-            task: Lessons compare failed and successful runs of one task.
             user: Hints include this user's notes, and forgetting the user forgets the run.
             environment: Lessons of other environments are left out.
             system: The system prompt, if the messages do not contain it.
-            tools: The agent's tools, as names, OpenAI or MCP specifications. Only these are suggested; None for any.
+            tools: Only these are suggested (forms: see `suggest`); None for any.
             distil: Whether to distil lessons when it has finished, on a background thread, without a model.
-            prompt_options: What hints contain.
-            ingest_options: How the run is prepared before it is stored, including redaction.
         """
         run = Trajectory(id or uuid4().hex, (), environment=environment, task=task, model=model, user=user)
-        return Session(self, run, system, tools, namespace, distil, prompt_options, ingest_options, self._journal)
+        own = None if tools is None else read_tools(tools)
+        prepared = ingest_options or IngestOptions()
+        return Session(self, run, system, own, namespace, distil, prompt_options, prepared, self._journal)
 
     def resume(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Session | None:
         """The session that a crash or a restart left under way; None if there is none. It may go on or be finished."""
         kept = None if self._journal is None else self._journal.find(namespace, id)
         if kept is None:
             return None
-        return Session(self, kept.run, "", kept.run.tools or None, namespace, True, None, None, self._journal)
+        return Session(
+            self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
+        )
 
     def store_abandoned(self, *, idle_s: float = 1_800) -> int:
         """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
@@ -294,11 +295,10 @@ class Memory:
         A crash may have ended them. They do not count until they are labelled, and `session(id=…)` continues them.
         """
         stored = 0
-        for kept in () if self._journal is None else self._journal.all():
-            if kept.idle_s >= idle_s:
-                self.library.show(kept.run.id, list(kept.shown), namespace=kept.namespace)
-                stored += self.ingest(kept.run, namespace=kept.namespace).stored
-                kept.file.unlink(missing_ok=True)
+        for kept in () if self._journal is None else self._journal.idle(idle_s):
+            self.library.show(kept.run.id, list(kept.shown), namespace=kept.namespace)
+            stored += self.ingest(kept.run, namespace=kept.namespace).stored
+            kept.file.unlink(missing_ok=True)
         return stored
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
@@ -417,11 +417,10 @@ class Memory:
         Args:
             messages, state, after, history, tools: The conversation so far, as for `suggest`.
             user: The user whose notes to include.
-            environment: Leave out lessons of other environments; "" for none.
+            environment: Leave out lessons of other environments.
             turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
             run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
             budget: Maximum number of tokens, approximately.
-            options: What the prompt contains.
         """
         from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
 
@@ -464,11 +463,9 @@ class Memory:
             for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
         ]
 
-    def graph(
-        self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0, evidence: bool = False
-    ) -> nx.DiGraph[ToolName]:
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
-        return self._mirror.namespace(namespace).graph(c=c, evidence=evidence)
+        return self._mirror.namespace(namespace).graph(c=c)
 
     def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
         """Counts of what a namespace holds."""
@@ -499,8 +496,6 @@ class Memory:
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    # Maintenance
-
     def refresh(self) -> None:
         """See at once what other processes stored, and not only after about `poll_s`."""
         self._mirror.refresh()
@@ -510,10 +505,7 @@ class Memory:
         self._mirror.follow_now()
 
     def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare derived and copied data with the records, and the mirror with the store. [] if they agree.
-
-        Lexical vectors are recomputed and compared; vectors of a model are only checked for size and length.
-        """
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size."""
         self._mirror.refresh()
         mirror = self._mirror.namespace(namespace)
         embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
@@ -526,10 +518,7 @@ class Memory:
         namespaces: Sequence[str] | None = None,
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
-        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy.
-
-        Repeat it to continue after an interruption.
-        """
+        """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
         names = self.namespaces() if namespaces is None else namespaces
         try:
             yield from copy_store(self._store, target._store, namespaces=names, on_progress=on_progress)
@@ -540,7 +529,7 @@ class Memory:
         """Recompute every count, state and vector from the stored runs and lessons, in one transaction.
 
         Raises:
-            StoreDamagedError: the record of a run cannot be read. The message names the run, and nothing was changed.
+            StoreDamagedError: the record of a run cannot be read, and nothing was changed.
         """
         embedder = self._agreed_embedder()
         try:
@@ -551,10 +540,7 @@ class Memory:
     def reembed(
         self, embedder: str | Embedder | None = None, *, on_progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many.
-
-        Repeat it to continue after an interruption.
-        """
+        """Compute the vectors of all states, only missing ones if the embedder is the same; returns how many."""
         try:
             mine = self._agreed_embedder() if embedder is None else self._embedder.change(embedder)
             return self._store.reembed(mine, on_progress=on_progress)
@@ -571,11 +557,9 @@ class Memory:
         return self._embedder.now
 
     def _current_embedder(self) -> Embedder:
-        """The embedder of the stored vectors, even after another process changed it."""
         return self._embedder.following(self._mirror.embedder)
 
     def _agreed_embedder(self) -> Embedder:
-        """The embedder, after checking that the store's vectors are its own. A new store records its name."""
         try:
             return self._embedder.agreed()
         except StoreUnavailableError:

@@ -27,14 +27,12 @@ class Kept:
     Attributes:
         run: The run so far, without secrets and without an outcome.
         shown: Ids of the lessons in its hints.
-        idle_s: Seconds since its last turn.
     """
 
     file: Path
     namespace: str
     run: Trajectory
     shown: tuple[str, ...]
-    idle_s: float
 
 
 class Journal:
@@ -65,7 +63,6 @@ class Journal:
         """What a file holds; None if it is gone or no line of it is whole."""
         found: Kept | None = None
         try:
-            idle_s = time.time() - file.stat().st_mtime
             lines = file.read_text("utf-8", errors="replace").splitlines()
         except OSError:
             return None
@@ -73,16 +70,13 @@ class Journal:
             try:
                 told = json.loads(line)
                 part = parse_run(told["run"])
-                turns = (() if found is None else found.run.turns[: told["at"]]) + part.turns
+                before = () if found is None else found.run.turns
+                if told["at"] > len(before):
+                    continue  # the lines before it are gone
+                turns = before[: told["at"]] + part.turns
                 shown = (*(() if found is None else found.shown), *told["shown"])
-                found = Kept(file, told["namespace"], replace(part, turns=turns), tuple(dict.fromkeys(shown)), idle_s)
-            except (
-                ValueError,
-                KeyError,
-                TypeError,
-                FormatError,
-                InputError,
-            ):
+                found = Kept(file, told["namespace"], replace(part, turns=turns), tuple(dict.fromkeys(shown)))
+            except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
         return found
 
@@ -90,10 +84,19 @@ class Journal:
         """A session under way; None if there is none."""
         return self.read(self.file(namespace, id))
 
-    def all(self) -> Iterator[Kept]:
-        """Every session under way that can be read."""
-        for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
-            if (kept := self.read(file)) is not None:
+    def has(self, namespace: str, id: str) -> bool:
+        """Whether a session is on disk: another process may have stored it, as it rested."""
+        return self.file(namespace, id).exists()
+
+    def idle(self, seconds: float) -> Iterator[Kept]:
+        """The sessions that rest for so long."""
+        before = time.time() - seconds
+        for file in self.folder.glob(f"*{_SUFFIX}"):
+            try:
+                rests = file.stat().st_mtime <= before
+            except OSError:
+                continue  # stored meanwhile
+            if rests and (kept := self.read(file)) is not None:
                 yield kept
 
     def remove(self, namespace: str, id: str) -> None:

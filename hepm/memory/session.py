@@ -7,19 +7,18 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from hepm.errors import HepmError, InputError
 from hepm.graph.mirror import switching_often
+from hepm.ingest.chat import read_messages
 from hepm.ingest.prepare import IngestOptions
 from hepm.ingest.records import SOLVED, RecordError, decoded, without_surrogates
 from hepm.ingest.redact import Redactor
-from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import without_hints
-from hepm.ingest.turns import read_messages
-from hepm.types import Outcome, ToolCall, ToolName, Trajectory, Turn
+from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import Prompt, PromptOptions
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hepm")
 
 
+@dataclass(eq=False, repr=False)
 class Session:
     """One run of an agent with memory. Start it with `Memory.session`.
 
@@ -40,48 +40,40 @@ class Session:
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
     `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
-
-    Attributes:
-        id: The id of the stored run.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        run: Trajectory,
-        system: str,
-        tools: Iterable[object] | None,
-        namespace: str,
-        distil: bool,
-        prompt_options: PromptOptions | None,
-        ingest_options: IngestOptions | None,
-        journal: Journal | None,
-    ) -> None:
-        self.id = run.id
-        self._memory = memory
-        self._run = run
-        self._system = system
-        self._tools = None if tools is None else read_tools(tools)
-        self._namespace = namespace
-        self._distil = distil
-        self._prompt_options = prompt_options
-        self._ingest_options = ingest_options
-        self._journal = journal
-        kept = None if journal is None else journal.find(namespace, run.id)
-        self._written: tuple[Turn, ...] = () if kept is None else kept.run.turns
-        self._resumed = list(_as_messages(self._written))  # of a session that a crash ended
-        self._given: Sequence[object] | None = None
-        self._recorded: list[dict[str, Any]] = []
-        self._calls = 0
-        self._prefix = "again_" if self._resumed else "call_"
-        self._shown: dict[str, None] = {} if kept is None else dict.fromkeys(kept.shown)
-        self._failed: InputError | None = None
-        self._warned = False
-        self._stored: Trajectory | None = None
-        self._recording = RLock()
-        self._storing = Lock()
+    _memory: Memory
+    _run: Trajectory
+    _system: str
+    _tools: Sequence[Tool] | None
+    _namespace: str
+    _distil: bool
+    _prompt_options: PromptOptions | None
+    _ingest_options: IngestOptions
+    _journal: Journal | None
+    _given: Sequence[object] | None = None
+    _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _calls: int = 0
+    _shown: dict[str, None] = field(default_factory=dict[str, None])
+    _failed: InputError | None = None
+    _warned: bool = False
+    _stored: Trajectory | None = None
+    _written: tuple[Turn, ...] = ()
+    _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _recording: RLock = field(default_factory=RLock)
+    _storing: Lock = field(default_factory=Lock)
 
-    # During the run
+    def __post_init__(self) -> None:
+        kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
+        if kept is not None:  # a crash ended this session
+            self._written = kept.run.turns
+            self._resumed = list(_as_messages(kept.run.turns))
+            self._shown = dict.fromkeys(kept.shown)
+
+    @property
+    def id(self) -> str:
+        """The id of the stored run."""
+        return self._run.id
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
@@ -100,21 +92,17 @@ class Session:
             return Prompt()
         tools = None if self._tools is None else [tool.name for tool in self._tools]
         self.keep()
-        found = self._ask(self._messages, tools=tools, environment=self._run.environment)
-        return Prompt() if found is None else found
+        return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
 
     def _ask(self, messages: Sequence[object], **about: Any) -> Prompt | None:
-        options, namespace = self._prompt_options, self._namespace
+        about |= {"user": self._run.user, "options": self._prompt_options, "namespace": self._namespace}
         try:
             with switching_often():
-                found = self._memory.prompt(
-                    messages, user=self._run.user, options=options, namespace=namespace, **about
-                )
+                found = self._memory.prompt(messages, **about)
         except Exception as error:  # an agent goes on without memory
             if not self._warned:
-                self._warned = True
-                known = isinstance(error, HepmError)
-                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=not known)
+                self._warned, unknown = True, not isinstance(error, HepmError)
+                _log.warning("the session %r goes on without hints: %s", self.id, error, exc_info=unknown)
             return None
         self._shown.update(dict.fromkeys(found.lessons))
         return found
@@ -136,8 +124,7 @@ class Session:
         """Record a tool call, in a run without `messages`.
 
         Args:
-            result: What it returned; None if unknown. Values other than texts are stored as JSON.
-            error: Whether it failed; None if unknown.
+            result, error: None if unknown. Results other than texts are stored as JSON.
             together: Whether it was issued in parallel with the previous call.
         """
         if self._kept(lambda: self._record(call, arguments, result, error, together)):
@@ -166,7 +153,7 @@ class Session:
         except (RecordError, TypeError, ValueError, RecursionError) as error_found:
             raise InputError(f"the call of {call!r} cannot be recorded: {error_found}") from error_found
         self._calls += 1
-        number = f"{self._prefix}{self._calls}"
+        number = f"{'again' if self._resumed else 'call'}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
         if together and before is not None:
@@ -180,18 +167,12 @@ class Session:
 
     def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
-            raise InputError(
-                f"the session {self.id!r} was given messages, which hold what was said and called: "
-                "append to them instead of calling say() or record()"
-            )
+            raise InputError(f"the session {self.id!r} was given messages: append to them, without say() or record()")
         self._recorded.append(message)
 
     def _take(self, messages: Sequence[object]) -> None:
         if self._recorded:
-            raise InputError(
-                f"the session {self.id!r} is recorded with say() and record(): "
-                "call hint() and finish() without messages"
-            )
+            raise InputError(f"the session {self.id!r} is recorded with say() and record(): go on without messages")
         if self._given is None and self._resumed and _starts_alike(messages, self._resumed):
             self._resumed = []  # these messages are the whole run, not what came after the crash
         self._given = messages
@@ -201,23 +182,6 @@ class Session:
         messages = self._recorded if self._given is None else self._given
         return [*self._resumed, *messages] if self._resumed else messages
 
-    def keep(self) -> None:
-        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
-        if self._journal is None or self._stored is not None:
-            return
-        with self._recording:
-            try:
-                turns = self._turns()
-                at = _common(turns, self._written)
-                part = replace(self._run, turns=turns[at:])
-                if part.turns or len(self._written) > len(turns):
-                    redactor = (self._ingest_options or IngestOptions()).redactor
-                    part = part if redactor is None else redactor(part)
-                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
-                    self._written = turns
-            except (InputError, ValueError) as error:
-                _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
-
     def _turns(self) -> tuple[Turn, ...]:
         """The run so far, without hepm's own hints."""
         turns = _without_memory(read_messages(self._messages))
@@ -225,7 +189,21 @@ class Session:
             turns = (*_without_memory([Turn("system", self._system)]), *turns)
         return turns
 
-    # End
+    def keep(self) -> None:
+        """Write the turns that are not on disk yet, so that a crash does not lose them. `hint` and `record` do it."""
+        if self._journal is None or self._stored is not None:
+            return
+        with self._recording:
+            try:
+                turns, redactor = self._turns(), self._ingest_options.redactor
+                at = _common(turns, self._written) if self._journal.has(self._namespace, self.id) else 0
+                if len(turns) > at or len(self._written) > len(turns):
+                    part = replace(self._run, turns=turns[at:])
+                    part = part if redactor is None else redactor(part)
+                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
+                    self._written = turns
+            except (InputError, ValueError) as error:
+                _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
@@ -236,7 +214,6 @@ class Session:
 
         Args:
             success: None if only the reward is known (1 or more is a success), or nothing yet.
-            reward: The task's reward, no unit.
             messages: The whole conversation, if the list given to `hint` is not complete.
         Raises:
             InputError: the run was finished with another outcome, its id is taken, or a part of it could not be
@@ -290,11 +267,10 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
+                self._memory.store_abandoned()
             self._memory.follow_now()
             if self._distil and run.outcome.success is not None:
                 self._memory.distil_soon(self.id, namespace=self._namespace)
-
-    # Context manager
 
     def __enter__(self) -> Self:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,11 +13,7 @@ from hepm.types import Suggestion, Suggestions, ToolName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedural:
-    """Top k by edge weight (H-EPM 4.3).
-
-    Args:
-        c: Weight of efficiency (H-EPM table 7: 1 is best; it is for shorter runs, not for better prediction).
-    """
+    """Top k by edge weight (H-EPM 4.3). `c` weighs efficiency (table 7: 1 is best), which is for shorter runs."""
 
     c: float = 1.0
     floors: Floors = Floors()
@@ -62,10 +57,7 @@ def successors(mirror: NamespaceMirror, after: tuple[ToolName, ...], *, c: float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episodic:
-    """Top k by cosine of the present state with the states remembered on the candidate edges; a tool scores its best.
-
-    H-EPM 4.3. Equal similarities are ordered by edge weight, then by name.
-    """
+    """Top k by cosine of the present state with the best state remembered on each edge (H-EPM 4.3); ties by weight."""
 
     c: float = 1.0
     floors: Floors = Floors()
@@ -82,13 +74,18 @@ class Episodic:
         }
         if not candidates:
             return nothing_known(mirror, query, floors)
-        similarity = _best_similarities(mirror, query, candidates)
-        ranked = sorted(similarity.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
+        best: dict[ToolName, float] = {}
+        among = [mirror.tool_id(tool) for tool in candidates]
+        for source in set(query.after):
+            for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
+                tool = mirror.tool_names[target]
+                best[tool] = max(score, best.get(tool, -2.0))
+        ranked = sorted(best.items(), key=lambda pair: (-pair[1], -candidates[pair[0]].weight, pair[0]))
         place = place_of(query)
         if not ranked or ranked[0][1] < floors.similarity:
-            best = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
+            nearest = f"best {ranked[0][1]:.2f}" if ranked else "there is none"
             return Suggestions(
-                abstained=f"no remembered state {place} is similar enough ({best}, floor {floors.similarity:g})"
+                abstained=f"no remembered state {place} is similar enough ({nearest}, floor {floors.similarity:g})"
             )
         found: list[Suggestion] = []
         for tool, score in ranked[: query.k]:
@@ -103,23 +100,10 @@ class Episodic:
         return Suggestions(tuple(found))
 
 
-def _best_similarities(mirror: NamespaceMirror, query: Query, tools: Iterable[ToolName]) -> dict[ToolName, float]:
-    """Cosine of the k most similar tools with the most similar state remembered after any of the last tools."""
-    best: dict[ToolName, float] = {}
-    if query.vector is None:
-        return best
-    names, among = mirror.tool_names, [mirror.tool_id(tool) for tool in tools]
-    for source in set(query.after):
-        for target, score, _ in mirror.block(source).best(query.vector, most=query.k, among=among):
-            tool = names[target]
-            best[tool] = max(score, best.get(tool, -2.0))
-    return best
-
-
 class Adaptive:
-    """Switches as H-EPM 4.3 does: an agent's own summary is compared with remembered states; else weights answer.
+    """Switches as H-EPM 4.3 does: an agent's own summary is compared with remembered states, else weights answer.
 
-    An extract of the conversation is no summary: agents that do not summarise are answered by weights.
+    An extract of the conversation is no summary.
     """
 
     def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen

@@ -12,8 +12,7 @@ from hepm.graph.store import FloatArray
 from hepm.text import count_of
 from hepm.types import START, StateSummary, Suggestions, ToolName
 
-MOST_NAMED: Final = 5
-"""Maximum number of known tools in a sentence about unknown ones."""
+MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +22,8 @@ class Query:
     Attributes:
         after: Tools of its last tool-bearing turn; (START,) before the first call.
         history: All calls so far, oldest first, the last turn's included.
-        state: What it knows; None where unknown.
-        vector: The state's text as a vector; None where there is no state.
-        said_vector: Vector of all that the user said; None where unknown.
+        vector: Of the state's text.
+        said_vector: Of all that the user said.
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
     """
@@ -44,10 +42,10 @@ class Floors:
     """Below these a policy has no opinion: a wrong hint costs an agent more than none.
 
     Attributes:
-        support: Least number of successful runs behind a tool.
-        similarity: Least cosine of a tool's best remembered state, where states are compared.
-        chance: Least probability of the likeliest tool where a state is given.
-        further: Least probability of every further tool; without a state it is .05, for the likeliest too.
+        support: Successful runs behind a tool.
+        similarity: Cosine of a tool's best remembered state, where states are compared.
+        chance: Probability of the likeliest tool if a state is given.
+        further: Probability of every further tool; without a state it is .05, for the likeliest too.
     """
 
     support: int = 1
@@ -70,9 +68,10 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
     called = mirror.called()
     if not called:
         return Suggestions(abstained=f"nothing is known {place}: no run in the {namespace} called any tool")
-    unknown = [tool for tool in dict.fromkeys(query.after) if tool not in called and tool != START]
-    ended = [tool for tool in dict.fromkeys(query.after) if tool in called and tool not in mirror]
-    if len(unknown) + len(ended) == len(set(query.after)):
+    after = [*dict.fromkeys(query.after)]
+    unknown = [tool for tool in after if tool not in called and tool != START]
+    ended = [tool for tool in after if tool in called and tool not in mirror]
+    if len(unknown) + len(ended) == len(after):
         never = f"no run in the {namespace} called {' or '.join(unknown)}{_nearest(unknown, called)}"
         last = f"every run that called {' or '.join(ended)} ended there"
         return Suggestions(abstained="; ".join(([never] if unknown else []) + ([last] if ended else [])))
@@ -86,7 +85,6 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
 
 
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:
-    """The tools with similar names, else some of those that were called."""
     by_name = {name.lower(): name for name in sorted(called)}
     matches = (match for tool in tools for match in get_close_matches(tool.lower(), by_name, n=2, cutoff=0.5))
     if close := list(dict.fromkeys(by_name[match] for match in matches)):

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.cypher import favourites, questions, scripts, style
 from hepm.cypher.model import NODES, RELATIONSHIPS
-from hepm.cypher.questions import favourites, questions, scripts, style
 from hepm.experience.lessons import Experience, Principle
 from hepm.graph.lessons.rows import Parent, Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -230,7 +230,9 @@ def test_arrows_tell_successes_and_failures(browser: Browser):
     assert at_rest(lambda: sorted(browser.captions("relationship")), counts.__eq__) == counts
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if at % 2 else []) for at, name in enumerate(PICTURES)]
+)
 def test_a_favourite_draws_its_picture_with_the_values_that_the_third_one_set(name: str, browser: Browser):
     browser.draw(scripts()[f"hepm pictures/{name}.cypher"])
     captions = at_rest(browser.captions, lambda found: len(found) >= 2 and "" not in found)

@@ -93,7 +93,7 @@ def lines(store: Path) -> list[str]:
     return quick("principle", "list", "--store", store).out.splitlines()
 
 
-def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None:
+def test_an_evolution_is_foretold_made_and_undone(tmp_path: Path) -> None:
     taught = tmp_path / "many.hepm"
     quick("ingest", write(tmp_path / "many.jsonl", chats(120)), "--store", taught)
     quick("experience", "distill", "--store", taught)
@@ -103,7 +103,6 @@ def test_an_evolution_is_foretold_made_listed_and_undone(tmp_path: Path) -> None
     done = found(taught, "experience", "evolve", "--iterations", "9", "--seed", "1")
     assert (done["evolution"], done["steps"]) == (plan["evolution"], plan["steps"])
     assert done["evolution"]
-    assert [one["id"] for one in found(taught, "experience", "evolutions")["evolutions"]] == [done["evolution"]]
     assert found(taught, "experience", "undo", done["evolution"])["dropped"]
     assert found(taught, "experience", "list", "--limit", "999") == before
     one_sentence(quick("experience", "undo", done["evolution"], "--store", taught))
@@ -118,7 +117,6 @@ def test_principles_are_drawn_found_and_set_against_each_other(taught: Path) -> 
     best = found(taught, "principle", "search", "give_up after get_order", "--floor", "0")["found"][0]
     assert {"id", "score", "kind", "text", "runs", "triples", "uses"} <= best.keys()
     assert found(taught, "principle", "prune", "--dry-run") == {"pruned": [], "dry_run": True}
-    assert isinstance(found(taught, "principle", "contradictions")["contradictions"], list)
     assert best["id"] in quick("principle", "show", best["id"], "--store", taught).out
 
 
@@ -149,15 +147,12 @@ def test_a_file_without_chat_messages_is_refused_in_a_sentence(taught: Path, tmp
     assert "holds no chat messages" in one_sentence(quick("prompt", "--messages", talk, "--store", taught))
 
 
-@pytest.mark.parametrize("name", ["lessons.md", "lessons.jsonl"])
-def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_same(
-    taught: Path, tmp_path: Path, name: str
-) -> None:
-    file, other = tmp_path / name, tmp_path / "other.hepm"
+def test_a_library_goes_through_a_file_into_another_store_and_comes_back_the_same(taught: Path, tmp_path: Path) -> None:
+    file, other = tmp_path / "lessons.jsonl", tmp_path / "other.hepm"
     assert quick("library", "export", file, "--store", taught).code == 0
     first = found(other, "library", "import", str(file))
     assert (first["read"], first["new"], first["known"]) == (first["read"], first["read"], 0)
-    again = tmp_path / f"again-{name}"
+    again = tmp_path / "again.jsonl"
     assert quick("library", "export", again, "--store", other).code == 0
     assert again.read_text("utf-8") == file.read_text("utf-8")
     assert found(other, "library", "import", str(file))["new"] == 0

@@ -24,11 +24,10 @@ def commands(log: Path, folder: Path) -> dict[str, tuple[list[str | Path], Path]
     return {
         "view": (["view", folder / "page.html", "--store", store], folder / "page.html"),
         "demo": (["demo", log, "--page", folder / "demo.html"], folder / "demo.html"),
-        "eval": (["eval", log, "--method", "global", "--plot", folder / "hits.png"], folder / "hits.png"),
     }
 
 
-WRITERS = pytest.mark.parametrize("name", ["view", "demo", "eval"])
+WRITERS = pytest.mark.parametrize("name", ["view", "demo"])
 
 
 @WRITERS
@@ -39,8 +38,8 @@ def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(name: s
     for before in (None, "the last one\n"):
         if before:
             target.write_text(before)
-        # Enough for the caches of the demo, too little for a page or a picture.
-        with files_limited_to(4 if name == "eval" else 300):
+        # Enough for the caches of the demo, too little for a page.
+        with files_limited_to(300):
             answer = quick(*command)
         assert f"cannot be written to {target}: " in one_sentence(answer)
         assert [path.name for path in folder.iterdir()] == ([target.name] if before else [])
@@ -62,15 +61,7 @@ def test_a_folder_that_nobody_may_write_is_told_before_anything_is_measured(
     assert target.read_text() == "the last one\n"
 
 
-def test_a_plot_that_cannot_be_written_is_told_before_the_runs_are_read(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    with unwritable(folder) as under:
-        answer = hepm("eval", tmp_path / "missing.jsonl", "--plot", folder / "hits.png", under=under)
-    assert "the plot cannot be written" in one_sentence(answer)
-
-
-@pytest.mark.parametrize("way", ["link", "upper case", "own folder"])
+@pytest.mark.parametrize("way", ["link", "own folder"])
 def test_a_page_is_written_through_a_link_and_a_folder_is_refused_as_its_place(
     way: str, log: Path, tmp_path: Path
 ) -> None:
@@ -84,8 +75,5 @@ def test_a_page_is_written_through_a_link_and_a_folder_is_refused_as_its_place(
         assert quick("view", page, "--store", store).code == 0
         assert page.is_symlink()
         assert "find_user" in (tmp_path / "real.html").read_text("utf-8")
-    elif way == "upper case":
-        assert quick("eval", log, "--method", "global", "--plot", folder / "HITS.PNG").code == 0
-        assert (folder / "HITS.PNG").read_bytes().startswith(b"\x89PNG")
     else:
         assert "Is a directory" in one_sentence(quick("view", folder, "--store", store))

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import neo4j
 
-from hepm.cypher.guard import ask_server
+from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import LESSONS, NODES, PROPERTIES, TABLES, Result, Table
-from hepm.cypher.projection import Projection
 from hepm.types import START
 
 

@@ -8,18 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hepm import Memory
+from hepm.cypher.engines import open_projection
 from hepm.cypher.model import Result
-from hepm.cypher.projection import open_projection
 from hepm.errors import StoreError
 from hepm.experience.lessons import Experience, Notes, Principle
-from hepm.graph.delta import Run
 from hepm.graph.lessons.rows import Source, Triple, to_record
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.model_rows import FOLDER, folders_of, open_copy
@@ -32,10 +31,6 @@ NS = "shop"
 COUNT = "MATCH (t:Trajectory {namespace: 'shop'}) RETURN count(t) AS n"
 
 
-def read(records: Sequence[str]) -> Sequence[Run]:
-    return replay_with(None)(records)[0]
-
-
 def ingest(file: Path, *names: str) -> None:
     with Memory.open(file) as memory:
         memory.ingest([trajectory(name, "a", "b+c", "a") for name in names], namespace=NS)
@@ -44,7 +39,7 @@ def ingest(file: Path, *names: str) -> None:
 def ask(file: Path, text: str = COUNT, **values: object) -> Result:
     store = SQLiteStore(file)
     try:
-        with open_copy(store, file, read) as copy:
+        with open_copy(store, file, replay_with(None)) as copy:
             return copy.ask(text, values)
     finally:
         store.close()
@@ -206,7 +201,7 @@ def test_a_store_that_was_made_anew_in_the_same_place_is_not_mistaken_for_the_ol
 
 def test_what_changes_while_the_copy_is_open_is_seen_by_the_next_one(file: Path):
     store = SQLiteStore(file)
-    with open_copy(store, file, read) as copy:
+    with open_copy(store, file, replay_with(None)) as copy:
         ingest(file, "r3")
         assert ask(file).rows == ((3,),)
         assert copy.ask(COUNT, {}).rows == ((2,),)
@@ -292,7 +287,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from hepm.cypher.model import Table
-from hepm.cypher.projection import open_projection
+from hepm.cypher.engines import open_projection
 def tables():
     yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
 print("building", flush=True)

@@ -9,8 +9,7 @@ from typing import Any
 import neo4j
 import pytest
 
-from hepm.cypher.guard import PROCEDURES, ask_server, check_text
-from hepm.cypher.projection import Projection, open_projection
+from hepm.cypher.engines import PROCEDURES, Projection, ask_server, check_text, open_projection
 from hepm.errors import QueryError
 from tests.cypher.engines import fresh, table
 from tests.neo4j_server import Neo4jServer

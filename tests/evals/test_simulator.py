@@ -29,10 +29,10 @@ from hepm.evals.simulator import (
     measure_desk,
     oracle,
     simulate,
+    simulation_tables,
     success_from_logs,
     success_online,
 )
-from hepm.evals.table import simulation_tables
 from hepm.graph.namespace import NamespaceMirror
 from hepm.policy import Query
 from hepm.policy.hybrid.fitted import stems

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.evals.domains import Run, across, as_given, by_family, by_model, by_run
+from hepm.evals.domains import Domain, Run, across, by_family, by_run, splits_of
 from tests.evals.logs import run
 
 LOGS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=30).map(
@@ -74,12 +74,12 @@ def test_runs_alone_under_their_task_are_spread_over_the_folds() -> None:
 
 @given(LOGS)
 def test_a_tested_model_is_not_in_memory(runs: list[Run]) -> None:
-    for split in by_model(runs):
-        assert len({r.model for r in split.test}) == 1
-        assert not {r.model for r in split.train} & {r.model for r in split.test}
+    for split in splits_of(Domain("shop", runs), "models"):
+        (model,) = {r.trajectory.model for r in split.test}
+        assert model not in {r.trajectory.model for r in split.train}
 
 
 def test_given_files_say_whether_they_share_families() -> None:
     one, other, again = run("r1", "a", task="t"), run("r2", "a", task="u"), run("r3", "a", task="t")
-    assert [split.apart for split in as_given([one], [other])] == [True]
-    assert [split.apart for split in as_given([one], [again])] == [False]
+    assert [split.apart for split in splits_of(Domain("shop", [one], [other]), "files")] == [True]
+    assert [split.apart for split in splits_of(Domain("shop", [one], [again]), "files")] == [False]

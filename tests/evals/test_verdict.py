@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hepm.evals.metrics import Interval
-from hepm.evals.report import Difference, DomainReport, EvalReport, MethodScores, Settings, SplitName, verdict
-from hepm.evals.rescue import RescueAndHarm
+from hepm.evals.domains import SplitName
+from hepm.evals.metrics import Interval, RescueAndHarm
+from hepm.evals.report import Difference, DomainReport, EvalReport, MethodScores, Settings, verdict
 
 RESCUE = RescueAndHarm(
     k=2,

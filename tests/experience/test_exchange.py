@@ -57,7 +57,7 @@ def theirs(tmp_path: Path) -> Iterator[Library]:
     made.store.close()
 
 
-def text_of(source: Library, form: Form, *, retired: bool = False) -> str:
+def text_of(source: Library, form: Form = "jsonl", *, retired: bool = False) -> str:
     return "\n".join(write_documents(export_lessons(source, namespace=NS, retired=retired), form)) + "\n"
 
 
@@ -65,30 +65,25 @@ def read(target: Library, text: str, **more: object) -> object:
     return import_lessons(target, read_documents(text.splitlines(keepends=True), "lessons"), namespace=NS, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(
-    ours: Library, theirs: Library, form: Form
-) -> None:
-    read(theirs, text_of(ours, form))
-    assert text_of(theirs, form) == text_of(ours, form)
+def test_lessons_come_through_a_file_as_they_were_with_what_is_known_of_them(ours: Library, theirs: Library) -> None:
+    read(theirs, text_of(ours))
+    assert text_of(theirs) == text_of(ours)
     for mine, other in zip(ours.store.lessons.list(namespace=NS), theirs.store.lessons.list(namespace=NS), strict=True):
         assert replace(other.row, prior=Uses()) == mine.row
         assert other.uses == mine.uses
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: Library, form: Form) -> None:
+def test_a_file_read_twice_or_where_it_came_from_changes_nothing(ours: Library) -> None:
     before = ours.store.lessons.list(namespace=NS)
-    text = text_of(ours, form)
+    text = text_of(ours)
     for _ in range(2):
         read(ours, text)
     after = ours.store.lessons.list(namespace=NS)
     assert [(one.row, one.uses) for one in after] == [(one.row, one.uses) for one in before]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours: Library, form: Form) -> None:
-    read(ours, text_of(ours, form).replace("first.", "first, then look."))
+def test_an_edited_lesson_takes_the_place_of_the_former_and_keeps_its_uses(ours: Library) -> None:
+    read(ours, text_of(ours).replace("first.", "first, then look."))
     (now,) = ours.lessons(NS).all("experience")
     assert Experience.of(now.row).lesson == "Ask for the order ☃ first, then look."
     assert now.uses == Uses(1, 1, 1)
@@ -102,17 +97,17 @@ def test_notes_of_another_store_add_the_lines_that_lack_and_edited_ones_are_take
     ours: Library, theirs: Library
 ) -> None:
     theirs.change(LessonChange(put=[Notes("ann", "- no emojis\n- Short  answers").row()]), namespace=NS)
-    read(ours, text_of(theirs, "markdown"))
+    read(ours, text_of(theirs))
     (now,) = (Notes.of(one.row) for one in ours.lessons(NS).all("notes")[-1:])
     assert (now.text, now.version) == ("- short answers\n- in German\n- no emojis", 2)
-    read(ours, text_of(ours, "markdown").replace("> - in German\n> - no emojis", "> - in French"))
+    read(ours, text_of(ours).replace("- in German\\n- no emojis", "- in French"))
     assert Notes.of(ours.lessons(NS).all("notes")[-1].row).text == "- short answers\n- in French"
 
 
 def test_what_a_file_lacks_is_retired_only_where_that_is_asked_for(ours: Library) -> None:
     other = Principle("guiding", "Stay.")
     ours.change(LessonChange(put=[other.row()]), namespace=NS)
-    whole = text_of(ours, "jsonl")
+    whole = text_of(ours)
     kept = "\n".join(line for line in whole.splitlines() if RULE.id not in line)
     read(ours, kept)
     assert len(ours.lessons(NS).all("principle")) == 2
@@ -130,7 +125,7 @@ def test_a_file_that_holds_none_of_a_kind_retires_none_of_it(ours: Library) -> N
 
 
 def test_a_lesson_written_by_hand_needs_only_its_words(theirs: Library) -> None:
-    read(theirs, "## principle\n\n- principle: guiding\n\n### text\n> Look before you buy.\n")
+    read(theirs, json.dumps({"kind": "principle", "principle": "guiding", "text": "Look before you buy."}))
     (stored,) = theirs.lessons(NS).all("principle")
     assert Principle.of(stored.row) == Principle("guiding", "Look before you buy.", distilled_by="hand")
 
@@ -148,9 +143,8 @@ BROKEN = {
     "too many turns": (json.dumps(HEAD | {"turns": [1, 10**40]}), "turns"),
     "too many uses": (json.dumps(RULE_HEAD | {"uses": {"shown": 2**63, "uses": 0, "successes": 0}}), "uses"),
     "sources": (json.dumps(RULE_HEAD | {"sources": [{"run": 3}]}), "sources"),
-    "a line outside": ("## principle\nno quote\n", "line 2: texts are quoted"),
-    "no beginning": ("hello\n", "line 1: no lesson has begun"),
-    "nested": ("[" * 100_000, "no lesson has begun"),
+    "Markdown": ("## principle p-1\n", "line 1: it is no JSON"),
+    "no object": ("[]\n", "line 1: it is no lesson, but list"),
     "deep": ('{"kind":' + "[" * 100_000, "line 1: it is no JSON"),
 }
 
@@ -160,45 +154,39 @@ def test_a_file_that_is_broken_somewhere_says_where_and_changes_nothing(ours: Li
     text, sentence = BROKEN[what]
     before = ours.store.lessons.list(namespace=NS)
     with pytest.raises(InputError, match="lessons, ") as error:
-        read(ours, text_of(ours, "jsonl").replace("☃", "snow") + text if text[0] == "{" else text)
+        read(ours, text_of(ours).replace("☃", "snow") + text if text[0] == "{" else text)
     assert sentence.split(": ", 1)[-1] in str(error.value)
     assert [one.row for one in ours.store.lessons.list(namespace=NS)] == [one.row for one in before]
 
 
 def test_an_edit_that_is_taken_back_leaves_the_library_as_it_was(ours: Library) -> None:
-    read(ours, text_of(ours, "jsonl").replace("first.", "first, then look."))
+    read(ours, text_of(ours).replace("first.", "first, then look."))
     for _ in range(2):
-        done = read(ours, text_of(ours, "jsonl").replace("first, then look.", "first."))
+        done = read(ours, text_of(ours).replace("first, then look.", "first."))
         (now,) = ours.lessons(NS).all("experience")
         assert (now.row.id, now.uses) == (ASK.id, Uses(1, 1, 1))
     assert (done.new, done.edited, done.known) == (0, 0, 3)  # type: ignore[attr-defined]
 
 
 def test_the_same_edited_file_read_twice_counts_the_edit_once(ours: Library) -> None:
-    edited = text_of(ours, "markdown").replace("first.", "first, then look.")
+    edited = text_of(ours).replace("first.", "first, then look.")
     counts = [read(ours, edited) for _ in range(2)]
     assert [(one.new, one.edited, one.known) for one in counts] == [(0, 1, 2), (0, 0, 3)]  # type: ignore[attr-defined]
 
 
-USERS = [
-    "1234",
-    '["a"]',
-    "u\r",
-    "a\nb",
-    '"',
-    " x ",
-    "- y",
-    "x\n\n### text\n> Refund.\n\n## notes n-1\n\n- user: victim\n",
-]
+def test_markdown_shows_every_lesson_and_quotes_its_words(ours: Library) -> None:
+    text = text_of(ours, "markdown")
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("## ")] == [
+        "experience", "principle", "notes",
+    ]  # fmt: skip
+    assert "> # not a heading" in text
+    assert "> Ask for the order ☃ first." in text
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-@pytest.mark.parametrize("user", USERS)
-def test_a_user_of_any_name_comes_through_a_file_and_no_name_writes_for_another(
-    ours: Library, theirs: Library, form: Form, user: str
-) -> None:
+@pytest.mark.parametrize("user", ["1234", '["a"]', "u\r", "a\nb", '"', " x "])
+def test_a_user_of_any_name_comes_through_a_file(ours: Library, theirs: Library, user: str) -> None:
     ours.change(LessonChange(put=[Notes(user, "- mine").row()]), namespace=NS)
-    read(theirs, text_of(ours, form))
+    read(theirs, text_of(ours))
     assert {one.row.user: one.row.text for one in theirs.lessons(NS).all("notes")} == {
         "ann": NOTES.text,
         user: "- mine",
@@ -206,5 +194,5 @@ def test_a_user_of_any_name_comes_through_a_file_and_no_name_writes_for_another(
 
 
 def test_two_files_one_after_the_other_are_read_as_one(ours: Library, theirs: Library) -> None:
-    both = text_of(ours, "markdown") + text_of(ours, "markdown")
+    both = text_of(ours) + text_of(ours)
     assert read(theirs, both).read == 6  # type: ignore[attr-defined]

@@ -20,11 +20,10 @@ import pytest
 from hepm import ToolCall, Trajectory, Turn
 from hepm.errors import EndpointRefusedError
 from hepm.experience.comparison import compare_runs
-from hepm.experience.distilling import DistilReport, distill_into
-from hepm.experience.extractive import distill
+from hepm.experience.distilling import DistilReport, distill, distill_into
 from hepm.experience.lessons import Experience, Principle
 from hepm.experience.library import Library, StoreLedger
-from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, estimate, quoted_run
+from hepm.experience.model_distiller import RUN_CHARS, ModelDistiller, quoted_run
 from hepm.graph.lessons.rows import Kind, Triple
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, open_library, remember
@@ -274,13 +273,13 @@ def test_an_estimate_opens_no_connection_and_counts_what_would_be_asked(
 ) -> None:
     remember(library, good("a"), bad("b"), good("c", success=None))
     distiller = ModelDistiller(open_client(), "experience")
-    before = estimate(library, distiller, namespace=NS)
+    before = distiller.estimate(library, namespace=NS)
     assert (before.usage.calls, before.paid_before, server.connections) == (2, 0, 0)
     distill_into(library, distiller, namespace=NS)
     used = sum(request.body.get("max_tokens", 0) for request in server.requests)
     assert before.usage.output_tokens == used
-    assert estimate(library, distiller, namespace=NS).usage.calls == 0
-    assert estimate(library, distiller, namespace=NS, again=True).paid_before == 2
+    assert distiller.estimate(library, namespace=NS).usage.calls == 0
+    assert distiller.estimate(library, namespace=NS, again=True).paid_before == 2
 
 
 def test_a_success_gives_a_guiding_and_a_failure_a_cautionary_principle_with_triples(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hepm.experience.lessons import Conditions, Experience
 from hepm.experience.operators import (
     FIELD_CHARS,
-    Evidence,
     crossed,
     generalised,
     joined,
@@ -19,7 +18,7 @@ from hepm.experience.operators import (
 from hepm.graph.lessons.rows import Source
 from tests.runs import trajectory
 
-SHOWN = Evidence(
+SHOWN = (
     [trajectory(f"w{i}", "look", "ask") for i in range(2)],
     [trajectory(f"l{i}", "look", "drop", success=False) for i in range(2)],
 )
@@ -58,7 +57,7 @@ def test_an_experience_without_anything_particular_is_not_generalised() -> None:
 def test_a_second_narrowing_replaces_what_the_first_one_said() -> None:
     once = sharpened(experience(lesson="look first."), SHOWN)
     assert once
-    twice = sharpened(once, Evidence(SHOWN.won, SHOWN.lost[:1] * 3))
+    twice = sharpened(once, (SHOWN[0], SHOWN[1][:1] * 3))
     assert twice
     assert twice.lesson == "look first. It helped in 2 of 5 runs: with calls of ask, without calls of drop."
     assert twice.generation == 2
@@ -66,9 +65,7 @@ def test_a_second_narrowing_replaces_what_the_first_one_said() -> None:
 
 def test_environments_never_become_all_by_narrowing() -> None:
     won = [trajectory(f"w{i}", "look", environment="bank") for i in range(2)]
-    assert (
-        sharpened(experience(), Evidence(won, [trajectory(f"l{i}", "look", success=False) for i in range(2)])) is None
-    )
+    assert sharpened(experience(), (won, [trajectory(f"l{i}", "look", success=False) for i in range(2)])) is None
 
 
 def test_an_experience_that_holds_the_other_is_not_crossed_with_it() -> None:

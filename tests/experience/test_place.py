@@ -11,7 +11,7 @@ import pytest
 from hepm import FailedWay, Memory, Trajectory
 from hepm.experience.comparison import says_nothing, sides_of
 from hepm.experience.lessons import Experience, Principle, PrincipleKind
-from hepm.experience.place import Place, in_one_voice, lower_bound
+from hepm.experience.principles import Place, in_one_voice, lower_bound
 from hepm.experience.prompt import PromptOptions
 from hepm.graph.lessons.rows import Source, Triple
 from hepm.graph.lessons.transaction import LessonChange
@@ -221,7 +221,7 @@ def test_rules_without_a_tool_that_were_stored_before_are_told_no_more(memory: M
     assert says_nothing(old.row())
     assert memory.principles.at(HERE, namespace=NS) == []
     assert memory.principles.search(text, namespace=NS, floor=-1.0) == []
-    assert memory.principles.get(old.id, namespace=NS) is not None
+    assert memory.library.lessons(NS).get(old.id) is not None
 
 
 def test_what_a_model_wrote_is_told_whatever_its_words() -> None:
@@ -244,8 +244,9 @@ def test_in_the_airline_runs_no_suggestion_goes_against_a_lesson_beside_it(
     here = memory.principles.place(after, namespace=NS, environment="airline")
     suggested_now = {one.tool for one in told.suggestions}
     warned = {one.tool for one in told.suggestions.warnings}
-    rules = [one for id in told.lessons if (one := memory.principles.get(id, namespace=NS)) is not None]
+    known = memory.library.list("principle", namespace=NS)
+    rules = [Principle.of(one.row) for one in known if one.row.id in told.lessons]
     assert len(rules) == 3
     for one in rules:
-        assert not here.sides(one.principle).better & warned
-        assert not here.sides(one.principle).worse & (suggested_now - warned)
+        assert not here.sides(one).better & warned
+        assert not here.sides(one).worse & (suggested_now - warned)

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from hepm import Trajectory
 from hepm.errors import EndpointRefusedError, InputError
 from hepm.experience.distilling import Distilled, DistilReport, ExtractiveDistiller
-from hepm.experience.lessons import Principle, PrincipleKind
+from hepm.experience.lessons import Principle
 from hepm.experience.library import Library, StoreLedger, Task
-from hepm.experience.matching import LiteralJudge, ModelJudge, Pair, Verdict
-from hepm.experience.place import Contradiction
-from hepm.experience.principles import Examples, FoundPrinciple, Principles
+from hepm.experience.matching import ModelJudge, Pair, judge_literally
+from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.score import FEWEST_USES
 from hepm.graph.store import FloatArray, Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
@@ -65,13 +63,11 @@ class Heard:
         self.asked: list[tuple[str, str]] = []
         self._unknown = unknown
 
-    def judge(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
-        self.asked += [(pair.new.text, pair.known.text) for pair in pairs]
+    def __call__(self, pairs: Sequence[Pair]) -> Sequence[bool | str]:
+        self.asked += [(new.text, known.text) for new, known in pairs]
         return [
-            Verdict(None, "it was out")
-            if pair.new.text in self._unknown
-            else Verdict(pair.new.text.split()[0] == pair.known.text.split()[0])
-            for pair in pairs
+            "it was out" if new.text in self._unknown else new.text.split()[0] == known.text.split()[0]
+            for new, known in pairs
         ]
 
 
@@ -351,7 +347,7 @@ def test_forgetting_the_run_whose_words_a_principle_has_takes_it_and_the_twin_is
 def test_without_a_model_only_equal_words_or_equal_statements_about_the_same_tools_are_the_same(
     one: Principle, other: Principle, same: bool
 ) -> None:
-    assert LiteralJudge().judge([Pair(one, other)]) == [Verdict(same)]
+    assert judge_literally([(one, other)]) == [same]
 
 
 @pytest.fixture
@@ -396,7 +392,7 @@ def test_a_pair_has_one_answer_whichever_of_the_two_is_new(library: Library, ser
     )
     with client(library, server) as asked:
         judge = ModelJudge(asked)
-        assert [*judge.judge([Pair(one, other)]), *judge.judge([Pair(other, one)])] == [Verdict(True)] * 2
+        assert [*judge([(one, other)]), *judge([(other, one)])] == [True] * 2
     assert len(server.requests) == 1
 
 
@@ -487,9 +483,9 @@ def test_a_search_gives_the_most_similar_principles_with_their_scores_and_runs(s
     assert first.examples == Examples((Source("a", 1.0),), ())
     used(searched, first.id, 1, 2)
     searched._mirror.refresh()
-    again = principles.get(first.id, namespace=NS)
+    again = searched.lessons(NS).get(first.id)
     assert again is not None
-    assert (again.score, again.uses) == (2 / 5, Uses(3, 3, 1))
+    assert (again.uses.score, again.uses) == (2 / 5, Uses(3, 3, 1))
 
 
 def test_a_search_in_an_environment_leaves_out_principles_of_others(searched: Library) -> None:
@@ -566,51 +562,3 @@ def test_what_is_pruned_is_not_found_stays_to_be_looked_at_and_may_be_revived(se
     assert searched.revive("principle", [first.id, "p-gone"], namespace=NS) == [first.id]
     assert searched.revive("principle", [first.id], namespace=NS) == []
     assert principles.search("cancelling an order", namespace=NS)[0].id == first.id
-
-
-# Contradictions
-
-
-def stated(kind: PrincipleKind, text: str, *triples: Triple, environment: str = "shop") -> Principle:
-    return Principle(kind, text, triples, (Source("a"),), environments=(environment,))
-
-
-def contradictions(library: Library, *principles: Principle) -> list[Contradiction]:
-    remember(library, *runs("a"))
-    library.change(LessonChange(put=[one.row() for one in principles]), namespace=NS)
-    return Principles(library).contradictions(namespace=NS)
-
-
-def test_a_principle_that_advises_what_another_warns_of_is_told_with_both_scores(library: Library) -> None:
-    guiding = stated("guiding", "buy after look", Triple("look", "followed_by", "buy"))
-    cautionary = stated("cautionary", "never buy after look", Triple("buy", "fails_after", "look"))
-    (found,) = contradictions(library, guiding, cautionary)
-    assert (found.guiding, found.cautionary, found.moves) == (guiding.id, cautionary.id, (("look", "buy"),))
-    assert (found.scores, found.runs) == ((0.5, 0.5), (1, 1))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        stated("cautionary", "other way round", Triple("look", "fails_after", "buy")),
-        stated("cautionary", "elsewhere", Triple("buy", "fails_after", "look"), environment="airline"),
-        stated("guiding", "both guide", Triple("buy", "fails_after", "look")),
-        stated("cautionary", "agrees", Triple("look", "followed_by", "buy")),
-    ],
-)
-def test_principles_about_something_else_do_not_contradict(library: Library, other: Principle) -> None:
-    guiding = stated("guiding", "buy after look", Triple("look", "followed_by", "buy"))
-    assert contradictions(library, guiding, other) == []
-
-
-def test_contradictions_that_most_runs_stand_behind_come_first(library: Library) -> None:
-    def behind(count: int) -> tuple[Source, ...]:
-        return tuple(Source(f"x{n}", words=n == 0) for n in range(count))
-
-    remember(library, *runs(*(f"x{n}" for n in range(6))))
-    made = [
-        Principle("guiding", "weak", (Triple("look", "followed_by", "buy"),), behind(2)),
-        Principle("guiding", "strong", (Triple("look", "followed_by", "buy"),), behind(6)),
-        Principle("cautionary", "warns", (Triple("buy", "fails_after", "look"),), behind(4)),
-    ]
-    assert [one.guiding for one in contradictions(library, *made)] == [made[1].id, made[0].id]

@@ -25,7 +25,7 @@ def found(*said: str) -> list[str]:
 
 
 def notes(*said: str, before: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return gather(before, wishes_in(said)).lines
+    return tuple(gather(before, wishes_in(said)))
 
 
 @pytest.mark.parametrize(
@@ -303,14 +303,14 @@ def test_a_wish_is_kept_once_and_a_newer_one_replaces_it_only_where_both_say_not
 
 
 def test_notes_that_are_full_take_no_more_and_lose_nothing() -> None:
-    before = tuple(f"always mention the price of item {n} " + "x" * 240 for n in range(14))
+    before = [f"always mention the price of item {n} " + "x" * 240 for n in range(14)]
     result = gather(before, wishes_in(["Never send me to a human agent.", "Always show the id first. " * 3]))
-    assert result.lines[: len(before)] == before
-    assert len(text_of(result.lines)) <= NOTES_CHARS
-    more = gather(result.lines, (f"always say {n} {'y' * 150}" for n in range(30)))
-    assert more.dropped
-    assert len(text_of(more.lines)) <= NOTES_CHARS
-    assert set(result.lines) <= set(more.lines)
+    assert result[: len(before)] == before
+    assert len(text_of(result)) <= NOTES_CHARS
+    more = gather(result, (f"always say {n} {'y' * 150}" for n in range(30)))
+    assert len(more) < len(result) + 30
+    assert len(text_of(more)) <= NOTES_CHARS
+    assert set(result) <= set(more)
 
 
 # Lines

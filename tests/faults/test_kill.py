@@ -10,7 +10,7 @@ from tests.faults.killing import CLI, Killer, Tally
 
 pytestmark = [
     pytest.mark.timeout(3600),
-    pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.soak)]),
+    pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.soak)]),
 ]
 
 

@@ -22,7 +22,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     params=[
         "sqlite",
         pytest.param("neo4j and sqlite", marks=ON_SERVER),
-        pytest.param("sqlite and neo4j", marks=ON_SERVER),
+        pytest.param("sqlite and neo4j", marks=[ON_SERVER, pytest.mark.exhaustive]),
     ]
 )
 def make_two_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
@@ -33,12 +33,14 @@ def make_two_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
 
 def _opened(request: pytest.FixtureRequest, tmp_path: Path, *, server_at: int | None) -> Iterator[Callable[..., Store]]:
     opened: list[Store] = []
-    server: Neo4jServer | None = None if server_at is None else emptied(request.getfixturevalue("neo4j_server"))
+    server: Neo4jServer | None = None if server_at is None else request.getfixturevalue("neo4j_server")
     names: list[str] = []
 
     def make(name: str = "one", *, counting: Counting | None = None, states_per_move: int = 256) -> Store:
         if name not in names:
             names.append(name)
+            if server is not None and names.index(name) == server_at:
+                emptied(server, header=(counting, states_per_move) == (None, 256))
         store: Store
         if server is not None and names.index(name) == server_at:
             login = Login(server.uri, server.username, server.password, server.database)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hepm import START
-from hepm.graph.delta import Delta, sequence_of, state_key
+from hepm.graph.delta import Delta, Run, state_key
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from tests.runs import Shelf, trajectory
 
@@ -17,38 +17,26 @@ drawn = st.lists(
 )
 
 
-def delta_of(runs: list[tuple[list[str], bool | None, float | None]], first: int = 0) -> Delta:
-    shelf = Shelf(
-        *(
-            trajectory(f"r{first + i}", *turns, success=success, ended_at=ended)
-            for i, (turns, success, ended) in enumerate(runs)
-        )
-    )
-    return Delta.of(shelf.runs())
+Drawn = list[tuple[list[str], bool | None, float | None]]
 
 
-@given(drawn, drawn, drawn)
-def test_merging_deltas_knows_no_order(
-    one: list[tuple[list[str], bool | None, float | None]],
-    two: list[tuple[list[str], bool | None, float | None]],
-    three: list[tuple[list[str], bool | None, float | None]],
-) -> None:
-    a, b, c = delta_of(one), delta_of(two, 10), delta_of(three, 20)
-    assert a.merge(b).merge(c) == a.merge(b.merge(c)) == c.merge(a).merge(b)
+def runs_of(drawn: Drawn) -> list[Run]:
+    numbered = enumerate(drawn)
+    return Shelf(*(trajectory(f"r{i}", *t, success=won, ended_at=ended) for i, (t, won, ended) in numbered)).runs()
 
 
-@given(drawn)
-def test_counting_runs_together_equals_merging_them_one_by_one(
-    runs: list[tuple[list[str], bool | None, float | None]],
-) -> None:
-    merged = Delta()
-    for i, run in enumerate(runs):
-        merged = merged.merge(delta_of([run], i))
-    assert merged == delta_of(runs)
+@given(drawn, st.data())
+def test_counting_runs_knows_no_order_and_no_batches(drawn: Drawn, data: st.DataObject) -> None:
+    runs = runs_of(drawn)
+    shuffled = data.draw(st.permutations(runs))
+    first = data.draw(st.integers(0, len(runs)))
+    delta = Delta.of(shuffled[:first])
+    delta.add(shuffled[first:])
+    assert delta == Delta.of(runs)
 
 
 def test_the_inverse_of_the_steps_is_the_papers_to_ten_digits() -> None:
-    counts = delta_of([(["a", "b", "c"], True, None)]).edges[START, "a"]
+    counts = Delta.of(runs_of([(["a", "b", "c"], True, None)])).edges[START, "a"]
     assert abs(counts.inverse_steps / INVERSE_STEPS_UNIT - 1 / 3) < 1.2e-10
 
 
@@ -59,7 +47,7 @@ def test_states_that_differ_in_digits_case_or_space_alone_share_a_key() -> None:
 
 def test_a_sequence_holds_the_targets_flags_and_state_key_of_each_step() -> None:
     (run,) = Shelf(trajectory("r", "a+b", "a", goal="hi")).runs()
-    assert json.loads(sequence_of(run)) == [
+    assert json.loads(run.columns["sequence"]) == [
         [["a", "b"], 1, run.transitions[0].key],
         [["a"], 0, run.transitions[1].key],
     ]

@@ -18,7 +18,7 @@ from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.store import Selection, Store
-from hepm.ingest.copying import copy_store
+from hepm.ingest.pipeline import copy_store
 from hepm.ingest.prepare import exclude
 from tests.runs import Shelf, trajectory
 
@@ -168,7 +168,7 @@ def test_a_change_of_embedder_takes_the_vectors_of_lessons_away_until_they_are_p
     filled.set_embedder("another", 512)
     assert [one.vector for one in filled.lessons.list(namespace=NS)] == [None]
     vector = EMBEDDER.embed(["anything"])[0]
-    filled.lessons.put_vectors({row.id: vector, "e-gone": vector}, namespace=NS)
+    filled.put_vectors("lesson", {row.id: vector, "e-gone": vector}, namespace=NS)
     (stored,) = filled.lessons.list(namespace=NS)
     assert stored.vector is not None
     assert np.allclose(stored.vector, vector, atol=1e-3)

@@ -112,7 +112,7 @@ def test_other_kinds_and_lessons_without_a_vector_are_passed_over(store: SQLiteS
     mirror.follow(store.header)
     assert found(mirror, "no vector yet") == []
     assert mirror.get(row("no vector yet").id) is not None
-    store.lessons.put_vectors({row("no vector yet").id: EMBEDDER.embed(["no vector yet"])[0]}, namespace=NS)
+    store.put_vectors("lesson", {row("no vector yet").id: EMBEDDER.embed(["no vector yet"])[0]}, namespace=NS)
     mirror.follow(store.header)
     assert found(mirror, "no vector yet") == ["no vector yet"]
     assert mirror.search(EMBEDDER.embed(["no vector yet"])[0], "experience", limit=1) == []

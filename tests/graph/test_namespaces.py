@@ -12,8 +12,7 @@ from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.store import Selection, StateBatch, Store
-from hepm.graph.writes import LessonStore
+from hepm.graph.store import LessonStore, Selection, StateBatch, Store
 from tests.runs import Shelf, trajectory
 
 OURS, THEIRS, NOBODYS = "ours", "theirs", "nobody's"
@@ -50,7 +49,6 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "iter_runs": lambda store, ns: [(*one[:3], one.vector) for one in store.iter_runs(namespace=ns)],
     "iter_held_states": lambda store, ns: [one[:2] for one in store.iter_held_states(namespace=ns)],
     "iter_states": lambda store, ns: list(store.iter_states(namespace=ns)),
-    "runs_without_vector": lambda store, ns: store.runs_without_vector(namespace=ns),
     "evidence": lambda store, ns: [
         told
         for behind in store.evidence([(START, "a")], namespace=ns, runs=9, summaries=9)
@@ -59,6 +57,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "runs_after": lambda store, ns: [
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],
+    "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
 }
@@ -67,8 +66,11 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
         OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
     ),
     "describe": lambda store, ns: store.describe([Tool("a", "theirs"), Tool("z", "theirs")], namespace=ns),
-    "put_vectors": lambda store, ns: store.put_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
-    "put_run_vectors": lambda store, ns: store.put_run_vectors(dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+    "put_vectors": lambda store, ns: [
+        store.put_vectors("state", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+        store.put_vectors("run", dict.fromkeys(range(1, 9), VECTOR), namespace=ns),
+        store.put_vectors("lesson", {LESSON.id: OTHER_VECTOR}, namespace=ns),
+    ],
     "rebuild": lambda store, ns: store.rebuild(namespace=ns, replay=OTHERS.replay),
     "forget": lambda store, ns: (
         store.forget(Selection(task="t"), namespace=ns, replay=OTHERS.replay),
@@ -78,7 +80,6 @@ WRITES: dict[str, Callable[[Store, str], Any]] = {
     ),
 }
 LESSON_READS: dict[str, Callable[[LessonStore, str], Any]] = {
-    "held": lambda lessons, ns: [(one.id, one.record, one.uses) for one in lessons.held(namespace=ns)],
     "list": lambda lessons, ns: [told(one) for one in lessons.list(namespace=ns)],
     "from_runs": lambda lessons, ns: [row.id for row in lessons.from_runs(["r1", "r2", "r3"], namespace=ns)],
     "get": lambda lessons, ns: [told(one) for one in lessons.get([LESSON.id, NOTES.id, CHILD.id], namespace=ns)],
@@ -94,7 +95,6 @@ LESSON_WRITES: dict[str, Callable[[LessonStore, str], Any]] = {
         {LESSON.text: VECTOR},
         namespace=ns,
     ),
-    "put_vectors": lambda lessons, ns: lessons.put_vectors({LESSON.id: OTHER_VECTOR}, namespace=ns),
     "show": lambda lessons, ns: lessons.show("r2", [LESSON.id], namespace=ns),
     "settle": lambda lessons, ns: lessons.settle({"r1": False, "elsewhere": True}, namespace=ns),
     "put_answers": lambda lessons, ns: lessons.put_answers([Answer("other", "distil", "r1", "", "")], namespace=ns),
@@ -116,6 +116,7 @@ OF_THE_WHOLE_STORE = {
     "iterate",
     "reembed",
     "columns_of",
+    "lesson_columns",
     "remote",
     "runs_a_batch",
 }
@@ -148,7 +149,7 @@ def test_every_method_of_a_store_is_tried_here() -> None:
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
     assert {
         name for name in vars(LessonStore) if not name.startswith("_")
-    } == LESSON_READS.keys() | LESSON_WRITES.keys() | {"told_of"}
+    } == LESSON_READS.keys() | LESSON_WRITES.keys()
 
 
 def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Store) -> None:

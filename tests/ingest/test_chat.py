@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hepm.ingest import ReadOptions
-from hepm.ingest.turns import RAW
+from hepm.ingest.chat import RAW
 from hepm.types import Outcome, ToolCall
 from tests.ingest.samples import CHAT, changed, read, read_one, read_reason, write
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from hepm.ingest import ReadOptions, Redactor, Rejection, read_runs, shorten, write_run
 from hepm.ingest import document as documents
-from hepm.ingest.digest import MAX_PARALLEL
+from hepm.ingest.records import MAX_PARALLEL
 from hepm.types import Trajectory, Turn
 from tests.ingest.samples import (
     BFCL_QUESTION,
@@ -361,7 +361,7 @@ def test_a_line_over_the_limit_is_rejected_wherever_it_ends(tmp_path: Path):
         assert [isinstance(item, Rejection) for item in items] == [False, spaces > 1, False]
 
 
-@pytest.mark.parametrize("name", ["log.jsonl", "run.json"])
+@pytest.mark.parametrize("name", ["log.jsonl", pytest.param("run.json", marks=pytest.mark.soak)])
 def test_a_record_of_more_lists_than_memory_should_hold_is_rejected(tmp_path: Path, name: str):
     path = tmp_path / name
     path.write_text('{"messages": [' + "[]," * (6 << 20) + "0]}\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.ingest.json_stream import Path, TextWindow, outline, walk, walk_decoded
+from hepm.ingest.document import Path, TextWindow, outline, walk, walk_decoded
 from hepm.ingest.records import Broken
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)

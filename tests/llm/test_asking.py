@@ -73,7 +73,6 @@ def test_fences_thoughts_and_words_around_the_json_are_looked_over(server: Loopb
         ('{"text": "look", "kind": "funny", "score": 1}', "kind: Input should be 'guiding' or 'cautionary'"),
         ('{"text": 7, "kind": "guiding", "score": 1}', "text: Input should be a valid string"),
         ('{"text": "look", "kind": "guiding", "score": "0.5"}', "score: Input should be a valid number"),
-        ('{"text": "look", "kind": "guiding", "score": NaN}', "NaN is no JSON"),
         ('{"text": "look", "kind": "guiding", "score": 1, "mood": "good"}', "mood: Unexpected"),
         ('{"text": "", "kind": "guiding", "score": 1}', "the text is empty"),
         ('{"text": "\\ud800", "kind": "guiding", "score": 1}', "hex escape"),
@@ -231,9 +230,8 @@ def test_the_key_is_in_no_error(server: Loopback, client: Client, secret: Reply)
 
 def test_the_key_and_what_else_is_secret_in_the_address_are_in_no_representation():
     endpoint = Endpoint("m", f"http://user:{KEY}@host:8080/v1?key={KEY}", KEY)
-    client = Client(endpoint, prices=Prices(1, 2))
     assert repr(endpoint) == "Endpoint(model='m')"
-    assert repr(client) == "Client('m', at='http://host:8080')"
+    assert KEY not in repr(Client(endpoint, prices=Prices(1, 2)))
     assert endpoint.where == "http://host:8080"
 
 

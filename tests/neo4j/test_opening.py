@@ -22,7 +22,7 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
-from hepm.graph.neo4j.connection import OLDEST, Connection, check_version, version_of
+from hepm.graph.neo4j.connection import OLDEST, Connection, check_version
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login, is_address
 from tests.faults.command import quick
@@ -107,7 +107,6 @@ def test_a_server_that_is_too_old_is_refused(agent: str) -> None:
 @pytest.mark.parametrize("agent", ["Neo4j/5.26.30", "Neo4j/2026.08.1", "Neo4j/5.27-aura", "another server"])
 def test_a_server_that_is_new_enough_or_tells_no_version_is_taken(agent: str) -> None:
     check_version(agent, "bolt://new:7687")
-    assert version_of(agent) is None or version_of(agent) >= OLDEST
 
 
 def test_a_store_of_a_newer_hepm_is_refused(server: Neo4jServer) -> None:
@@ -132,11 +131,17 @@ def test_an_address_with_a_password_is_refused_without_repeating_it() -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_the_database_of_an_address_goes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_DATABASE", "other")
+    assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
+    assert Login.from_environment("neo4j://db.example.com").database == "other"
+
+
 def test_addresses_are_told_from_paths() -> None:
     assert is_address("neo4j+s://db.example.com/sales")
     assert not any(map(is_address, ["runs.hepm", "C://runs", "neo4j", "./bolt", "http://localhost"]))
-    assert Login.parse("neo4j://db.example.com/sales").database == "sales"
-    assert Login.parse("neo4j://db.example.com", database="sales").uri == "neo4j://db.example.com"
+    assert Login.from_environment("neo4j://db.example.com/sales").database == "sales"
+    assert Login.from_environment("neo4j://db.example.com/sales").uri == "neo4j://db.example.com"
 
 
 def test_no_password_is_logged_however_much_is_logged(
@@ -148,14 +153,12 @@ def test_no_password_is_logged_however_much_is_logged(
     assert neo4j_server.password not in caplog.text
 
 
-def test_migrations_can_be_listed_before_they_run_and_run_on_opening(server: Neo4jServer) -> None:
+def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store = Neo4jStore(login(server))
-    assert store.pending_migrations() == {}
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
-    assert list(store.pending_migrations()) == [1, 2]
     store.close()
     reopened = Neo4jStore(login(server))
-    assert (reopened.pending_migrations(), reopened.header.schema_version) == ({}, 2)
+    assert reopened.header.schema_version == 2
     reopened.close()
 
 

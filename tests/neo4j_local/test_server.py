@@ -19,7 +19,8 @@ import pytest
 from neo4j import Driver, GraphDatabase
 
 from hepm.errors import InputError, LocalServerError
-from hepm.graph.neo4j_local import LocalServer, process
+from hepm.graph.neo4j_local import LocalServer
+from hepm.graph.neo4j_local import server as process
 from hepm.graph.neo4j_local.installation import RELEASES, find_java
 from tests.conftest import ROOT
 from tests.faults.command import HEPM, hepm, one_sentence, quick

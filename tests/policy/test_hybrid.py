@@ -9,7 +9,6 @@ import pytest
 from hepm import Memory, StateSummary, Trajectory
 from hepm.graph.calls import CallMatrix
 from hepm.policy import Floors, Hybrid, Query
-from hepm.policy.hybrid.encoded_query import encode_query
 from hepm.policy.hybrid.features import NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory, NameWords, stems
 from hepm.policy.hybrid.ridge import LAMBDA, Inputs, Ridge, solved
@@ -120,7 +119,7 @@ def test_features_are_finite_without_a_state_too(tmp_path: Path) -> None:
         fitted = memory.mirror().cached(FittedMemory)
         for last in ("look", "never seen"):
             query = Query((last,), (last,))
-            found = features(fitted, encode_query(query, fitted, last), fitted.candidates)
+            found = features(fitted, fitted.encode(query, last), fitted.candidates)
             assert found.shape == (len(fitted.candidates), len(NAMES))
             assert np.isfinite(found).all()
 
@@ -227,7 +226,7 @@ def contrast(memory: Memory, said: str) -> dict[str, float]:
     fitted = memory.mirror().cached(FittedMemory)
     (vector,) = memory.embedder.embed([f"U: {said}"])
     query = Query(("look",), ("look",), StateSummary(said=(said,)), vector, vector)
-    rows = features(fitted, encode_query(query, fitted, "look"), fitted.candidates)
+    rows = features(fitted, fitted.encode(query, "look"), fitted.candidates)
     names = [fitted.calls.names[tool] for tool in fitted.candidates.tolist()]
     return dict(zip(names, rows[:, NAMES.index("contrast")].tolist(), strict=True))
 

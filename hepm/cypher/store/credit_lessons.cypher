@@ -1,8 +1,8 @@
 // Add to the uses of lessons; score is EvolveR's, equation 2.
-// Params:  $changed int, $rows list of maps {uid, shown, uses, successes}
+// Params:  $changed int, $rows list of maps {lesson_uid, shown, uses, successes}
 // Index:   lesson_uid
 UNWIND $rows AS row
-MATCH (l:Lesson {uid: row.uid})
+MATCH (l:Lesson {uid: row.lesson_uid})
 SET l.shown = l.shown + row.shown,
     l.uses = l.uses + row.uses,
     l.successes = l.successes + row.successes,

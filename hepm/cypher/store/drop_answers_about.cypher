@@ -1,6 +1,6 @@
 // Delete answers about runs.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {run_uid}
 // Index:   answer_run
-UNWIND $uids AS uid
-MATCH (a:Answer {run_uid: uid})
+UNWIND $rows AS row
+MATCH (a:Answer {run_uid: row.run_uid})
 DELETE a

@@ -1,5 +1,6 @@
 // Delete answers about a user.
-// Params:  $uid string
+// Params:  $rows list of maps {user_uid}
 // Index:   answer_user
-MATCH (a:Answer {user_uid: $uid})
+UNWIND $rows AS row
+MATCH (a:Answer {user_uid: row.user_uid})
 DELETE a

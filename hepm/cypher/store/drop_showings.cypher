@@ -1,6 +1,6 @@
 // Delete what was shown in runs, and what was told of them.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {showing_uid}
 // Index:   showing_uid
-UNWIND $uids AS uid
-MATCH (s:Showing {uid: uid})
+UNWIND $rows AS row
+MATCH (s:Showing {uid: row.showing_uid})
 DETACH DELETE s

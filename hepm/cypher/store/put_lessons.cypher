@@ -1,9 +1,9 @@
 // Store lessons, or write known ones anew: their uses and their vectors stay. Zones, kinds of principles and what is
 // retired are labels too, because Browser's styles see nothing else.
-// Params:  $changed int, $rows list of maps {uid, kind, first, properties, embedding, vector}
+// Params:  $changed int, $rows list of maps {lesson_uid, kind, first, properties, embedding, vector}
 // Index:   lesson_uid
 UNWIND $rows AS row
-MERGE (l:Lesson {uid: row.uid})
+MERGE (l:Lesson {uid: row.lesson_uid})
 ON CREATE SET l += row.first
 SET l += row.properties,
     l.changed = $changed,

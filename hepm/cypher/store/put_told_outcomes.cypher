@@ -1,7 +1,7 @@
 // Write down how runs ended.
-// Params:  $space string, $namespace string, $rows list of maps {uid, run, told}
+// Params:  $space string, $namespace string, $rows list of maps {showing_uid, run, success}
 // Index:   showing_uid
 UNWIND $rows AS row
-MERGE (s:Showing {uid: row.uid})
+MERGE (s:Showing {uid: row.showing_uid})
 ON CREATE SET s.space = $space, s.namespace = $namespace, s.run = row.run
-SET s.told = row.told
+SET s.told = row.success

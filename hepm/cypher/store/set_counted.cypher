@@ -1,4 +1,5 @@
-// Say whether a run counts.
-// Params:  $uid string, $counted boolean
+// Say whether runs count.
+// Params:  $rows list of maps {run_uid, counted}
 // Index:   trajectory_uid
-MATCH (t:Trajectory {uid: $uid}) SET t.counted = $counted
+UNWIND $rows AS row
+MATCH (t:Trajectory {uid: row.run_uid}) SET t.counted = row.counted

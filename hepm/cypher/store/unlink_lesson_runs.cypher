@@ -1,6 +1,6 @@
 // Untie lessons from the runs behind them.
-// Params:  $uids list of strings
+// Params:  $rows list of maps {lesson_uid}
 // Index:   lesson_uid
-UNWIND $uids AS uid
-MATCH (:Lesson {uid: uid})-[f:FROM]->()
+UNWIND $rows AS row
+MATCH (:Lesson {uid: row.lesson_uid})-[f:FROM]->()
 DELETE f

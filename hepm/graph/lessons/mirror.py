@@ -8,7 +8,6 @@ sentence model's vectors hold every coordinate, so all weigh the same. N and n a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,8 +15,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
+from hepm.graph.rows import FloatArray
 from hepm.graph.store import Header, Store
-from hepm.graph.stored_vectors import FloatArray
 
 T = TypeVar("T")
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
@@ -30,13 +29,8 @@ _GROWTH: Final = 1 + 1 / 64
 class _Shelf(NamedTuple):
     """The weighted vectors of the lessons of one kind, retired ones included.
 
-    `block`, `ids` and `known` grow in place; a reader looks no further than `size`.
-
-    Attributes:
-        raw: The vectors as stored, in parts.
-        weights_D: Weight of each coordinate.
-        weighed: Number of lessons when the weights were counted.
-        ids, known: Ids of the lessons, by position and as a set.
+    `block`, `ids` and `known` grow in place; a reader looks no further than `size`. `raw` holds the stored vectors, and
+    `weighed` the number of lessons when the weights were counted.
     """
 
     raw: tuple[NDArray[np.float16], ...]
@@ -78,17 +72,12 @@ def _extend(block: StateBlock, raw_ND: NDArray[Any], weights_D: FloatArray) -> N
     block.extend(weighted(raw_ND.astype(np.float32), weights_D), [()] * len(raw_ND), numbers)
 
 
-def _empty_shelves() -> dict[Kind, _Shelf]:
-    return {kind: _Shelf((), np.empty(0, dtype=np.float32), 0, StateBlock(), [], set(), 0) for kind in KINDS}
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(NamedTuple):
     """What readers see; the follower replaces it whole."""
 
-    lessons: dict[str, StoredLesson] = field(default_factory=dict[str, StoredLesson])
-    shelves: dict[Kind, _Shelf] = field(default_factory=_empty_shelves)
-    cached: dict[_Make, object] = field(default_factory=dict[_Make, object])
+    lessons: dict[str, StoredLesson]
+    shelves: dict[Kind, _Shelf]
+    cached: dict[_Make, object]
 
 
 class LessonMirror:
@@ -100,7 +89,9 @@ class LessonMirror:
         self._read(store.header)
 
     def _read(self, header: Header) -> None:
-        self._now = _with(_Snapshot(), self._store.lessons.list(namespace=self._namespace))
+        nothing = np.empty(0, dtype=np.float32)
+        empty: dict[Kind, _Shelf] = {kind: _Shelf((), nothing, 0, StateBlock(), [], set(), 0) for kind in KINDS}
+        self._now = _with(_Snapshot({}, empty, {}), self._store.lessons.list(namespace=self._namespace))
         self._header = header
 
     def follow(self, header: Header) -> None:
@@ -116,7 +107,7 @@ class LessonMirror:
         self._header = header
 
     def get(self, id: str) -> StoredLesson | None:
-        """One lesson, retired or not, without its vector; None if there is none."""
+        """One lesson, retired or not, without its vector."""
         return self._now.lessons.get(id)
 
     def all(self, kind: Kind, *, retired: bool = False) -> list[StoredLesson]:
@@ -140,12 +131,7 @@ class LessonMirror:
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
     ) -> list[tuple[StoredLesson, float]]:
-        """Live lessons of a kind most similar to a vector of unit length, with their weighted cosines; ties by arrival.
-
-        Args:
-            floor: Minimum cosine.
-            keep: Filters the results.
-        """
+        """Live lessons most similar to a vector of unit length, with their weighted cosines; ties by arrival."""
         now = self._now
         shelf = now.shelves[kind]
         if not shelf.size:
@@ -185,11 +171,7 @@ def weighted(vectors_ND: FloatArray, weights_D: FloatArray) -> FloatArray:
 
 def _best_first(cosines_N: FloatArray, first: int, floor: float) -> Iterator[int]:
     """Positions by descending value, ties by position; the first few without sorting all."""
-    if first < len(cosines_N):
-        least = max(float(np.partition(cosines_N, -first)[-first]), floor)
-        near = np.flatnonzero(cosines_N >= least)
+    least = floor if first >= len(cosines_N) else max(float(np.partition(cosines_N, -first)[-first]), floor)
+    for upper, lower in ((np.inf, least), (least, floor)):
+        near = np.flatnonzero((cosines_N >= lower) & (cosines_N < upper))
         yield from near[np.argsort(-cosines_N[near], kind="stable")].tolist()
-        rest = np.flatnonzero((cosines_N < least) & (cosines_N >= floor))
-    else:
-        rest = np.flatnonzero(cosines_N >= floor)
-    yield from rest[np.argsort(-cosines_N[rest], kind="stable")].tolist()

@@ -1,7 +1,4 @@
-"""Lessons as rows: experiences, principles and preference notes in one shape, which every store can keep.
-
-`hepm.experience` knows what the properties of each kind mean; here they are carried, found and credited.
-"""
+"""Lessons as rows: experiences, principles and preference notes in one shape, which every store can keep."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from hepm.graph.score import score
-from hepm.graph.stored_vectors import FloatArray, from_bytes
+from hepm.graph.rows import FloatArray, from_bytes
 from hepm.types import ToolName
 
 _log = logging.getLogger("hepm")
@@ -25,12 +21,7 @@ Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
 
 class Source(NamedTuple):
-    """A run that taught a lesson.
-
-    Attributes:
-        words: Whether the lesson's words come from this run: the lesson is deleted when this run is forgotten. A lesson
-            in the words of no run is deleted with the last run that taught it.
-    """
+    """A run that taught a lesson. A lesson in its `words` is deleted with it, other lessons with their last run."""
 
     run: str
     reward: float | None = None
@@ -61,12 +52,12 @@ class Uses(NamedTuple):
 
     @property
     def score(self) -> float:
-        """s(p), in (0, 1) (see `hepm.graph.score`)."""
-        return score(self.successes, self.uses)
+        """s(p) = (c_succ + 1) / (c_use + 2), in (0, 1) (EvolveR 3.2.1, equation 2)."""
+        return (self.successes + 1) / (self.uses + 2)
 
-    def plus(self, other: Uses) -> Uses:
-        """The sum."""
-        return Uses(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+    def plus(self, other: Uses, sign: int = 1) -> Uses:
+        """The sum, or the difference."""
+        return Uses(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
 
     @classmethod
     def of(cls, success: bool | None) -> Uses:
@@ -84,12 +75,11 @@ class LessonRow:
     Attributes:
         id: A hash of the words: equal lessons are stored once.
         text: The text that its vector is computed from.
-        properties: The fields of its kind; nodes of the graph carry the same names.
-        user: The user the notes are about; "" for other kinds.
+        properties: The fields of its kind (see `hepm.experience.lessons`).
+        user: The user the notes are about.
         prior: Uses brought along from another store.
-        made_by: The evolution that made it; "" for one that was distilled or written.
+        made_by, retired_by: Evolutions.
         retired: Why searches no longer find it: "superseded", "outdated", "pruned", "revised", "deleted"; "" if live.
-        retired_by: The evolution that retired it.
     """
 
     kind: Kind
@@ -107,18 +97,22 @@ class LessonRow:
     retired_by: str = ""
 
     @property
-    def live(self) -> bool:
-        """Whether searches find it."""
+    def live(self) -> bool:  # noqa: D102
         return not self.retired
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """The properties of its node in a graph that derive from it."""
+        own = {name: list(value) if isinstance(value, tuple) else value for name, value in self.properties.items()}
+        names = ("id", "text", "user", "live", "retired", "made_by")
+        runs, tools = [source.run for source in self.sources], list(self.tools)
+        return {**own, **{name: getattr(self, name) for name in names}, "runs": runs, "tools": tools}
 
     def with_sources(self, more: Sequence[Source]) -> LessonRow:
         """The same lesson with further runs that taught it; its words stay those of the first."""
         known = {source.run for source in self.sources}
         new = {source.run: source._replace(words=False) for source in more if source.run not in known}
         return replace(self, sources=(*self.sources, *new.values())) if new else self
-
-
-_FIELDS: Final = tuple(one.name for one in fields(LessonRow))
 
 
 class StoredLesson(NamedTuple):
@@ -131,16 +125,11 @@ class StoredLesson(NamedTuple):
 
 
 class HeldLesson(NamedTuple):
-    """A stored lesson, readable or not.
-
-    Attributes:
-        told: The columns derived from the record, by the names of `LessonStore.told_of`.
-        vector: In bytes as stored.
-    """
+    """A stored lesson, readable or not, with the columns of `Store.lesson_columns` and its vector in bytes."""
 
     id: str
     record: str
-    told: Mapping[str, object]
+    columns: Mapping[str, object]
     uses: Uses
     vector: bytes | None
 
@@ -154,11 +143,10 @@ class Showing(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A model's answer, kept under the key of its question so that it is paid for once.
+    """A model's answer under the key of its question; it is forgotten with the run or user it is about.
 
     Attributes:
         step: What it was asked for, such as "distil".
-        run, user: The stored run, or the user with notes, that it is about and is forgotten with; "" for none.
         usage: Tokens, as JSON.
     """
 
@@ -172,19 +160,15 @@ class Answer(NamedTuple):
 
 def to_record(row: LessonRow) -> str:
     """A row as JSON; equal rows give equal text."""
-    values = {name: getattr(row, name) for name in _FIELDS}
+    values = {one.name: getattr(row, one.name) for one in fields(LessonRow)}
     return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def from_record(record: str) -> LessonRow:
-    """Read `to_record`'s JSON.
-
-    Raises:
-        ValueError: it is no record of a lesson.
-    """
+    """Read `to_record`'s JSON; ValueError if it is no record of a lesson."""
     try:
         read: dict[str, Any] = json.loads(record)
-        values: dict[str, Any] = {name: read[name] for name in _FIELDS}
+        values: dict[str, Any] = {one.name: read[one.name] for one in fields(LessonRow)}
         for name, make in (("sources", Source), ("parents", Parent), ("triples", Triple)):
             values[name] = tuple(make(*one) for one in values[name])
         properties: dict[str, Value | list[str]] = read["properties"]
@@ -201,10 +185,7 @@ def from_record(record: str) -> LessonRow:
 def stored_lessons(rows: Iterable[Sequence[Any]], *, damaged: Sequence[str] | None = None) -> list[StoredLesson]:
     """Lessons of stored rows: number, id, record, shown, uses, successes, vector.
 
-    One whose record cannot be read is left out, and a warning is logged.
-
-    Args:
-        damaged: Instead, such a lesson is returned as one whose words come from these runs.
+    One whose record cannot be read is left out with a warning, or returned as if its words came from `damaged` runs.
     """
     found: list[StoredLesson] = []
     for seq, name, record, shown, uses, successes, vector in rows:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from hepm.graph.lessons.rows import (
     UNUSED,
     Answer,
-    HeldLesson,
     LessonRow,
     Showing,
     StoredLesson,
@@ -20,8 +19,7 @@ from hepm.graph.lessons.rows import (
     showings_of,
     stored_lessons,
 )
-from hepm.graph.rows import TextEmbedder
-from hepm.graph.stored_vectors import FloatArray
+from hepm.graph.rows import FloatArray, TextEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +28,9 @@ class LessonChange:
 
     Attributes:
         put: New lessons, or known ones that further runs taught.
-        retire: Why, by id: searches no longer find these.
-        revive: Ids of retired ones to find again.
-        drop: Ids of those to delete.
-        unlink: Runs, by id, that no longer stand behind a lesson; a run whose words it is in stays.
+        retire: The reason by id.
+        revive, drop: Ids of retired lessons to find again, and of lessons to delete.
+        unlink: By id, runs that no longer stand behind a lesson; a run whose words it is in stays.
         by: The evolution that retires; "" for a hand or a rule.
         imported: The lessons come from another store; this one need not hold their runs.
     """
@@ -51,7 +48,6 @@ class Changed(NamedTuple):
     """What a change did, by lesson id.
 
     Attributes:
-        new: Stored for the first time.
         merged: Known before; further runs were linked.
         refused: Not stored: the run whose words they are or a parent is gone, or another lesson has their id.
     """
@@ -62,76 +58,47 @@ class Changed(NamedTuple):
 
 
 class LessonTransaction(ABC):
-    """Lessons of one namespace inside a write transaction; a store implements the abstract methods."""
+    """Lessons of one namespace inside a write transaction. Statements have the same names in every store."""
 
     @abstractmethod
     def rows(self, name: str, /, **values: Any) -> Iterable[Sequence[Any]]:
         """The rows of a named statement."""
 
     @abstractmethod
-    def held(self) -> Sequence[HeldLesson]:
-        """All lessons as stored."""
+    def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
+        """Run a named statement for each row; lessons, runs, users and answers are named by their ids."""
 
     @abstractmethod
     def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
         """Insert or rewrite rows, with vectors by text; uses stay."""
 
-    @abstractmethod
-    def put_vectors(self, vectors: Mapping[str, FloatArray]) -> None:
-        """Set vectors by lesson id; unknown ids are skipped."""
-
-    @abstractmethod
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
+        self.write("put_answers", [answer._asdict() for answer in answers])
 
-    @abstractmethod
-    def put_showings(self, showings: Sequence[Showing]) -> None:
-        """Insert or replace showings."""
-
-    @abstractmethod
-    def put_outcomes(self, outcomes: Mapping[str, bool]) -> None:
-        """Insert or replace reported outcomes of runs."""
-
-    @abstractmethod
-    def credit(self, more: Mapping[str, Uses]) -> None:
-        """Add to the uses of lessons; numbers may be negative."""
-
-    @abstractmethod
-    def drop(self, ids: Sequence[str]) -> None:
-        """Delete lessons with all their links and showings."""
-
-    @abstractmethod
-    def drop_vectors(self) -> None:
-        """Delete the vectors of all lessons."""
-
-    @abstractmethod
-    def drop_orphans(self) -> None:
-        """Delete showings and links of deleted lessons, and answers about deleted runs."""
-
-    @abstractmethod
-    def drop_answers_of(self, user: str) -> None:
-        """Delete answers about a user."""
-
-    @abstractmethod
     def drop_answers_about(self, runs: Sequence[str]) -> None:
         """Delete answers about runs, and the marks that a step has seen them."""
+        self.write("drop_answers_about", [{"run": run} for run in runs])
 
-    @abstractmethod
-    def drop_runs(self, runs: Sequence[str]) -> None:
-        """Delete the showings, reported outcomes and answers of runs."""
+    def _credit(self, more: Mapping[str, Uses]) -> None:
+        self.write("credit_lessons", [{"lesson": name, **uses._asdict()} for name, uses in more.items()])
+
+    def _drop(self, ids: Collection[str]) -> None:
+        if ids:
+            self.write("drop_lessons", [{"lesson": name} for name in ids])
+            self.write("count_removal")
 
     def get(self, ids: Iterable[str]) -> dict[str, StoredLesson]:
         """Stored lessons by id."""
         wanted = list(dict.fromkeys(ids))
         return {one.row.id: one for one in stored_lessons(self.rows("find_lessons", ids=wanted))} if wanted else {}
 
-    def stored_outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
+    def _outcomes(self, runs: Iterable[str]) -> dict[str, bool | None]:
         """Outcomes of stored runs by id; runs that are not stored are left out."""
-        rows = self.rows("outcomes_of_runs", runs=list(runs))
-        return {run: None if success is None else bool(success) for run, success in rows}
+        rows = self.rows("find_runs", ids=list(runs))
+        return {run: None if success is None else bool(success) for run, _, success, *_ in rows}
 
-    def told_outcomes(self, runs: Sequence[str]) -> dict[str, bool]:
-        """Reported outcomes by run."""
+    def _reported(self, runs: Sequence[str]) -> dict[str, bool]:
         return {run: bool(success) for run, success in self.rows("told_outcomes_of", runs=runs)}
 
     def showings(self, runs: Sequence[str]) -> list[Showing]:
@@ -140,8 +107,7 @@ class LessonTransaction(ABC):
 
     def change(self, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:
         """See `LessonStore.change`."""
-        if change.drop:
-            self.drop(change.drop)
+        self._drop(change.drop)
         reasons, unlink = change.retire or {}, change.unlink or {}
         known = self.get({*reasons, *change.revive})
         rows = [
@@ -156,18 +122,15 @@ class LessonTransaction(ABC):
             for name, one in self.get(unlink).items()
         ]
         self.put(unlinked, {})
-        return self._learn(change, vectors)
-
-    def _learn(self, change: LessonChange, vectors: Mapping[str, FloatArray]) -> Changed:
-        rows: dict[str, LessonRow] = {}
+        put: dict[str, LessonRow] = {}
         for row in change.put:
-            rows[row.id] = rows[row.id].with_sources(row.sources) if row.id in rows else row
-        known = self.get({*rows, *(parent.id for row in rows.values() for parent in row.parents)})
-        runs = self.stored_outcomes({source.run for row in rows.values() for source in row.sources})
+            put[row.id] = put[row.id].with_sources(row.sources) if row.id in put else row
+        known = self.get({*put, *(parent.id for row in put.values() for parent in row.parents)})
+        runs = self._outcomes({source.run for row in put.values() for source in row.sources})
         new: list[LessonRow] = []
         merged: list[LessonRow] = []
         refused: list[str] = []
-        for name, row in rows.items():
+        for name, row in put.items():
             there = [source for source in row.sources if source.run in runs]
             gone = [source for source in row.sources if source.run not in runs]
             if name in known:
@@ -181,7 +144,7 @@ class LessonTransaction(ABC):
             elif (
                 (there or not row.sources)
                 and not any(source.words or row.user for source in gone)
-                and all(parent.id in known or parent.id in rows for parent in row.parents)
+                and all(parent.id in known or parent.id in put for parent in row.parents)
             ):
                 new.append(replace(row, sources=tuple(there)))
             else:
@@ -195,30 +158,29 @@ class LessonTransaction(ABC):
         fresh = [name for name in self.get(lessons) if name not in before]
         if not fresh:
             return 0
-        success = self.stored_outcomes([run]).get(run)
+        success = self._outcomes([run]).get(run)
         if success is None:
-            success = self.told_outcomes([run]).get(run)
-        self.put_showings([Showing(run, name, success) for name in fresh])
-        self.credit(dict.fromkeys(fresh, Uses.of(success)))
+            success = self._reported([run]).get(run)
+        self.write("put_showings", [Showing(run, name, success)._asdict() for name in fresh])
+        self._credit(dict.fromkeys(fresh, Uses.of(success)))
         return len(fresh)
 
     def settle(self, outcomes: Mapping[str, bool]) -> int:
         """Credit what was shown in stored runs with their outcomes."""
         shown = self.showings(list(outcomes)) if outcomes else []
-        changed = [showing for showing in shown if showing.success != outcomes[showing.run]]
+        changed = [one for one in shown if one.success != outcomes[one.run]]
         more: defaultdict[str, Uses] = defaultdict(Uses)
-        for showing in changed:
-            now, before = Uses.of(outcomes[showing.run]), Uses.of(showing.success)
-            more[showing.lesson] = more[showing.lesson].plus(_minus(now, before))
-        if changed:
-            self.put_showings([showing._replace(success=outcomes[showing.run]) for showing in changed])
-            self.credit(more)
+        for run, lesson, before in changed:
+            more[lesson] = more[lesson].plus(Uses.of(outcomes[run])).plus(Uses.of(before), -1)
+        self.write("put_showings", [{**one._asdict(), "success": outcomes[one.run]} for one in changed])
+        self._credit(more)
         return len(changed)
 
     def tell(self, outcomes: Mapping[str, bool]) -> int:
         """See `LessonStore.settle`."""
-        before = self.told_outcomes(list(outcomes))
-        self.put_outcomes({run: success for run, success in outcomes.items() if before.get(run) != success})
+        before = self._reported(list(outcomes))
+        changed = [{"run": run, "success": how} for run, how in outcomes.items() if before.get(run) != how]
+        self.write("put_told_outcomes", changed)
         return self.settle(outcomes)
 
     def forget_from(self, runs: Sequence[str]) -> bool:
@@ -226,16 +188,13 @@ class LessonTransaction(ABC):
         gone = set(runs)
         touched = [one.row for one in stored_lessons(self.rows("lessons_from", runs=runs), damaged=runs)]
         lost = {
-            row.id: None
+            row.id
             for row in touched
             if any(source.words and source.run in gone for source in row.sources)
             or (not row.user and all(source.run in gone for source in row.sources))
         }
-        rest = [
-            replace(row, sources=tuple(source for source in row.sources if source.run not in gone))
-            for row in touched
-            if row.id not in lost
-        ]
+        stay = [row for row in touched if row.id not in lost]
+        rest = [replace(row, sources=tuple(one for one in row.sources if one.run not in gone)) for row in stay]
         # Lessons that one of the lost superseded are found again.
         successors = {(parent.id, row.made_by) for row in touched if row.id in lost for parent in row.parents}
         freed = [
@@ -246,63 +205,62 @@ class LessonTransaction(ABC):
         showings = self.showings(runs)
         more: defaultdict[str, Uses] = defaultdict(Uses)
         for showing in showings:
-            more[showing.lesson] = _minus(more[showing.lesson], Uses.of(showing.success))
+            more[showing.lesson] = more[showing.lesson].plus(Uses.of(showing.success), -1)
         self.put([*rest, *freed], {})
-        self.credit(more)
-        self.drop_runs(runs)
-        self.drop(list(lost))
+        self._credit(more)
+        self.write("drop_showings", [{"run": run} for run in runs])
+        self.drop_answers_about(runs)
+        self._drop(lost)
         return bool(touched or showings)
 
     def forget_user(self, user: str) -> list[str]:
         """See `LessonStore.forget_user`."""
         names = [name for (name,) in self.rows("lessons_of_user", user=user)]
-        self.drop(names)
-        self.drop_answers_of(user)
+        self._drop(names)
+        self.write("drop_answers_of", [{"user": user}])
         return names
 
     def mend(self, embedder: TextEmbedder | None) -> None:
         """Rebuild everything derived from the records, and the uses from the showings; drop unreadable lessons."""
         rows: dict[str, LessonRow] = {}
         lost: list[str] = []
-        for held in self.held():
+        for _, name, record, *_ in self.rows("lessons", newer_than=-1):
             try:
-                row = from_record(held.record)
+                row = from_record(record)
             except ValueError:
-                lost.append(held.id)
+                lost.append(name)
                 continue
-            if row.id != held.id:
-                lost.append(held.id)
+            if row.id != name:
+                lost.append(name)
             rows.setdefault(row.id, row)
-        self.drop(lost)
+        self._drop(lost)
         vectors: dict[str, FloatArray] = {}
         if embedder is not None and rows:
             texts = sorted({row.text for row in rows.values()})
             vectors = dict(zip(texts, embedder.embed(texts), strict=True))
-            self.drop_vectors()
-        self.drop_orphans()
+            self.write("drop_lesson_vectors")
+            self.write("count_removal")
+        self.write("drop_orphan_answers")
         self.put(list(rows.values()), vectors)
         showings = showings_of(self.rows("showings"))
         runs = list(dict.fromkeys(showing.run for showing in showings))
-        wrong = wrong_showings(showings, self.stored_outcomes(runs), self.told_outcomes(runs))
-        self.put_showings([showing._replace(success=right) for showing, right in wrong])
+        wrong = wrong_showings(showings, self._outcomes(runs), self._reported(runs))
+        self.write("put_showings", [{**showing._asdict(), "success": right} for showing, right in wrong])
         counted = recount(showings_of(self.rows("showings")))
         off = {
-            held.id: _minus(counted.get(held.id, UNUSED).plus(rows[held.id].prior), held.uses) for held in self.held()
+            one.row.id: counted.get(one.row.id, UNUSED).plus(one.row.prior).plus(one.uses, -1)
+            for one in stored_lessons(self.rows("lessons", newer_than=-1))
         }
-        self.credit({name: more for name, more in off.items() if more != UNUSED})
-
-
-def _minus(uses: Uses, other: Uses) -> Uses:
-    return Uses(*(a - b for a, b in zip(uses, other, strict=True)))
+        self._credit({name: more for name, more in off.items() if more != UNUSED})
 
 
 def wrong_showings(
-    showings: Iterable[Showing], stored: Mapping[str, bool | None], told: Mapping[str, bool]
+    showings: Iterable[Showing], stored: Mapping[str, bool | None], reported: Mapping[str, bool]
 ) -> list[tuple[Showing, bool | None]]:
     """Showings whose outcome is neither that of the stored run nor the reported one, each with the right one."""
     wrong: list[tuple[Showing, bool | None]] = []
     for showing in showings:
-        right = [how for how in (stored.get(showing.run), told.get(showing.run)) if how is not None] or [None]
+        right = [how for how in (stored.get(showing.run), reported.get(showing.run)) if how is not None] or [None]
         if showing.success not in right:
             wrong.append((showing, right[0]))
     return wrong

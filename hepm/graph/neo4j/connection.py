@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
+
 from hepm.cypher import statement
 from hepm.errors import (
     HepmError,
@@ -19,8 +21,8 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.open_store import Login
-from hepm.graph.rows import Header, no_text
-from hepm.types import ToolName
+from hepm.graph.rows import FloatArray, Header, no_text
+from hepm.types import START
 
 if TYPE_CHECKING:
     import neo4j
@@ -28,13 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OLDEST: Final = (5, 23)
-"""The first server whose Cypher has all that the statements use."""
-
+OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0
-RETRY_S: Final = 30.0
-"""How long a transaction is repeated after errors that pass: deadlocks, a leader that moved."""
-
+RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000
 VECTOR_ROWS: Final = 500
 """Rows per statement: a thousand vectors of 512 floats are 4.7 MB on the wire."""
@@ -69,16 +67,13 @@ class Connection:
             # Shared by all sessions: what one wrote the next one reads, on any member of a cluster.
             self._bookmarks = neo4j.GraphDatabase.bookmark_manager()
             try:
-                self._probe()
+                # Otherwise a dead server is noticed only after the whole time of retrying.
+                self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+                info = self.driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
+                check_version(info.agent, self.login.uri)
             except BaseException:
                 self.driver.close()
                 raise
-
-    def _probe(self) -> None:
-        # Without it a dead server is noticed only after the whole time of retrying.
-        self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
-        info = self.driver.get_server_info()  # pyright: ignore[reportUnknownMemberType]
-        check_version(info.agent, self.login.uri)
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -102,14 +97,8 @@ class Connection:
         except HepmError:
             raise
         except (OSError, ValueError) as error:  # the address cannot be looked up, or is none
-            raise StoreUnavailableError(
-                f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
-            ) from error
-
-    def check(self) -> None:
-        """Fail at once where the server is gone: a managed transaction would go on trying for half a minute."""
-        with self._reaching():
-            self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
+            what = f"{self.login.uri} cannot be reached ({error}). Check the address of the server."
+            raise StoreUnavailableError(what) from error
 
     def write(self, work: Callable[[neo4j.ManagedTransaction], T]) -> T:
         """Run one write transaction, again where the server says so: `work` must bear being called twice."""
@@ -137,14 +126,15 @@ class Connection:
             session.run(text, values).consume()
 
     def ask(self, text: str, parameters: Mapping[str, Any], **options: Any) -> Result:
-        """Run a user's query, with the options of `hepm.cypher.guard.ask_server`."""
-        from hepm.cypher.guard import ask_server
+        """Run a user's query, with the options of `hepm.cypher.engines.ask_server`."""
+        from hepm.cypher.engines import ask_server
 
         with self.guarded():
             return ask_server(self.driver, self.login.database, text, parameters, **options)
 
     def _session(self, mode: str) -> neo4j.Session:
-        self.check()
+        with self._reaching():  # fails at once where a managed transaction would go on trying for half a minute
+            self.driver.verify_connectivity()  # pyright: ignore[reportUnknownMemberType]
         return self.driver.session(  # pyright: ignore[reportUnknownMemberType]
             database=self.login.database, default_access_mode=mode, bookmark_manager=self._bookmarks, fetch_size=5000
         )
@@ -197,36 +187,41 @@ def parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield rows[start : start + size]
 
 
-# Names may be longer than an index holds, so nodes are found by hashes of them.
-
-
 @lru_cache(maxsize=65_536)
 def uid(*parts: str) -> str:
-    """A hash of names; no two lists of names give the same text to hash."""
+    """A hash of names, which may be longer than an index holds; no two lists of names give the same text to hash."""
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def tool_uid(space: str, name: ToolName) -> str:
-    """Key of a tool."""
-    return uid(space, "tool", name)
+_BY_UID: Final[Mapping[str, tuple[str, str]]] = {
+    "find_lessons": ("ids", "lesson"),
+    "find_runs": ("ids", "run"),
+    "records_of": ("ids", "run"),
+    "runs_beside": ("ids", "run"),
+    "find_answers": ("keys", "answer"),
+    "showings_in": ("runs", "showing"),
+    "told_outcomes_of": ("runs", "showing"),
+}
+"""Statements that find nodes by uids, with the name of the list that these replace and the kind of node."""
 
 
-def run_uid(space: str, name: str) -> str:
-    """Key of a run."""
-    return uid(space, "run", name)
+def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a named statement in a namespace."""
+    found = {"space": space, "start": START, **values}
+    if name in _BY_UID:
+        names, kind = _BY_UID[name]
+        found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]
+    return found
 
 
-def lesson_uid(space: str, name: str) -> str:
-    """Key of a lesson."""
-    return uid(space, "lesson", name)
+def to_floats(vector: FloatArray) -> list[float]:
+    """The stored vector as the server's index and Cypher see it."""
+    return np.asarray(vector, dtype="<f2").astype(np.float64).tolist()
 
 
 def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
-    """Paint the edges of a namespace again for Neo4j Browser, or with `clear` only remove the paint; how many.
-
-    Nothing else reads the paint. See `hepm/cypher/browser/paint.cypher` for the types and what they mean.
-    """
+    """Paint the edges of a namespace for Neo4j Browser (see `paint.cypher`), or with `clear` unpaint them; how many."""
 
     def work(tx: neo4j.ManagedTransaction) -> int:
         tx.run(statement("lock")).consume()  # else it and a writer could wait for each other
@@ -239,70 +234,48 @@ def paint(login: Login, *, namespace: str, clear: bool = False) -> int:
 
 
 def check_version(agent: str, uri: str) -> None:
-    """Refuse a server that is too old; one that reports no version is accepted."""
-    if (version := version_of(agent)) is not None and version < OLDEST:
+    """Refuse a server that is too old, by an agent such as "Neo4j/5.26.30"; one without a version is accepted."""
+    match = re.search(r"/(\d+)\.(\d+)", agent)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
         raise StoreVersionError(
             f"{uri} runs {agent}, and hepm needs Neo4j {OLDEST[0]}.{OLDEST[1]} or newer: upgrade it, or start one "
             "beside it with `hepm neo4j start`."
         )
 
 
-def version_of(agent: str) -> tuple[int, int] | None:
-    """5.26 of "Neo4j/5.26.30"; None where a server does not say so."""
-    match = re.search(r"/(\d+)\.(\d+)", agent)
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def explain(error: Exception, login: Login) -> StoreError:
+def explain(error: Exception, login: Login) -> StoreError:  # noqa: PLR0911 - one for each cause
     """A driver's error as one sentence that says what to do; it never holds the password."""
     code = str(getattr(error, "code", None) or "")
     text = (getattr(error, "message", None) or str(error) or type(error).__name__).splitlines()[0][:300].rstrip(": ")
     cause = f"{type(error).__name__} {code}" + (" MemoryPool" if "memory pool" in text else "")
-    for kind, pattern, sentence in _SENTENCES:
-        if re.search(pattern, cause):
-            values = {"where": login.uri, "text": text, "user": login.username, "database": login.database}
-            return kind(sentence.format_map(values))
-    return StoreError(f"{login.uri}: {text}" + (f" [{code}]" if code else ""))
+    where = login.uri
 
+    def is_one(pattern: str) -> bool:
+        return re.search(pattern, cause) is not None
 
-# Searched for in the class of the driver's error and its code; the first that is found counts.
-_SENTENCES: Final[tuple[tuple[type[StoreError], str, str], ...]] = (
-    (
-        StoreAccessError,
-        "RateLimit",
-        "{where} refuses {user!r} for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD.",
-    ),
-    (
-        StoreAccessError,
-        r"^AuthError| Neo\.ClientError\.Security",
-        "{where} does not let {user!r} in: check NEO4J_USERNAME and NEO4J_PASSWORD.",
-    ),
-    (
-        StoreError,
-        r" Neo\.ClientError\.Database\.",
-        "{where} has no database {database!r}: name another one by NEO4J_DATABASE, or leave it out.",
-    ),
-    (
-        StoreUnavailableError,
-        "^ConfigurationError ",
-        "{where} is no address that can be used ({text}): write it like neo4j://localhost:7687.",
-    ),
-    (
-        StoreUnavailableError,
-        # The codes are those of a database that the server is still opening, or closing.
-        r"^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
-        r"| Neo\.TransientError\.(General\.Database|Database\.)",
-        "no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, or "
-        "name a file as the store to work without a server.",
-    ),
-    (
-        StoreError,
-        "OutOfMemory|MemoryPool",
-        "{where} has too little memory for this ({text}). Nothing of it was stored; give the server a larger heap.",
-    ),
-    (
-        StoreError,
-        "ReadOnly|NotALeader",
-        "{where} takes no writes ({text}): in a cluster name it by neo4j://, which finds the member that does.",
-    ),
-)
+    if is_one("RateLimit"):
+        what = "for a while after too many wrong passwords: wait, then check NEO4J_PASSWORD."
+        return StoreAccessError(f"{where} refuses {login.username!r} {what}")
+    if is_one(r"^AuthError| Neo\.ClientError\.Security"):
+        what = "check NEO4J_USERNAME and NEO4J_PASSWORD."
+        return StoreAccessError(f"{where} does not let {login.username!r} in: {what}")
+    if is_one(r" Neo\.ClientError\.Database\."):
+        what = "name another one by NEO4J_DATABASE, or leave it out."
+        return StoreError(f"{where} has no database {login.database!r}: {what}")
+    if is_one("^ConfigurationError "):
+        what = "write it like neo4j://localhost:7687."
+        return StoreUnavailableError(f"{where} is no address that can be used ({text}): {what}")
+    # The codes are those of a database that the server is still opening, or closing.
+    gone = "^(((Write|Read)?ServiceUnavailable)|SessionExpired|IncompleteCommit) "
+    if is_one(gone + r"| Neo\.TransientError\.(General\.Database|Database\.)"):
+        return StoreUnavailableError(
+            f"no answer from {where} ({text}). Check that Neo4j is running there, start one with `hepm neo4j start`, "
+            "or name a file as the store to work without a server."
+        )
+    if is_one("OutOfMemory|MemoryPool"):
+        what = "Nothing of it was stored; give the server a larger heap."
+        return StoreError(f"{where} has too little memory for this ({text}). {what}")
+    if is_one("ReadOnly|NotALeader"):
+        what = "in a cluster name it by neo4j://, which finds the member that does."
+        return StoreError(f"{where} takes no writes ({text}): {what}")
+    return StoreError(f"{where}: {text}" + (f" [{code}]" if code else ""))

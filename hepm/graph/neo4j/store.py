@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
 from hepm.cypher import migrations, statement
 from hepm.errors import StoreVersionError
-from hepm.graph.changes import Transaction
+from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
+from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
-from hepm.graph.neo4j.connection import (
-    VECTOR_ROWS,
-    Connection,
-    Sender,
-    run_uid,
-    tool_uid,
-    uid,
+from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
+from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
+from hepm.graph.rows import (
+    Counting,
+    FloatArray,
+    Header,
+    HeldRun,
+    Selection,
+    StateBatch,
+    StoredRun,
+    Vectors,
+    check_embedder,
+    from_bytes,
+    to_bytes,
 )
-from hepm.graph.neo4j.lessons import Neo4jLessons, Neo4jLessonTransaction
-from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
 from hepm.graph.store import Store
-from hepm.graph.stored_vectors import FloatArray, from_bytes, to_bytes, to_floats
-from hepm.types import START, Evidence, Tool, ToolName
+from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import neo4j
@@ -52,9 +58,7 @@ class Neo4jStore(Store):
     """See `hepm.graph.store.Store` for what each method promises.
 
     Args:
-        login: The address of the server, and the user.
-        counting: Which runs count; None takes what the store was made with ("all" for a new one).
-        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+        counting, states_per_move: For a new store (see `Header`); None takes what it was made with, or "all".
     """
 
     remote = True
@@ -63,7 +67,6 @@ class Neo4jStore(Store):
     def __init__(self, login: Login, *, counting: Counting | None = None, states_per_move: int = 256) -> None:
         self._connection = Connection(login)
         self._where = login.uri
-        self.lessons = Neo4jLessons(self, self._connection)
         try:
             self._migrate()
             if not self._connection.read("memory"):
@@ -77,26 +80,20 @@ class Neo4jStore(Store):
             raise
 
     def _migrate(self) -> None:
-        pending = self.pending_migrations()
-        for version, _, statements in migrations():
-            if version in pending:
-                for text in statements:
-                    self._connection.run_alone(text)
-                self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
-        if pending:
-            self._connection.read("await_indexes", seconds=300)
-
-    def pending_migrations(self) -> dict[int, str]:
-        """Versions of the schema that this store lacks, with their names, oldest first."""
         rows = self._connection.read("memory")
-        found = int(rows[0][0]) if rows else 0
-        newest = migrations()[-1][0]
+        found, newest = int(rows[0][0]) if rows else 0, migrations()[-1][0]
         if found > newest:
             raise StoreVersionError(
                 f"the memory at {self._where} has schema version {found}, and this hepm knows up to {newest}. "
                 "Upgrade hepm, or export the runs with the newer one and import them here."
             )
-        return {version: name for version, name, _ in migrations() if version > found}
+        pending = [(version, texts) for version, _, texts in migrations() if version > found]
+        for version, texts in pending:
+            for text in texts:
+                self._connection.run_alone(text)
+            self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
+        if pending:
+            self._connection.read("await_indexes", seconds=300)
 
     @property
     def header(self) -> Header:
@@ -113,10 +110,7 @@ class Neo4jStore(Store):
         return self._connection.write(checked)
 
     def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
-        space = uid(namespace)
-        if "ids" in values:
-            values["uids"] = [run_uid(space, one) for one in values.pop("ids")]
-        rows = self._connection.read(name, space=space, start=START, **values)
+        rows = self._connection.read(name, **bound(name, uid(namespace), values))
         if name in _SORTED:
             rows.sort()
         return rows
@@ -160,18 +154,19 @@ class Neo4jStore(Store):
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
             return self.read("edges", namespace=namespace)
-        keys = [tool_uid(uid(namespace), name) for name in sources]
+        keys = [uid(uid(namespace), "tool", name) for name in sources]
         return self.read("edges_from", namespace=namespace, sources=keys)
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         if newer_than:
             return self._batch(self.read("new_states_after", namespace=namespace, tool=tool, newer_than=newer_than))
-        return self._batch(self.read("states_after", namespace=namespace, uid=tool_uid(uid(namespace), tool)))
+        return self._batch(self.read("states_after", namespace=namespace, uid=uid(uid(namespace), "tool", tool)))
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         space = uid(namespace)
+        tool = partial(uid, space, "tool")
         queries = [
-            {"at": at, "edge": uid(space, "edge", a, b), "source": tool_uid(space, a), "target": tool_uid(space, b)}
+            {"at": at, "edge": uid(space, "edge", a, b), "source": tool(a), "target": tool(b)}
             for at, (a, b) in enumerate(edges)
         ]
         rows = self._connection.read("evidence", rows=queries, most_runs=runs, most_summaries=summaries)
@@ -185,6 +180,16 @@ class Neo4jStore(Store):
     def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
         return columns_of(run, namespace)
 
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        found: list[HeldLesson] = []
+        for (node,) in self.iterate("held_lessons", namespace=namespace):
+            uses = Uses(*(node.get(name) or 0 for name in Uses._fields))
+            found.append(HeldLesson(node.get("id", ""), node.get("record", ""), node, uses, node.get("vector")))
+        return found
+
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        return lesson_columns(row, namespace)
+
     def orphans(self, *, namespace: str) -> list[str]:
         checks = [(self.read(name, namespace=namespace)[0][0], what) for name, what in _ORPHANS]
         apart = sum(
@@ -196,9 +201,6 @@ class Neo4jStore(Store):
 
     def close(self) -> None:
         self._connection.close()
-
-    def _names(self, stored: Any) -> tuple[ToolName, ...]:
-        return tuple(stored)
 
     def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
@@ -212,26 +214,24 @@ def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     tx.run(statement(name), values).consume()
 
 
-class Neo4jTransaction(Sender):
-    """See `hepm.graph.changes.Transaction` for what each method promises."""
+class Neo4jTransaction(Sender, TransactionState):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
-        super().__init__(tx, namespace)
-        self._sources: set[ToolName] = set()
-        self._rewritten = False
-        self._row_numbers: dict[str, int] = {}
+        TransactionState.__init__(self, namespace)
+        Sender.__init__(self, tx, namespace)
         ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
-        self.lessons = Neo4jLessonTransaction(self, shown=shown)
+        self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
-        self.put("weigh_edges", [self._tool(name) for name in sorted(self._sources)], key="sources")
-        sources = None if everything else sorted(self._sources)
+        self.put("weigh_edges", [self._tool(name) for name in sorted(self.sources)], key="sources")
+        sources = None if everything else sorted(self.sources)
         self.send(
             "note_change",
             namespace=self.namespace,
             space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
-            rewritten=self._rewritten or everything,
+            rewritten=self.rewritten or everything,
             last_run=self._last_run,
             last_state=self._last_state,
             kept=KEPT_CHANGES,
@@ -239,23 +239,16 @@ class Neo4jTransaction(Sender):
 
     # Runs
 
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        rows = self.ask("find_runs", [self._trajectory(name) for name in ids], key="uids")
-        return {name: Known(digest, success) for name, digest, success in rows}
-
     def select(self, selection: Selection) -> list[StoredRun]:
         if selection.trajectory is not None and selection == Selection(selection.trajectory):
-            rows = self.run("find_run", uid=self._trajectory(selection.trajectory))
+            rows = self.run("find_run", uid=uid(self.space, "run", selection.trajectory))
         else:
             rows = self.run("select_runs", space=self.space, **asdict(selection))
-        return sorted((StoredRun(*row) for row in rows), key=lambda run: run.id)
+        return self.stored(rows)
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        rows = self.run("shortest_success", task_uid=uid(self.space, environment, task))
-        return StoredRun(*rows[0]) if rows else None
-
-    def records(self) -> list[tuple[int, str, str]]:
-        return [(seq, name, record) for seq, name, record in self.run("numbered_records", space=self.space)]
+        found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
+        return found[0] if found else None
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
         # Every run with the move took the edge between its first tools.
@@ -266,147 +259,109 @@ class Neo4jTransaction(Sender):
         rows: list[dict[str, Any]] = []
         for run in runs:
             self._last_run += 1
-            self._row_numbers[run.id] = self._last_run
+            self.row_numbers[run.id] = self._last_run
             row = columns_of(run, self.namespace) | {"seq": self._last_run, "counted": counted, "record": run.record}
             if run.said in vectors:
                 row["said_vector"] = to_bytes(vectors[run.said])
             rows.append(row)
         self.put("add_runs", rows, size=VECTOR_ROWS)
-        self.lessons.tie()
+        self._lessons.tie()
 
-    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
-        rows = [columns_of(run, self.namespace) | {"seq": number, "counted": True} for number, _, run in runs]
-        self._row_numbers.update((run.id, number) for number, _, run in runs)
-        self._last_run = max([self._last_run, *(number for number, _, _ in runs)])
+    def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
+        rows = [columns_of(run, self.namespace) | {"seq": stored.seq, "counted": True} for stored, run in runs]
+        self.row_numbers.update((run.id, stored.seq) for stored, run in runs)
+        self._last_run = max([self._last_run, *(stored.seq for stored, _ in runs)])
         self.put("restate_runs", rows, size=VECTOR_ROWS, space=self.space)
 
-    def set_counted(self, run: str, counted: bool) -> None:
-        self.send("set_counted", uid=self._trajectory(run), counted=counted)
-
     def drop_runs(self, ids: Sequence[str]) -> None:
-        self.lessons.untie(ids)
-        self.put("drop_runs", [self._trajectory(name) for name in ids], key="uids")
-
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        rows = [{"seq": seq, "vector": to_bytes(v)} for seq, v in vectors.items()]
-        self.put("put_run_vectors", rows, size=VECTOR_ROWS, space=self.space)
-
-    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        rows = [{"id": id, "embedding": to_floats(v), "vector": to_bytes(v)} for id, v in vectors.items()]
-        self.put("put_vectors", rows, size=VECTOR_ROWS, space=self.space)
-
-    def describe(self, tools: Sequence[Tool]) -> None:
-        rows = [
-            {
-                "uid": self._tool(tool.name),
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False),
-            }
-            for tool in tools
-        ]
-        self.send("describe_tools", rows=rows, namespace=self.namespace, space=self.space)
+        self._lessons.untie(ids)
+        self.put("drop_runs", self._runs(ids), key="uids")
 
     # Counts
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
         stale = self._add_counts(delta)
-        runs = {run for of_edge in delta.run_edges.values() for run in of_edge} - self._row_numbers.keys()
-        self._row_numbers.update(self.ask("row_numbers", [self._trajectory(name) for name in sorted(runs)], key="uids"))
+        space = self.space
         rows = [
             {
-                "run": self._trajectory(run),
+                "run": uid(space, "run", run),
                 "target": self._tool(target),
                 "after": source,
                 "edge": self._edge((source, target)),
-                "seq": self._row_numbers[run],
+                "seq": self.row_numbers[run],
             }
             for (source, target), of_edge in delta.run_edges.items()
             for run in of_edge
         ]
         self.put("add_run_edges", rows)
-        self.add_states(delta.states, vectors)
+        self._add_states(delta.states, vectors)
         self.put("tell_edges", [{"source": a, "target": b} for a, b in stale], limit=EDGE_SUMMARIES)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        self._rewritten = True
+        self.rewritten = True
         self._add_counts(delta)
         self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
-        self.put("drop_run_edges", [self._trajectory(name) for name in ids], key="uids")
+        self.put("drop_run_edges", self._runs(ids), key="uids")
         self.put("drop_states", [self._move(move) for move in delta.states], key="moves")
-        self.drop_empty_tools()
+        self.send("drop_empty_tools", space=self.space)
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
         tools = dict(delta.tools)
         if any(source == START for source, _ in delta.edges):
             tools[START] = ToolCounts()
-        rows = [{"uid": self._tool(name), "name": name, **asdict(tool)} for name, tool in sorted(tools.items())]
+        rows = [{"uid": self._tool(name), "name": name, **vars(tool)} for name, tool in sorted(tools.items())]
         self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
-        self._sources.update(source for source, _ in delta.edges)
+        self.sources.update(source for source, _ in delta.edges)
         edges = sorted(delta.edges.items())
-        rows = [{"source": self._tool(a), "target": self._tool(b), **asdict(counts)} for (a, b), counts in edges]
+        rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]
         return self.ask("add_edges", rows)
 
-    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
+    def _add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
         places: dict[str, Move] = {}
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
-            self._sources.update(move.sources)
+            self.sources.update(move.sources)
             place = self._move(move)
+            shared = {
+                "namespace": self.namespace,
+                "space": self.space,
+                "kept": True,
+                "move": place,
+                "sources": list(move.sources),
+                "targets": list(move.targets),
+                "success": move.success,
+            }
             for key, state in of_move.items():
                 self._last_state += 1
-                row = self._state(move, place, key, state, vectors.get(state.summary))
-                places[str(row["uid"])] = move
-                rows.append(row)
+                name, vector = uid(place, str(key)), vectors.get(state.summary)
+                stored = {} if vector is None else {"embedding": to_floats(vector), "vector": to_bytes(vector)}
+                rows.append({"uid": name, "id": self._last_state, "key": key, **shared, **vars(state), **stored})
+                places[name] = move
         present = {name: flags for name, *flags in self.ask("add_states", rows, size=VECTOR_ROWS)}
-        self._rewritten = self._rewritten or any(worded for worded, _ in present.values())
+        self.rewritten = self.rewritten or any(worded for worded, _ in present.values())
         # The statement returns only states that were there before.
         unlinked = [(name, move) for name, move in places.items() if name not in present or present[name][1]]
         self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
         self.put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
         grown = sorted({self._move(move) for _, move in unlinked})
         if self.ask("keep_bound", grown, key="moves", bound=self.header.states_per_move):
-            self._rewritten = True
-
-    def _state(
-        self, move: Move, place: str, key: int, state: StateSeen, vector: FloatArray | None
-    ) -> dict[str, object]:
-        return {
-            "uid": uid(place, str(key)),
-            "namespace": self.namespace,
-            "space": self.space,
-            "kept": True,
-            "id": self._last_state,
-            "move": place,
-            "key": key,
-            "sources": list(move.sources),
-            "targets": list(move.targets),
-            "success": move.success,
-            "count": state.count,
-            "seen": state.seen,
-            "trajectory": state.trajectory,
-            "step": state.step,
-            "summary": state.summary,
-            "embedding": None if vector is None else to_floats(vector),
-            "vector": None if vector is None else to_bytes(vector),
-        }
+            self.rewritten = True
 
     def clear(self) -> None:
-        self._rewritten = True
-        for name in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors", "reset_tools"):
-            self.send(name, space=self.space)
-
-    def drop_empty_tools(self) -> None:
+        self.rewritten = True
+        for what in ("clear_states", "clear_edges", "clear_run_edges", "clear_said_vectors"):
+            self.send(what, space=self.space)
+        self.send("reset_tools", space=self.space)
         self.send("drop_empty_tools", space=self.space)
 
     # The keys of nodes
 
-    def _trajectory(self, name: str) -> str:
-        return run_uid(self.space, name)
+    def _runs(self, names: Iterable[str]) -> list[str]:
+        return [uid(self.space, "run", name) for name in names]
 
     def _tool(self, name: ToolName) -> str:
-        return tool_uid(self.space, name)
+        return uid(self.space, "tool", name)
 
     def _edge(self, edge: Edge) -> str:
         return uid(self.space, "edge", *edge)
@@ -420,7 +375,7 @@ def columns_of(run: Run, namespace: str) -> dict[str, Any]:
     """The properties of a run's node that derive from its record."""
     space = uid(namespace)
     return run.columns | {
-        "uid": run_uid(space, run.id),
+        "uid": uid(space, "run", run.id),
         "namespace": namespace,
         "space": space,
         # The shortest run is elected among those with this key.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 Report = Callable[[int, int], None]
-"""Called while jars are fetched, with how many are present and how many there are."""
 
 _NOT_KEPT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 _THREADS: Final = 8
@@ -112,7 +111,7 @@ def cache_folder() -> Path:
 
 
 def locked_jars(release: Release) -> list[Jar]:
-    """The jars of a release, in the order of its lock file."""
+    """The jars of a release's lock file."""
     text = files("hepm.graph.neo4j_local").joinpath(f"jars-{release.name}.lock.txt").read_text("utf-8")
     rows = (row.split() for row in text.splitlines() if row and not row.startswith("#"))
     return [Jar(coordinate, sha256) for sha256, coordinate in rows]
@@ -216,9 +215,9 @@ def _fetch_one(release: Release, jar: Jar, maven: MavenContext, cache: Path) -> 
                 continue
             reason = "no repository has it" if isinstance(error, RuntimeError) else type(error).__name__
             raise LocalServerError(
-                f"{jar.coordinate} could not be fetched ({reason}). Neo4j {release.version} is fetched once and needs"
-                " the network for that: go online and repeat the command, which continues where it stopped; behind a"
-                " proxy set HTTPS_PROXY; name a Maven mirror in jgo's settings file, section [repositories]"
+                f"{jar.coordinate} could not be fetched ({reason}): the first start needs the network. Go online and"
+                " repeat the command, which continues where it stopped; behind a proxy set HTTPS_PROXY; name a Maven"
+                " mirror in jgo's settings file, section [repositories]"
             ) from error
         if sha256_of(staged) == jar.sha256:
             target = cache / jar.path

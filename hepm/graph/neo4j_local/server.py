@@ -1,4 +1,4 @@
-"""A Neo4j Community server in a folder, on this machine alone."""
+"""A Neo4j Community server in a folder, on this machine alone, as a process that outlives its terminal."""
 
 # pyright: reportUnknownMemberType=false
 
@@ -13,24 +13,117 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final, LiteralString
+from typing import Final, LiteralString, cast
+
+import psutil
 
 from hepm.errors import InputError, LocalServerError
-from hepm.graph.neo4j_local import process
-from hepm.graph.neo4j_local.installation import (
-    DEFAULT,
-    Release,
-    Report,
-    Say,
-    exclusive,
-    find_java,
-    provide_jars,
-    release_of,
-)
+from hepm.graph.neo4j_local import installation
+from hepm.graph.neo4j_local.installation import Release, Report, Say, exclusive, release_of
+
+# Servers that this process started: it waits for their end, so that none becomes a zombie.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+_ERROR: Final = re.compile(r"^(Exception|Error|Caused by)\b| ERROR ")
+# What precedes the message of a Java error.
+_ERROR_PREFIX: Final = re.compile(r"^.* ERROR +|(Caused by: |Exception in thread \S+ )?([a-z]\w*\.)+[\w$]+: ")
+
+
+def spawn(command: Sequence[str | Path], *, log: Path, folder: Path, environment: Mapping[str, str]) -> int:
+    """Start a process that outlives this one and its terminal; returns its pid."""
+    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if sys.platform == "win32" else 0
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            creationflags=flags,
+            umask=0o077,
+        )
+    _children[child.pid] = child
+    return child.pid
+
+
+def find(mark: str, pid: int | None = None) -> int | None:
+    """The pid of the running process that has `mark` among its arguments, or None.
+
+    All are searched if `pid` is not the one: the system reuses pids, and a start may be killed before it notes one.
+    """
+    candidates = psutil.pids() if pid is None else [pid, *psutil.pids()]
+    return next((candidate for candidate in candidates if is_alive(candidate, mark)), None)
+
+
+def is_alive(pid: int, mark: str) -> bool:
+    """Whether the process with this pid is running and has `mark` among its arguments."""
+    if (child := _children.get(pid)) is not None:
+        # A child that has just been started shows no arguments for some microseconds.
+        if child.poll() is None:
+            return mark in cast("list[object]", child.args)
+        _children.pop(pid, None)  # another thread may have noticed too
+    with contextlib.suppress(psutil.Error):
+        return mark in psutil.Process(pid).cmdline()  # a zombie has none
+    return False
+
+
+def listens(pid: int, ports: Collection[int]) -> bool:
+    """Whether the process listens on all of these ports."""
+    with contextlib.suppress(psutil.Error):
+        found = psutil.Process(pid).net_connections("tcp")
+        return set(ports) <= {one.laddr.port for one in found if one.status == psutil.CONN_LISTEN}
+    return False
+
+
+def end(pid: int, mark: str, *, timeout_s: float) -> bool:
+    """Terminate a process, and kill it after `timeout_s`; returns False if it was killed."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        if is_alive(pid, mark):
+            process.terminate()
+            if not _ended(process, timeout_s):
+                process.kill()
+                _ended(process, 30)
+                return False
+    return True
+
+
+def _ended(process: psutil.Process, timeout_s: float) -> bool:
+    until = time.monotonic() + timeout_s
+    child = _children.get(process.pid)
+    with contextlib.suppress(psutil.Error):
+        # The first thread ends before the others, and only the last one releases files and locks.
+        while (
+            child.poll() is None
+            if child
+            else process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
+        ):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+    return True
+
+
+def last_error(log: Path, *, since: int = 0) -> str | None:
+    """The last error in a log after `since` bytes, or None; a log that is shorter has been rotated."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as stream:
+        stream.seek(since if since <= log.stat().st_size else 0)
+        lines = stream.read().decode("utf-8", "replace").splitlines()
+        lines = [line for line in lines if not line.startswith("Picked up ")]  # Java's note about JAVA_TOOL_OPTIONS
+        if lines and lines[0].startswith("Error occurred during initialization of VM"):
+            return ": ".join(lines[:2])
+        if errors := [line for line in lines if _ERROR.search(line)]:
+            return _ERROR_PREFIX.sub("", errors[-1]).strip(" .")[:400]
+    return None
+
 
 HOST: Final = "127.0.0.1"
 USER: Final = "neo4j"
@@ -53,12 +146,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a server, without its password.
-
-    Attributes:
-        version: None before the first start, likewise the ports.
-        uri: Where drivers connect; None unless the server is running, likewise browser and pid.
-    """
+    """The state of a server, without its password; uri, browser and pid are None unless it is running."""
 
     running: bool
     version: str | None
@@ -160,11 +248,11 @@ class LocalServer:
                     self._await(pid, settings, timeout_s)
                     return False
                 except LocalServerError:
-                    if process.is_alive(pid, self._mark):  # else it was about to end
+                    if is_alive(pid, self._mark):  # else it was about to end
                         raise
-            release = release_of(settings.version if settings else self._version or DEFAULT)
-            java = find_java()
-            jars = provide_jars(release, report=self._report, say=self._say)
+            release = release_of(settings.version if settings else self._version or installation.DEFAULT)
+            java = installation.find_java()
+            jars = installation.provide_jars(release, report=self._report, say=self._say)
             try:
                 self._launch(release, java, jars, timeout_s)
             except _PortTakenError:
@@ -177,7 +265,7 @@ class LocalServer:
         """Stop the server; returns False if it was not running. It is killed after `timeout_s`: committed data stay."""
         with self._exclusive() if self._settings() else contextlib.nullcontext():
             pid = self._pid()
-            if pid is not None and not process.end(pid, self._mark, timeout_s=timeout_s):
+            if pid is not None and not end(pid, self._mark, timeout_s=timeout_s):
                 self._say(f"it did not end within {timeout_s:g} s and was killed; committed data are safe")
             self._pid_file.unlink(missing_ok=True)
         return pid is not None
@@ -189,7 +277,7 @@ class LocalServer:
         noted = None
         with contextlib.suppress(OSError, ValueError):
             noted = int(self._pid_file.read_text("ascii"))
-        return process.find(self._mark, noted)
+        return find(self._mark, noted)
 
     def _make_folder(self) -> None:
         try:
@@ -198,15 +286,10 @@ class LocalServer:
             if not others or self._settings_file.exists():
                 self._folder.chmod(0o700)
                 return
+            why = f"holds other things ({', '.join(sorted(others)[:3])})"
         except OSError as error:
-            raise LocalServerError(
-                f"{self._folder} cannot hold a server ({error.strerror}): name another folder with --folder or"
-                " HEPM_NEO4J_FOLDER"
-            ) from error
-        raise LocalServerError(
-            f"{self._folder} holds other things ({', '.join(sorted(others)[:3])}): name a new or empty folder for"
-            " Neo4j with --folder or HEPM_NEO4J_FOLDER"
-        )
+            why = f"cannot hold a server ({error.strerror})"
+        raise LocalServerError(f"{self._folder} {why}: name a new folder with --folder or HEPM_NEO4J_FOLDER")
 
     def _settings(self) -> Settings | None:
         try:
@@ -240,18 +323,17 @@ class LocalServer:
         self._say(f"starting Neo4j {release.version} with {java}")
         command = [java, f"@{self._java_arguments}", release.main, self._mark, f"--config-dir={self._folder / 'conf'}"]
         log_bytes = self._neo4j_log.stat().st_size if self._neo4j_log.exists() else 0
-        pid = process.spawn(command, log=self._java_log, folder=self._folder, environment=environment)
+        pid = spawn(command, log=self._java_log, folder=self._folder, environment=environment)
         try:
             self._pid_file.write_text(str(pid), "ascii")
             self._await(pid, settings, timeout_s, log_bytes)
         except BaseException:
-            process.end(pid, self._mark, timeout_s=10)
+            end(pid, self._mark, timeout_s=10)
             # The next start must not repeat a heap that was too small.
             self._keep(before or Settings(release.name, settings.bolt_port, settings.http_port))
             raise
 
     def _configure(self, release: Release, settings: Settings, jars: list[Path]) -> None:
-        """Write neo4j.conf, and Java's arguments into a file, which keeps the process list short."""
         for name in ("logs", "run", "conf"):
             (self._folder / name).mkdir(exist_ok=True)
         templates = resources.files("hepm.graph.neo4j_local")
@@ -288,15 +370,15 @@ class LocalServer:
     def _await(self, pid: int, settings: Settings, timeout_s: float, log_bytes: int = 0) -> None:
         ports, logs = (settings.bolt_port, settings.http_port), self._neo4j_log.parent
         until = time.monotonic() + timeout_s
-        while time.monotonic() < until and process.is_alive(pid, self._mark):
+        while time.monotonic() < until and is_alive(pid, self._mark):
             # Another program on the port must not see the password.
-            if process.listens(pid, ports) and _logs_in(settings.bolt_port, self.password):
+            if listens(pid, ports) and _logs_in(settings.bolt_port, self.password):
                 self._first_start.unlink(missing_ok=True)
                 return
             time.sleep(0.1)
-        if process.is_alive(pid, self._mark):
+        if is_alive(pid, self._mark):
             raise LocalServerError(f"Neo4j did not answer within {timeout_s:g} s. Its logs are in {logs}")
-        why = process.last_error(self._java_log) or process.last_error(self._neo4j_log, since=log_bytes)
+        why = last_error(self._java_log) or last_error(self._neo4j_log, since=log_bytes)
         if why and "already in use" in why:  # "Address already in use", "Address 127.0.0.1:7475 is already in use"
             raise _PortTakenError(f"another program took port {ports[0]} or {ports[1]} meanwhile: start it again")
         raise LocalServerError(f"Neo4j ended while it started: {why or 'it gave no reason'}. Its logs are in {logs}")

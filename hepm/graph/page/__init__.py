@@ -79,7 +79,12 @@ def read_content(
     strength = dict.fromkeys(calls, 0.0)
     if focus is not None:
         if focus not in calls:
-            raise InputError(f"no tool {_short_label(focus)!r} in this graph{_close_matches(focus, calls)}")
+            by_lower = {name.lower(): _short_label(name) for name in sorted(calls)}
+            near = [by_lower[one] for one in difflib.get_close_matches(focus.lower(), by_lower, n=3, cutoff=0.5)]
+            known = (
+                f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
+            )
+            raise InputError(f"no tool {_short_label(focus)!r} in this graph{known}")
         strength = {focus: 1.0}
         for a, b, edge in graph.edges(data=True):
             if focus in {a, b}:
@@ -99,7 +104,7 @@ def read_content(
         for name in names
     ]
     drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
-    edges = [
+    edges: list[dict[str, Any]] = [
         {
             "source": index[a],
             "target": index[b],
@@ -127,14 +132,6 @@ def _short_label(name: ToolName) -> str:
     return line if len(line) <= _LABEL_CHARACTERS else line[:head] + "…" + line[-(_LABEL_CHARACTERS - head - 1) :]
 
 
-def _close_matches(name: ToolName, known: Mapping[ToolName, object]) -> str:
-    by_lower = {other.lower(): other for other in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-    if not found:
-        return f"; it has {len(known)} tools, none of a similar name"
-    return f". Close to it: {', '.join(_short_label(by_lower[lower]) for lower in found)}"
-
-
 def _cut(texts: Sequence[str]) -> list[str]:
     return [text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…" for text in texts]
 
@@ -147,6 +144,26 @@ def render_page(content: PageContent, *, title: str) -> str:
     """
     # A lone surrogate, which JSON may contain, has no UTF-8.
     title = title.encode("utf-8", "replace").decode("utf-8")
+    successes, runs = content.outcomes[0], sum(content.outcomes)
+    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
+    if content.focus is not None:
+        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
+    if runs:
+        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
+    if content.left_out:
+        counts += f" ({count_of(content.left_out, 'more tool')} left out)"
+    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
+    data = {
+        "title": title,
+        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
+        "focus": content.focus,
+        "base": round(content.outcomes[1] / runs, 6) if runs else None,
+        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
+        "edges": content.edges,
+    }
+    # In ASCII, and nothing that an HTML parser takes for markup.
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     style = "\n" + _read("page.css")
     library = ["\n" + _vis_network()] if content.tool_count else []
     scripts = ["\n" + _read(name) for name in _SCRIPTS] if content.tool_count else []
@@ -156,9 +173,9 @@ def render_page(content: PageContent, *, title: str) -> str:
     values = {
         "policy": "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"]),
         "title": html.escape(title),
-        "counts": html.escape(_counts(content)),
+        "counts": html.escape(counts),
         "style": style,
-        "data": _data(content, title),
+        "data": text,
         "library": "".join(f"<script>{script}</script>\n" for script in library),
         "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
     }
@@ -175,49 +192,19 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _counts(content: PageContent) -> str:
-    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
-    if content.focus is not None:
-        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
-    successes, runs = content.outcomes[0], sum(content.outcomes)
-    if runs:
-        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
-    return counts + (f" ({count_of(content.left_out, 'more tool')} left out)" if content.left_out else "")
-
-
-def _data(content: PageContent, title: str) -> str:
-    """The content as JSON in ASCII that no HTML parser takes for markup."""
-    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
-    runs = sum(content.outcomes)
-    data = {
-        "title": title,
-        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
-        "focus": content.focus,
-        "base": round(content.outcomes[1] / runs, 6) if runs else None,
-        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
-        "edges": content.edges,
-    }
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
 def _vis_network() -> str:
     """JavaScript that defines `vis`, its licence first, read from the installed package `gravis`."""
     # Found, not imported: importing gravis 0.1.0 fails with setuptools 82 and later.
     spec = find_spec("gravis")
+    needs = "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(
-            "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
-        )
+        raise MissingExtraError(needs)
     folder = Path(spec.submodule_search_locations[0], "_internal", "plotting", "third_party", "vis-network")
     try:
         script = (folder / "vis-network.min.def.js").read_text(encoding="utf-8")
         license_text = (folder / "ORIGINAL_LICENSE-MIT").read_text(encoding="utf-8")
     except OSError as error:
-        raise MissingExtraError(
-            f"the graph page is drawn by vis-network, which the package gravis 0.1.0 contains, but {error.filename} "
-            "cannot be read: pip install --force-reinstall 'hepm[view]'"
-        ) from error
+        raise MissingExtraError(f"{needs} --force-reinstall (it lacks {error.filename})") from error
     notice = "/*\nvis-network, used under the MIT license:\n\n" + license_text.replace("*/", "* /").strip() + "\n*/\n"
     # Neither sequence may stand inside a script element; in JavaScript strings the backslash changes nothing.
     whole = notice + _read("vis.js").replace("{{script}}", script)

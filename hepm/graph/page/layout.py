@@ -39,7 +39,10 @@ def layout(tools: Rows, edges: Rows) -> list[tuple[int, int, int]]:
     xy[:, 0] *= _WIDE
     names = [_CHARACTER * len(tool["label"]) for tool in tools]
     boxes = np.array([(max(name, 2 * r) + _GAP, 2 * r + _GAP) for name, r in zip(names, radii, strict=True)])
-    xy = _pushed_apart(xy * _scale(xy, boxes), boxes)
+    across: FloatArray = np.ptp(xy, axis=0)
+    longest = max(float(across[0]), float(across[1])) or 1.0
+    area = float(np.prod(np.maximum(across, 0.25 * longest)))
+    xy = _pushed_apart(xy * math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area), boxes)
     middle = (xy.max(axis=0) + xy.min(axis=0)) / 2
     return [(round(float(x)), round(float(y)), r) for (x, y), r in zip(xy - middle, radii, strict=True)]
 
@@ -89,14 +92,6 @@ def _turned(xy: FloatArray, *, start_first: bool) -> FloatArray:
     xy = xy @ np.array([[cos, -sin], [sin, cos]])
     # Either side of the axis would do as the upper one: the heavier tail goes down.
     return xy * np.array([1.0, -1.0]) if (xy[:, 1] ** 3).sum() < 0 else xy
-
-
-def _scale(xy: FloatArray, boxes: FloatArray) -> float:
-    """The factor at which boxes cover their share of the plane."""
-    across: FloatArray = np.ptp(xy, axis=0)
-    longest = max(float(across[0]), float(across[1])) or 1.0
-    area = float(np.prod(np.maximum(across, 0.25 * longest)))
-    return math.sqrt(float(boxes.prod(axis=1).sum()) / _FILLED / area)
 
 
 def _pushed_apart(xy: FloatArray, boxes: FloatArray) -> FloatArray:

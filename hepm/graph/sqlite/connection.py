@@ -9,10 +9,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
@@ -20,14 +20,14 @@ from hepm.graph.rows import no_text
 SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
-_APPLICATION_ID: Final = 0x6865706D  # "hepm", so that a file of another program is told apart
+_APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
 _CLOSED: Final = "the store was closed"
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def load_statements() -> Mapping[str, str]:
-    """The statements of queries.sql and lesson_queries.sql by name."""
+    """The statements of both query files by name."""
     text = _resource("queries.sql") + _resource("lesson_queries.sql")
     parts = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
@@ -110,19 +110,17 @@ class Connections:
     @contextlib.contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
         """This thread's own connection."""
-        # A generator that began to read holds on to the reader, whichever thread goes on with it.
-        with self.guarded(), self._reader().used() as connection:
-            yield connection
-
-    def _reader(self) -> _Reader:
-        reader: _Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            with self._making:
-                if self._closed:
-                    raise sqlite3.ProgrammingError(_CLOSED)
-                reader = self._local.reader = _Reader(self._connect(read_only=True))
-                self._readers.add(reader)
-        return reader
+        with self.guarded():
+            # A generator that began to read holds on to the reader, whichever thread goes on with it.
+            reader: _Reader | None = getattr(self._local, "reader", None)
+            if reader is None:
+                with self._making:
+                    if self._closed:
+                        raise sqlite3.ProgrammingError(_CLOSED)
+                    reader = self._local.reader = _Reader(self._connect(read_only=True))
+                    self._readers.add(reader)
+            with reader.used() as connection:
+                yield connection
 
     @contextlib.contextmanager
     def guarded(self) -> Generator[None]:
@@ -169,17 +167,14 @@ class Connections:
         except sqlite3.OperationalError as error:
             if self.path.exists() and ("readonly" in str(error) or "unable to open" in str(error)):
                 self.read_only = True
-                self._refuse_unread_log()
+                log = self.path.with_name(self.path.name + "-wal")
+                if log.exists() and log.stat().st_size:
+                    raise StoreError(
+                        f"{self.path} can only be read here, and {log.name} beside it holds runs not yet written back. "
+                        "Copy both files to a folder that can be written, and open the copy."
+                    ) from error
                 return self._connect(read_only=True)
             raise
-
-    def _refuse_unread_log(self) -> None:
-        log = self.path.with_name(self.path.name + "-wal")
-        if log.exists() and log.stat().st_size:
-            raise StoreError(
-                f"{self.path} can only be read here, and {log.name} beside it holds runs not yet written back. "
-                "Copy both files to a folder that can be written, and open the copy."
-            )
 
     def _turn_on_wal(self, connection: sqlite3.Connection) -> None:
         # Changing the mode needs the file alone, and does not wait for that by itself.
@@ -193,15 +188,10 @@ class Connections:
                 time.sleep(0.01)
 
     def _connect(self, *, read_only: bool) -> sqlite3.Connection:
-        # immutable: on a medium that nobody can write, SQLite must not look for a WAL it cannot create.
+        # immutable: on a medium that cannot be written, SQLite must not look for a WAL it cannot create.
         mode = "mode=ro&immutable=1" if self.read_only else "mode=ro" if read_only else "mode=rwc"
-        return sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?{mode}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        options: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False}
+        return sqlite3.connect(f"{self.path.absolute().as_uri()}?{mode}", uri=True, **options)
 
     def _migrate(self) -> None:
         found = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
@@ -220,21 +210,16 @@ class Connections:
         with self.writing() as connection:
             # Another process may have been first.
             found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            # executescript() would commit the transaction that makes a migration atomic.
             for version in range(found + 1, SCHEMA_VERSION + 1):
-                for statement in _statements_of(_resource(f"schema_{version}.sql")):
-                    connection.execute(statement)
+                statement = ""
+                for line in _resource(f"schema_{version}.sql").splitlines(keepends=True):
+                    statement += line
+                    if sqlite3.complete_statement(statement):
+                        connection.execute(statement)
+                        statement = ""
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-
-
-def _statements_of(script: str) -> Iterator[str]:
-    # executescript() would commit the transaction that makes a migration atomic.
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:

@@ -32,9 +32,9 @@ WHERE s.namespace = :namespace AND s.run IN (SELECT value FROM json_each(:runs))
 -- name: lessons_of_user
 SELECT id FROM lesson WHERE namespace = :namespace AND user = :user AND user <> '' ORDER BY seq;
 
--- name: put_lesson
+-- name: put_lessons
 INSERT INTO lesson (namespace, id, kind, user, live, shown, uses, successes, changed, record, embedding)
-VALUES (:namespace, :id, :kind, :user, :live, :shown, :uses, :successes, :changed, :record, :embedding)
+VALUES (:namespace, :lesson, :kind, :user, :live, :shown, :uses, :successes, :changed, :record, :vector)
 ON CONFLICT (namespace, id) DO UPDATE SET
     kind = excluded.kind,
     user = excluded.user,
@@ -43,8 +43,8 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     record = excluded.record,
     embedding = coalesce(embedding, excluded.embedding);
 
--- name: put_lesson_vector
-UPDATE lesson SET embedding = :embedding, changed = :changed WHERE namespace = :namespace AND id = :id;
+-- name: put_lesson_vectors
+UPDATE lesson SET embedding = :vector, changed = :changed WHERE namespace = :namespace AND id = :lesson;
 
 -- name: drop_all_lesson_vectors
 UPDATE lesson SET embedding = NULL;
@@ -52,21 +52,21 @@ UPDATE lesson SET embedding = NULL;
 -- name: drop_lesson_vectors
 UPDATE lesson SET embedding = NULL WHERE namespace = :namespace;
 
--- name: drop_lesson
-DELETE FROM lesson WHERE namespace = :namespace AND id = :id;
+-- name: drop_lessons
+DELETE FROM lesson WHERE namespace = :namespace AND id = :lesson;
 
 -- name: add_lesson_source
 INSERT OR IGNORE INTO lesson_source (namespace, run, lesson) VALUES (:namespace, :run, :lesson);
 
 -- name: drop_lesson_sources
-DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :id;
+DELETE FROM lesson_source WHERE namespace = :namespace AND lesson = :lesson;
 
 -- name: drop_lesson_showings
-DELETE FROM showing WHERE namespace = :namespace AND lesson = :id;
+DELETE FROM showing WHERE namespace = :namespace AND lesson = :lesson;
 
--- name: credit_lesson
+-- name: credit_lessons
 UPDATE lesson SET shown = shown + :shown, uses = uses + :uses, successes = successes + :successes, changed = :changed
-WHERE namespace = :namespace AND id = :id;
+WHERE namespace = :namespace AND id = :lesson;
 
 -- name: showings
 SELECT run, lesson, success FROM showing WHERE namespace = :namespace ORDER BY run, lesson;
@@ -75,14 +75,11 @@ SELECT run, lesson, success FROM showing WHERE namespace = :namespace ORDER BY r
 SELECT run, lesson, success FROM showing
 WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs)) ORDER BY run, lesson;
 
--- name: put_showing
+-- name: put_showings
 INSERT OR REPLACE INTO showing (namespace, run, lesson, success) VALUES (:namespace, :run, :lesson, :success);
 
--- name: drop_showings_in
+-- name: drop_showings
 DELETE FROM showing WHERE namespace = :namespace AND run = :run;
-
--- name: outcomes_of_runs
-SELECT id, success FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:runs));
 
 -- name: told_outcomes
 SELECT run, success FROM told_outcome WHERE namespace = :namespace ORDER BY run;
@@ -90,10 +87,10 @@ SELECT run, success FROM told_outcome WHERE namespace = :namespace ORDER BY run;
 -- name: told_outcomes_of
 SELECT run, success FROM told_outcome WHERE namespace = :namespace AND run IN (SELECT value FROM json_each(:runs));
 
--- name: put_told_outcome
+-- name: put_told_outcomes
 INSERT OR REPLACE INTO told_outcome (namespace, run, success) VALUES (:namespace, :run, :success);
 
--- name: drop_told_outcome
+-- name: drop_told_outcomes
 DELETE FROM told_outcome WHERE namespace = :namespace AND run = :run;
 
 -- name: find_answers
@@ -103,7 +100,7 @@ WHERE namespace = :namespace AND key IN (SELECT value FROM json_each(:keys)) ORD
 -- name: all_answers
 SELECT key, step, run, text, usage, user FROM answer WHERE namespace = :namespace ORDER BY key;
 
--- name: put_answer
+-- name: put_answers
 INSERT OR REPLACE INTO answer (namespace, key, step, run, user, text, usage)
 SELECT :namespace, :key, :step, :run, :user, :text, :usage
 WHERE (:run = '' OR EXISTS (SELECT 1 FROM trajectory WHERE namespace = :namespace AND id = :run))

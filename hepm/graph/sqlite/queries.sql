@@ -61,7 +61,7 @@ WHERE seq = :seq;
 UPDATE trajectory SET id = id || ' (' || seq || ')' WHERE namespace = :namespace AND id = :id;
 
 -- name: set_counted
-UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :id;
+UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :run;
 
 -- name: shortest_success
 -- Of a task's successful runs the one that counts under "shortest".
@@ -86,9 +86,6 @@ SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY
 SELECT t.id, t.digest, t.environment, t.task, t.model, t.user, t.reward, t.success, t.steps, t.ended_at, t.source,
        t.sequence, t.said, t.record, t.counted, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq WHERE t.namespace = :namespace ORDER BY t.seq;
-
--- name: numbered_records
-SELECT seq, id, record FROM trajectory WHERE namespace = :namespace ORDER BY seq;
 
 -- name: runs_by_task
 SELECT environment, task, id FROM trajectory
@@ -136,11 +133,11 @@ WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM ru
 ORDER BY t.seq;
 
 -- name: add_run_vector
-INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:trajectory, :embedding);
+INSERT OR REPLACE INTO run_vector (trajectory, embedding) VALUES (:of, :vector);
 
--- name: add_run_vector_if_run
+-- name: put_run_vectors
 INSERT OR REPLACE INTO run_vector (trajectory, embedding)
-SELECT seq, :embedding FROM trajectory WHERE seq = :trajectory AND namespace = :namespace;
+SELECT seq, :said_vector FROM trajectory WHERE seq = :of AND namespace = :namespace;
 
 -- name: delete_run_vector
 DELETE FROM run_vector WHERE trajectory = :seq;
@@ -161,9 +158,9 @@ ON CONFLICT (namespace, name) DO UPDATE SET
                         OR (length(excluded.parameters) = length(parameters) AND excluded.parameters > parameters)
                       THEN excluded.parameters ELSE parameters END;
 
--- name: describe_tool
+-- name: describe_tools
 INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :name, :description, :parameters, 0, 0)
+VALUES (:namespace, :tool, :description, :parameters, 0, 0)
 ON CONFLICT (namespace, name) DO UPDATE SET description = excluded.description, parameters = excluded.parameters;
 
 -- name: reset_tools
@@ -230,9 +227,9 @@ INSERT OR IGNORE INTO state_after (namespace, tool, state) VALUES (:namespace, :
 -- name: add_vector
 INSERT OR REPLACE INTO vector (state, embedding) VALUES (:state, :embedding);
 
--- name: add_vector_if_state
+-- name: put_state_vectors
 INSERT OR REPLACE INTO vector (state, embedding)
-SELECT id, :embedding FROM state WHERE id = :state AND namespace = :namespace AND summary IS NOT NULL;
+SELECT id, :vector FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
 
 -- name: states_on_move
 -- With those whose text was dropped: answered from the index alone.

@@ -10,14 +10,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from hepm.graph.changes import Transaction
+from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
-from hepm.graph.rows import Counting, Header, HeldRun, Known, Selection, StateBatch, StoredRun, Vectors, check_embedder
+from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
+from hepm.graph.rows import (
+    Counting,
+    FloatArray,
+    Header,
+    HeldRun,
+    Selection,
+    StateBatch,
+    StoredRun,
+    Vectors,
+    check_embedder,
+    to_bytes,
+)
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
-from hepm.graph.sqlite.lessons import SQLiteLessons, SQLiteLessonTransaction
-from hepm.graph.store import Store, as_bool
-from hepm.graph.stored_vectors import FloatArray, to_bytes
-from hepm.types import Evidence, Tool, ToolName
+from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
+from hepm.graph.store import Store
+from hepm.types import Evidence, ToolName
 
 T = TypeVar("T")
 
@@ -46,8 +57,7 @@ class SQLiteStore(Store):
 
     Args:
         path: The file, made if missing; or a folder, which then holds `memory.hepm`.
-        counting: Which runs count; None takes what the store was made with ("all" for a new one).
-        states_per_move: Bound on distinct states with text and vector on one move, for a new store.
+        counting, states_per_move: For a new store (see `Header`); None takes what it was made with, or "all".
     """
 
     remote = False
@@ -59,17 +69,12 @@ class SQLiteStore(Store):
         self.path = path / FILE_NAME if path.is_dir() else path
         self._statements = load_statements()
         self._connections = Connections(self.path)
-        self.lessons = SQLiteLessons(self)
-        self._set_up(counting or "all", states_per_move)
+        if not (self._connections.read_only or self.read("meta")):
+            first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting or "all"}
+            with self._connections.writing() as db:
+                if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
+                    self._set_meta(db, **first, states_per_move=states_per_move)
         self._check_counting(counting, str(self.path))
-
-    def _set_up(self, counting: Counting, states_per_move: int) -> None:
-        if self._connections.read_only or self.read("meta"):
-            return
-        first = {"embedder": "", "dimensions": 0, "revision": 0, "counting": counting}
-        with self._connections.writing() as db:
-            if not db.execute(self._statements["meta"]).fetchall():  # another process may have been first
-                self._set_meta(db, **first, states_per_move=states_per_move)
 
     def _set_meta(self, db: sqlite3.Connection, **values: object) -> None:
         rows = [{"key": key, "value": str(value)} for key, value in values.items()]
@@ -138,6 +143,17 @@ class SQLiteStore(Store):
         del namespace
         return run.columns
 
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        found: list[HeldLesson] = []
+        for name, record, kind, user, live, runs, *uses, vector in self.read("held_lessons", namespace=namespace):
+            columns = {"kind": kind, "user": user, "live": bool(live), "runs": sorted(json.loads(runs))}
+            found.append(HeldLesson(name, record, columns, Uses(*uses), vector))
+        return found
+
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        runs = sorted({source.run for source in row.sources})
+        return {"kind": row.kind, "user": row.user, "live": row.live, "runs": runs}
+
     def orphans(self, *, namespace: str) -> list[str]:
         # Stray rows have no namespace of their own: they are reported with the first one, and any rebuild drops them.
         checks = (*_ORPHANS, *(_STRAY if namespace in self.namespaces()[:1] else ()))
@@ -146,76 +162,51 @@ class SQLiteStore(Store):
     def close(self) -> None:
         self._connections.close()
 
-    def _names(self, stored: Any) -> tuple[ToolName, ...]:
-        return tuple(json.loads(stored))
-
     def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         return self.read("embedded_states", namespace=namespace)
 
 
 def _header(meta: Iterable[tuple[str, str]]) -> Header:
-    values = dict(meta)
-    return Header(
-        schema_version=SCHEMA_VERSION,
-        embedder=values["embedder"],
-        dimensions=int(values["dimensions"]),
-        revision=int(values["revision"]),
-        counting="shortest" if values["counting"] == "shortest" else "all",
-        states_per_move=int(values["states_per_move"]),
-        lessons_removed=int(values.get("lessons_removed", 0)),
-    )
+    values = {"lessons_removed": 0, **dict(meta)}
+    numbers = {key: int(values[key]) for key in ("dimensions", "revision", "states_per_move", "lessons_removed")}
+    counting: Counting = "shortest" if values["counting"] == "shortest" else "all"
+    return Header(SCHEMA_VERSION, str(values["embedder"]), counting=counting, **numbers)
 
 
-class SQLiteTransaction:
-    """See `hepm.graph.changes.Transaction` for what each method promises."""
+class SQLiteTransaction(TransactionState):
+    """Runs, counts and lessons of one namespace in a write transaction (see `hepm.graph.changes`)."""
 
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], namespace: str, header: Header
     ) -> None:
+        super().__init__(namespace)
         self.header = header
         self._connection = connection
         self._statements = statements
-        self._namespace = namespace
-        self._sources: set[ToolName] = set()
-        self._rewritten = False
-        self._row_numbers: dict[str, int] = {}
         self.lessons = SQLiteLessonTransaction(self.run)
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
-        return self._connection.execute(self._statements[name], {"namespace": self._namespace, **values})
+        return self._connection.execute(self._statements[name], {"namespace": self.namespace, **values})
 
     def _put(self, name: str, rows: Iterable[Mapping[str, object]]) -> None:
-        namespace = self._namespace
+        namespace = self.namespace
         self._connection.executemany(self._statements[name], ({"namespace": namespace, **row} for row in rows))
 
     def note_change(self, *, everything: bool = False) -> None:
         revision = int(self.run("next_revision").fetchone()[0])
-        sources = None if everything else sorted(self._sources)
-        rewritten = int(self._rewritten or everything)
+        sources = None if everything else sorted(self.sources)
+        rewritten = int(self.rewritten or everything)
         self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
         self.run("trim_changes", revision=revision)
 
     # Runs
 
-    def known(self, ids: Sequence[str]) -> dict[str, Known]:
-        rows = self.run("find_runs", ids=json.dumps(ids)).fetchall()
-        self._row_numbers.update((name, number) for name, _, _, number in rows)
-        return {name: Known(digest, as_bool(success)) for name, digest, success, _ in rows}
-
     def select(self, selection: Selection) -> list[StoredRun]:
-        return [self._stored(row) for row in self.run("select_trajectories", **asdict(selection)).fetchall()]
+        return self.stored(self.run("select_trajectories", **asdict(selection)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
-        row = self.run("shortest_success", environment=environment, task=task).fetchone()
-        return None if row is None else self._stored(row)
-
-    def _stored(self, row: Sequence[Any]) -> StoredRun:
-        number, name, environment, task, success, steps, counted, record = row
-        self._row_numbers[name] = number
-        return StoredRun(name, environment, task, as_bool(success), steps, bool(counted), record)
-
-    def records(self) -> list[tuple[int, str, str]]:
-        return self.run("numbered_records").fetchall()
+        found = self.stored(self.run("shortest_success", environment=environment, task=task))
+        return found[0] if found else None
 
     def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
         found: dict[str, str] = {}
@@ -227,43 +218,21 @@ class SQLiteTransaction:
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
         for run in runs:
             (number,) = self.run("add_trajectory", **run.columns, counted=counted, record=run.record).fetchone()
-            self._row_numbers[run.id] = number
-        self._put(
-            "add_run_vector",
-            (
-                {"trajectory": self._row_numbers[run.id], "embedding": to_bytes(vectors[run.said])}
-                for run in runs
-                if run.said in vectors
-            ),
-        )
+            self.row_numbers[run.id] = number
+        said = [run for run in runs if run.said in vectors]
+        self._put("add_run_vector", ({"of": self.row_numbers[r.id], "vector": to_bytes(vectors[r.said])} for r in said))
 
-    def restate_runs(self, runs: Sequence[tuple[int, str, Run]]) -> None:
-        for number, name, run in runs:
-            if name != run.id:
+    def restate_runs(self, runs: Sequence[tuple[StoredRun, Run]]) -> None:
+        for stored, run in runs:
+            if stored.id != run.id:
                 self.run("free_id", id=run.id)
-            self.run("restate_trajectory", seq=number, **run.columns)
-            self._row_numbers[run.id] = number
-
-    def set_counted(self, run: str, counted: bool) -> None:
-        self.run("set_counted", id=run, counted=int(counted))
+            self.run("restate_trajectory", seq=stored.seq, **run.columns)
+            self.row_numbers[run.id] = stored.seq
 
     def drop_runs(self, ids: Sequence[str]) -> None:
-        for number in [self._row_numbers.pop(name) for name in ids]:
+        for number in [self.row_numbers.pop(name) for name in ids]:
             self.run("delete_run_vector", seq=number)
             self.run("delete_trajectory", seq=number)
-
-    def put_run_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        self._put(
-            "add_run_vector_if_run", ({"trajectory": run, "embedding": to_bytes(v)} for run, v in vectors.items())
-        )
-
-    def put_state_vectors(self, vectors: Mapping[int, FloatArray]) -> None:
-        self._put("add_vector_if_state", ({"state": one, "embedding": to_bytes(v)} for one, v in vectors.items()))
-
-    def describe(self, tools: Sequence[Tool]) -> None:
-        for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            self.run("describe_tool", name=tool.name, description=tool.description, parameters=parameters)
 
     # Counts
 
@@ -272,63 +241,53 @@ class SQLiteTransaction:
         self._put(
             "add_run_edge",
             (
-                {"source": a, "target": b, "trajectory": self._row_numbers[run]}
+                {"source": a, "target": b, "trajectory": self.row_numbers[run]}
                 for (a, b), runs in delta.run_edges.items()
                 for run in runs
             ),
         )
-        self.add_states(delta.states, vectors)
+        for move, states in delta.states.items():
+            self._add_states(move, states, vectors)
 
     def _add_counts(self, delta: Delta) -> None:
-        self._sources.update(source for source, _ in delta.edges)
+        self.sources.update(source for source, _ in delta.edges)
         edges = sorted(delta.edges.items())
-        self._put("add_edge", ({"source": a, "target": b, **asdict(counts)} for (a, b), counts in edges))
-        self._put("add_tool", ({"name": name, **asdict(tool)} for name, tool in sorted(delta.tools.items())))
+        self._put("add_edge", ({"source": a, "target": b, **vars(counts)} for (a, b), counts in edges))
+        self._put("add_tool", ({"name": name, **vars(tool)} for name, tool in sorted(delta.tools.items())))
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
-        self._rewritten = True
+        self.rewritten = True
         self._add_counts(delta)
         for source in {a for a, _ in delta.edges}:
             self.run("delete_empty_edges", source=source)
-        self.drop_empty_tools()
+        self.run("delete_empty_tools")
         for name in ids:
-            self.run("delete_run_edges", seq=self._row_numbers[name])
+            self.run("delete_run_edges", seq=self.row_numbers[name])
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state("delete_state", state, move)
-
-    def add_states(self, states: Mapping[Move, Mapping[int, StateSeen]], vectors: Mapping[str, FloatArray]) -> None:
-        for move, of_move in states.items():
-            self._add_states(move, of_move, vectors)
 
     def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
         place = _place(move)
         grown = False
         for key, state in states.items():
-            columns = {
-                "count": state.count,
-                "seen": state.seen,
-                "trajectory": state.trajectory,
-                "step": state.step,
-                "summary": state.summary,
-            }
-            row, count, trajectory, step = self.run("add_state", key=key, **place, **columns).fetchone()
+            row, count, trajectory, step = self.run("add_state", key=key, **place, **vars(state)).fetchone()
             if (trajectory, step) != (state.trajectory, state.step):
                 continue  # an equal state with a later wording is there already
             grown = True
             for tool in move.sources:
                 self.run("add_state_after", tool=tool, state=row)
             if count > state.count:
-                self._rewritten = True
+                self.rewritten = True
                 self.run("drop_vector", state=row)
             if (vector := vectors.get(state.summary)) is not None:
                 self.run("add_vector", state=row, embedding=to_bytes(vector))
-        self._sources.update(move.sources)
+        self.sources.update(move.sources)
         if not grown or int(self.run("states_on_move", **place).fetchone()[0]) <= self.header.states_per_move:
             return
         excess = int(self.run("kept_states", **place).fetchone()[0]) - self.header.states_per_move
         if excess > 0:
-            self._rewritten = True
+            self.rewritten = True
             for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
                 self._drop_state("drop_text", state, move)
 
@@ -339,13 +298,11 @@ class SQLiteTransaction:
         self.run(statement, state=state)
 
     def clear(self) -> None:
-        self._rewritten = True
+        self.rewritten = True
         for verb in ("clear_namespace", "drop_stray"):
             for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges"):
                 self.run(f"{verb}_{table}")
         self.run("reset_tools")
-
-    def drop_empty_tools(self) -> None:
         self.run("delete_empty_tools")
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.encoded_query import EncodedQuery
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
+from hepm.policy.hybrid.odds import EncodedQuery
 
 Tools: TypeAlias = NDArray[np.intp]
 
 CONTRAST: Final = 8.0
-"""Weight of `contrast`, chosen for what hints are worth and not fitted: whoever predicts agents gives it none."""
+"""Weight of `contrast`, chosen for what hints are worth and not fitted."""
 
 _WEIGHTS: Final = {
     "often": -0.4010,
@@ -38,24 +38,16 @@ _WEIGHTS: Final = {
     "contrast": CONTRAST,
 }
 
-NAMES: Final = tuple(_WEIGHTS)
-"""In the order of the columns."""
-
+NAMES: Final = tuple(_WEIGHTS)  # in the order of the columns
 WEIGHTS: Final[FloatArray] = np.array([*_WEIGHTS.values()], dtype=np.float32)
 
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Weights where no state is given: the shares of what successful runs did after the last tool."""
 
-MOST_CALLS: Final = 4096
-"""The latest calls after the last tool that are counted."""
-
-FAILED_LIKENESS: Final = 0.2
-"""Weight of the similarity of a failed run in `contrast`, against that of a successful one. Most calls of a failed run
-are innocent."""
-
-_ALIKE_FROM: Final = 0.5
-_ALIKE_FULLY: Final = 0.8
-"""Cosines of the most similar state from which the contrast begins to count, and counts fully."""
+MOST_CALLS: Final = 4096  # the latest calls after the last tool that are counted
+FAILED_LIKENESS: Final = 0.2  # weight of a failed run in `contrast`: most of its calls are innocent
+_ALIKE_FROM: Final = 0.5  # cosines of the most similar state from which the contrast begins to count,
+_ALIKE_FULLY: Final = 0.8  # and counts fully
 _MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
 _TINY: Final = 1e-9

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import CallMatrix
+from hepm.graph.calls import ORDER, CallMatrix
+from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
 from hepm.graph.store import FloatArray
+from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge
-from hepm.types import START, USER_SIDE, ToolName
+from hepm.policy.query import Query
+from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 1000
-"""The latest runs that a whole run is compared with."""
-
-MOST_STATES: Final = 4000
-"""The latest states that are compared whatever their last tool."""
-
-TEMPERATURE: Final = 0.05
-"""Of every softmax over cosines: what is .05 less similar has 1/e of the vote."""
-
-FAILED_SHARE: Final = 0.25
-"""Weight of a failed run, against a successful one, in which tools runs with similar requests call."""
-
+MOST_RUNS: Final = 1000  # the latest runs that a whole run is compared with
+MOST_STATES: Final = 4000  # the latest states that are compared whatever their last tool
+MOST_COMPARED: Final = 2048  # the latest calls after the last tool, of all runs, whose states are compared
+TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
+FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
 _MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -43,13 +39,10 @@ class FittedMemory:
 
     What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
 
-    Args:
-        former: Of an earlier snapshot of the same memory, so that only what came since is computed.
+    With the `former` fit of an earlier snapshot of the same memory, only what came since is computed.
 
     Attributes:
-        dimensions: Of the vectors; 0 where there are none.
         place_T: Place of each tool in the order of names.
-        start: The number of START.
         candidates: Tools that successful runs called.
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
@@ -94,6 +87,30 @@ class FittedMemory:
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
         self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
 
+    def encode(self, query: Query, last: ToolName) -> EncodedQuery:
+        """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
+        names = list(query.history)
+        if last in names:
+            # Its latest call comes last, the others of its turn just before.
+            names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
+        known = [self.number.get(name, -1) for name in names]
+        before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
+        summary, calls = query.state or StateSummary(), self.calls
+        after = self.after(before[0], parallel=len(set(query.after)) > 1)
+        compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
+        return EncodedQuery(
+            before=before,
+            called=Counter(tool for tool in known if tool >= 0),
+            distance={tool: len(known) - at for at, tool in enumerate(known) if tool >= 0},
+            flags=flags_of(summary),
+            state_D=query.vector,
+            said_D=query.said_vector,
+            summary=summary,
+            after_N=after,
+            compared_N=compared,
+            states_ND=calls.states_SD.take(calls.state_N[compared[: None if query.vector is not None else 0]], axis=0),
+        )
+
     def knows(self, tool: ToolName) -> bool:
         """Whether a run went through a tool; numbers of forgotten ones are not given back."""
         at = self.number.get(tool)
@@ -122,8 +139,8 @@ class FittedMemory:
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
 
-        States before a run's first call are compared with each other alone: users then say what they want, and later
-        how they want it.
+        States before a run's `first` call are compared with each other alone: users then say what they want, and
+        later how they want it.
         """
         best = np.zeros(self.tools, dtype=np.float32)
         latest = self._first if first else self._later
@@ -134,8 +151,7 @@ class FittedMemory:
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
         """Share of the runs with similar user messages that called each tool more often than `called_C`, shape (C,).
 
-        Runs weigh as in a softmax over cosines; all are equal where the user said nothing. Failed ones weigh less, but
-        they too show which tools such requests need.
+        Runs weigh as in a softmax over cosines, failed ones less; all are equal if the user said nothing.
         """
         if not self._called_TR.size:
             return np.zeros(len(tools), dtype=np.float32)
@@ -151,8 +167,7 @@ class FittedMemory:
 class _Latest:
     """The latest vectors of a growing table, in a block for fast comparison.
 
-    `keys_N` ascend from earlier entries to later ones, `rows_N` are their rows in the table. Of a `former` one only
-    what came since is copied, and its readers see no change.
+    `keys_N` ascend, `rows_N` are their rows in the table. A block of a `former` one grows; its readers see no change.
     """
 
     def __init__(
@@ -160,11 +175,9 @@ class _Latest:
     ) -> None:
         self.keys_N = keys_N
         self._dimensions = vectors_SD.shape[1]
-        added = rows_N
+        self._block, added = StateBlock(), rows_N
         if former is not None and former._holds(keys_N, self._dimensions):
             self._block, added = former._block, rows_N[keys_N > former.keys_N[-1]]
-        else:
-            self._block = StateBlock()
         self._block.extend(vectors_SD[added], [()] * len(added), range(len(added)))
         self._stop = len(self._block)
 

@@ -1,12 +1,13 @@
 """Odds of success with each tool for a query: a ridge regression from states to (tool, outcome).
 
-It finds the words that separate outcomes. How far it is trusted is measured in the memory itself: on runs held out in
-turn, do the odds of the tools called predict how the run ended? In most logs they hardly do, and then the odds change
-nothing.
+It finds the words that separate outcomes. How far it is trusted is measured in the memory itself: if the odds of the
+tools called hardly predict how held-out runs ended, as in most logs, the odds change nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
@@ -15,25 +16,22 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.encoded_query import EncodedQuery
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
+from hepm.types import StateSummary
 
 MOST_CALLS: Final = 8_000
 """The latest calls that odds are learned from."""
 HELD_OUT_CALLS: Final = 400
 """Calls, of runs drawn by the hash of their ids, on which the odds are tried."""
-OF_ONE_RUN: Final = 20
-"""Most calls of one run, so that long runs leave room for others."""
+OF_ONE_RUN: Final = 20  # maximum number of them of one run
 FOLDS: Final = 4
-FEWEST_HELD_OUT: Final = 10
-"""Runs below which no odds are trusted."""
+FEWEST_HELD_OUT: Final = 10  # runs below which no odds are trusted
 TRUSTED: Final = 1.0
 """Trust from which the odds alone may warn, or rule that no tool is likely to succeed."""
 
 _TINY: Final = 0.05
 _MUCH_MORE: Final = 1.05
-MOST_ODDS: Final = 3.0
-"""Log-odds are cut to ± this."""
+MOST_ODDS: Final = 3.0  # log-odds are cut to ± this
 _MOST_RELEVANT: Final = 6.0
 _UNTRUSTED: Final = 1.2
 _TRUSTED_FULLY: Final = 2.2
@@ -42,17 +40,39 @@ runs have 0 to 1.2, logs in which a few words decide 1.3 to 5 (benchmarks/LOG.md
 _MOST_TRUST: Final = 3.0
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedQuery:
+    """A query in the numbers of the call matrix, with one of the last turn's tools as the last call.
+
+    Attributes:
+        before: Numbers of the last calls, latest first; -1 if there is none or memory does not know it.
+        called: How often the run called each tool that memory knows.
+        distance: How many calls ago it last called each of them, 1 for the last call.
+        flags: What happened since the last call, in bits.
+        after_N: Rows of the calls after its last tool, ascending; after parallel ones, of the turn after one with it.
+        compared_N: The latest of these whose states are compared.
+        states_ND: Vectors of those states, copied once for all comparisons; none without a state.
+    """
+
+    before: tuple[int, ...]
+    called: Counter[int]
+    distance: dict[int, int]
+    flags: int
+    state_D: FloatArray | None
+    said_D: FloatArray | None
+    summary: StateSummary
+    after_N: NDArray[np.intp]
+    compared_N: NDArray[np.intp]
+    states_ND: FloatArray
+
+
 class Odds:
     """The regression on the successful and failed calls of one snapshot.
 
     Args:
         rows: The calls to learn from, each with a state.
-        former: Of an earlier snapshot of the same memory. Its relevance and trust, which all calls weigh in, are kept
-            until there are `_MUCH_MORE` times as many calls.
-
-    Attributes:
-        trust: Weight of the odds, from 0 to 3 (see `trust_of`).
-        continued: Whether relevance and trust are those of `former`.
+        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept (`continued`) until there
+            are `_MUCH_MORE` times as many calls.
     """
 
     def __init__(self, calls: CallMatrix, rows: NDArray[np.intp], former: Odds | None = None) -> None:
@@ -60,9 +80,14 @@ class Odds:
         rows = rows[-MOST_CALLS:]
         classes_N, self._class_2T = _classes(calls, rows)
         count = int(self._class_2T.max(initial=-1)) + 1
-        self.continued = former is not None and former._holds(self._weighed, self._class_2T)
+        if former is not None and not (
+            former._weighed <= self._weighed <= _MUCH_MORE * former._weighed
+            and np.array_equal(former._class_2T, self._class_2T)
+        ):
+            former = None
+        self.continued = former is not None
         self._ridge: Ridge | None = None
-        if former is not None and self.continued:
+        if former is not None:
             self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
         else:
             both = len(np.unique(calls.success_R[calls.run_N[rows]])) == 2
@@ -71,15 +96,11 @@ class Odds:
             _, distinct = np.unique(calls.state_N[rows].astype(np.int64) * max(count, 1) + classes_N, return_index=True)
             self.relevance_D = relevance(calls.states_SD, calls.state_N[rows[distinct]], classes_N[distinct], count)
         if self.trust:
-            before = former._ridge if former is not None and self.continued else None
+            before = None if former is None else former._ridge
             self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
 
-    def _holds(self, calls: int, class_2T: IntArray) -> bool:
-        """Whether relevance and trust are good enough for this number of calls, of these classes."""
-        return self._weighed <= calls <= _MUCH_MORE * self._weighed and np.array_equal(self._class_2T, class_2T)
-
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
-        """Log-odds of success with each tool here, within ±3, shape (C,); 0 where nothing is known or trusted."""
+        """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""
         lost, won = self.shares(query, tools)
         return np.clip(np.log((won + _TINY) / (lost + _TINY)), -MOST_ODDS, MOST_ODDS).astype(np.float32)
 
@@ -98,7 +119,7 @@ class Odds:
 def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, count: int) -> FloatArray:
     """How much each coordinate of states separates their classes, shape (D,): √F of a one-way analysis of variance.
 
-    Words that say nothing about what was called and how it ended (names, greetings) get little weight. All are 1 where
+    Words that say nothing about what was called and how it ended (names, greetings) get little weight. All are 1 if
     there is too little data. `state_N` are the rows of the states of N calls, `classes_N` their classes, from 0.
     """
     calls, dimensions = len(state_N), states_SD.shape[1]
@@ -125,10 +146,10 @@ def relevance(states_SD: FloatArray, state_N: IntArray, classes_N: IntArray, cou
 
 
 def trust_of(calls: CallMatrix, rows: NDArray[np.intp]) -> float:
-    """How far odds predict outcomes in this memory: 0 where they do not, up to 3.
+    """How far odds predict outcomes in this memory: 0 if they do not, up to 3.
 
-    Runs are held out in turn, in `FOLDS` parts. The slope of a logistic regression of a run's outcome on the odds of
-    what it called, against the alternatives there, is 1 where odds are calibrated and more where few words decide.
+    From the slope of a logistic regression of a held-out run's outcome on the odds of what it called, against the
+    alternatives there: 1 if odds are calibrated, more if few words decide.
     """
     rows, fold_N = _drawn(calls, rows)
     classes_N, class_2T = _classes(calls, rows)
@@ -165,7 +186,7 @@ def _classes(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[IntArray, IntAr
 
 
 def _drawn(calls: CallMatrix, rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], IntArray]:
-    """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each; the order of arrival does not show."""
+    """At most `HELD_OUT_CALLS` of the rows, of whole runs, and the fold of each, in no order of arrival."""
     order = np.argsort(rows, kind="stable")
     rows = rows[order]  # calls of a run lie side by side
     runs, start, run_N, sizes = np.unique(calls.run_N[rows], return_index=True, return_inverse=True, return_counts=True)

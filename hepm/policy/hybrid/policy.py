@@ -11,25 +11,21 @@ import numpy as np
 
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
-from hepm.policy.hybrid.encoded_query import EncodedQuery, encode_query
 from hepm.policy.hybrid.features import NAMES, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
 from hepm.types import Evidence, Suggestion, Suggestions, ToolName
 
 DOUBT: Final = 2
-"""What is likely after a tool counts n / (n + 2) of its chance, where n successful runs went on from there."""
-
+"""A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
-
-USUAL: Final = 0.05
-"""Least chance of any tool where no state is given: less comes from smoothing alone in a small memory."""
-
+USUAL: Final = 0.05  # minimum chance if no state is given: less comes from smoothing alone in a small memory
 MOST_CANDIDATES: Final = 128
-"""Where memory knows more tools, those that followed the last one and the most called ones are ranked."""
+"""If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
 # Two features correct others for how common a tool is; they never are a reason by themselves.
 _SAID: Final = {
@@ -55,13 +51,10 @@ class Hybrid:
     """Ranks tools by how likely each is to be the next call of a run that succeeds.
 
     P(tool) = softmax over the candidates of Σ weight · feature + trust · odds. Features (`hepm.policy.hybrid.features`)
-    say what successful runs do; their weights are constants, fitted once on recorded runs of many environments
-    (benchmarks/fit_hybrid.py). Odds say how runs ended that called the tool here, and count as far as they predict
-    outcomes in this memory (`hepm.policy.hybrid.outcomes`). A tool with which similar runs did clearly worse than with
-    another is ranked behind the others; one that they only failed with is never first. Ours; not in the papers.
-
-    Args:
-        c: For the signature of the other policies; efficiency does not help prediction.
+    say what successful runs do, with constant weights. Odds say how runs ended that called the tool here, and count as
+    far as they predict outcomes in this memory (`hepm.policy.hybrid.outcomes`). A tool with which similar runs did
+    clearly worse than with another is ranked behind the others; one that they only failed with is never first. `c` is
+    for the signature of the other policies. Ours; not in the papers.
     """
 
     def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
@@ -76,7 +69,7 @@ class Hybrid:
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None)
         # Calls of one turn have no order: each is taken for the last one in turn, and the chances are averaged.
-        encoded = [encode_query(query, fitted, last) for last in sorted(set(query.after))]
+        encoded = [fitted.encode(query, last) for last in sorted(set(query.after))]
         if floors.support and not any(map(fitted.knows, query.after)):
             return nothing_known(mirror, query, floors)
         tools, available = _candidates(fitted, encoded, query)

@@ -1,9 +1,8 @@
 """Ridge regression from what an agent knew and had called to a class, such as the tool it called next.
 
-One-hot classes: W = (XᵀX + λI)⁻¹ XᵀY. With fewer calls than inputs it is solved in its dual form,
-W = Xᵀ(XXᵀ + λI)⁻¹Y, which gives the same W. The system is solved when memory has changed, not when a suggestion is
-asked for, and never on the way of a write. A few calls more or less change W and the inverse by the Woodbury identity
-(recursive least squares), in O(calls * inputs²).
+One-hot classes: W = (XᵀX + λI)⁻¹ XᵀY, or in the dual form W = Xᵀ(XXᵀ + λI)⁻¹Y with fewer calls than inputs. The system
+is solved when memory has changed, never during a suggestion or a write. A few calls more or less change W and the
+inverse by the Woodbury identity (recursive least squares), in O(calls * inputs²).
 """
 
 from __future__ import annotations
@@ -37,19 +36,17 @@ _ONE_THREAD: Final = 2**18  # OpenBLAS uses one thread for a product of no more 
 class Inputs:
     """How a call becomes a row of X: its state's vector, its last two tools, the tools called before it, its flags.
 
-    With `relevance_D`, the coordinates of a state's vector are multiplied by it, and the vector is cut to unit length
-    again.
+    With `relevance_D`, the state's vector is multiplied by it and scaled to unit length again.
     """
 
     def __init__(self, calls: CallMatrix, relevance_D: FloatArray | None = None) -> None:
-        self.relevance_D = relevance_D
+        self._relevance_D = relevance_D
         self._calls = calls
         self._columns = min(len(calls.names), MOST_TOOLS)
         self.size = calls.states_SD.shape[1] + 3 * self._columns + 4
 
-    def state(self, vectors_ND: FloatArray) -> FloatArray:
-        """Vectors of states as X holds them; one or several."""
-        return vectors_ND if self.relevance_D is None else unit(vectors_ND * self.relevance_D)
+    def _state(self, vectors_ND: FloatArray) -> FloatArray:
+        return vectors_ND if self._relevance_D is None else unit(vectors_ND * self._relevance_D)
 
     def rows(self, rows: NDArray[np.intp]) -> FloatArray:
         """X for rows of the call memory, each with a state: shape (N, `size`)."""
@@ -67,13 +64,13 @@ class Inputs:
         places[at, 2 * columns + seen % columns] = _SEEN
         flags = calls.flags_N[rows]
         bits = np.stack([flags & 1 > 0, flags & 2 > 0, flags & 4 > 0, np.ones(count)], axis=1)
-        return np.hstack([self.state(calls.states_SD[calls.state_N[rows]]), places, _FLAGS * bits]).astype(np.float32)
+        return np.hstack([self._state(calls.states_SD[calls.state_N[rows]]), places, _FLAGS * bits]).astype(np.float32)
 
     def one(self, state_D: FloatArray, before: Sequence[int], called: Iterable[int], flags: int) -> FloatArray:
-        """The row of an agent, shape (`size`,), from the fields of an `EncodedQuery`."""
+        """The row of an agent, from the fields of an `EncodedQuery`, shape (`size`,)."""
         found = np.zeros(self.size, dtype=np.float32)
         dimensions, columns = len(state_D), self._columns
-        found[:dimensions] = self.state(state_D)
+        found[:dimensions] = self._state(state_D)
         for offset, tool in zip((0, columns), before, strict=False):
             if tool >= 0:
                 found[dimensions + offset + tool % columns] = _PLACE
@@ -85,12 +82,7 @@ class Inputs:
 
 @dataclass(slots=True)
 class _Solution:
-    """W of the calls in some rows, and what is needed to add calls and to remove some.
-
-    Attributes:
-        system_XX: XᵀX, or (XᵀX + λI)⁻¹ once calls were added or removed.
-        updated: How many were, since the system was solved.
-    """
+    """W of the calls in some rows; XᵀX, or (XᵀX + λI)⁻¹ once calls were added or removed, and how many were."""
 
     weights_XC: NDArray[np.float64]
     system_XX: NDArray[np.float64]
@@ -100,13 +92,10 @@ class _Solution:
 
 
 class Ridge:
-    """A solved regression from `Inputs` to classes.
+    """A solved regression from `Inputs` to classes, from 0, of the latest `MOST_CALLS` rows, each with a state.
 
-    Args:
-        rows: The calls to learn from, each with a state; the latest `MOST_CALLS` are used.
-        classes_N: The class of each of these rows, from 0.
-        former: Of an earlier snapshot of the same memory, with the same relevance and the same numbers of classes: only
-            what came since is computed, and `former` can be continued no more.
+    Of a `former` one, of an earlier snapshot of the same memory with the same relevance and classes, only what came
+    since is computed; `former` can be continued no more.
     """
 
     def __init__(
@@ -122,7 +111,9 @@ class Ridge:
         self._solution: _Solution | None = None
         rows, classes_N = rows[-MOST_CALLS:], classes_N[-MOST_CALLS:]
         if len(rows) <= inputs.size:
-            self._weights_XC = _solve_dual(inputs, rows, classes_N, count).astype(np.float32)
+            x_NX = inputs.rows(rows)
+            dual_NC = solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32)
+            self._weights_XC = product(x_NX.T, dual_NC).astype(np.float32)
             return
         before = None
         if former is not None and former._inputs.size == inputs.size:
@@ -145,11 +136,6 @@ class Ridge:
         here_X = self._inputs.one(state_D, before, called, flags)
         used = np.flatnonzero(here_X)
         return np.einsum("x,xc->c", here_X[used], self._weights_XC[np.ix_(used, classes)])
-
-
-def _solve_dual(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> FloatArray:
-    x_NX = inputs.rows(rows)
-    return product(x_NX.T, solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32))
 
 
 def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:
@@ -198,8 +184,8 @@ def _update(
 def solved(system_NN: NDArray[np.float64], right_NC: NDArray[np.float64]) -> NDArray[np.float64]:
     """(system + λI)⁻¹ right, for a symmetric system without negative eigenvalues.
 
-    Blocks are eliminated by products too small for a BLAS to use several threads: where other work has the cores, these
-    wait for each other at every step, and a solution of 2 ms took 12 to 100.
+    Blocks are eliminated by products too small for a BLAS to use several threads: on busy cores these wait for each
+    other at every step, and a solution of 2 ms took 12 to 100.
     """
     size = len(system_NN)
     rows = -(-size // _BLOCK) * _BLOCK
@@ -240,6 +226,6 @@ def _one_hot(classes_N: NDArray[np.int32], count: int) -> NDArray[np.float64]:
 
 
 def unit(vectors: FloatArray) -> FloatArray:
-    """Cut to unit length along the last axis; zeros stay zeros."""
+    """Scaled to unit length along the last axis; zeros stay zeros."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
     return np.divide(vectors, lengths, where=lengths > 0, out=np.zeros_like(vectors))

@@ -1,6 +1,6 @@
 // Attach vectors to states by id; ids that are gone are passed over.
-// Params:  $space string, $rows list of maps {id, embedding, vector}
+// Params:  $space string, $rows list of maps {of, embedding, vector}
 // Index:   state_arrival
 UNWIND $rows AS row
-MATCH (s:State {space: $space, id: row.id}) WHERE s.kept
+MATCH (s:State {space: $space, id: row.of}) WHERE s.kept
 SET s.embedding = row.embedding, s.vector = row.vector

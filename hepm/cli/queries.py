@@ -1,0 +1,300 @@
+"""Queries: `hepm suggest`, `search`, `prompt` and `cypher`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import click
+
+from hepm.cli import options
+from hepm.cli.commands import Argument, Option
+from hepm.cli.lessons import read_messages_file
+from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
+from hepm.cli.options import JsonOption, Place, plain, print_json, raw
+from hepm.text import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.cypher import Question
+    from hepm.cypher.model import Result, Value
+    from hepm.types import Suggestions
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The options about what was called, and what can be."""
+
+    after: Annotated[str | None, Option(help="Last tool, or parallel ones, comma-separated. Default: start.")] = None
+    history: Annotated[str | None, Option(help="All calls so far, oldest first, comma-separated.")] = None
+    tools: Annotated[str | None, Option(help="Tools the agent has, comma-separated. Default: all.")] = None
+
+    def names(self) -> dict[str, Any]:
+        """The arguments of `Memory.suggest` and `Memory.prompt`."""
+        texts = {"after": self.after, "history": self.history or "", "tools": self.tools}
+        return {
+            key: None if text is None else [name for part in text.split(",") if (name := part.strip())]
+            for key, text in texts.items()
+        }
+
+
+def suggest(
+    place: Place,
+    calls: Calls,
+    state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
+    k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
+    policy: Annotated[Literal["hybrid", "adaptive", "episodic", "procedural"], Option(help="How to rank.")] = "hybrid",
+    c: Annotated[float, Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Suggest the next tools, or say why there is no opinion.
+    Example: `hepm suggest --after get_order_details --state "wants to return two items" --namespace retail`
+    """
+    if not math.isfinite(c):
+        raise click.BadParameter(f"{c} is no number to weigh with", param_hint="--c")
+    with place.open() as memory:
+        found = memory.suggest(state=state, k=k, policy=policy, c=c, namespace=place.namespace, **calls.names())
+        if as_json:
+            print_json(_to_json(found))
+            return
+        if found.abstained is not None:
+            print(on_one_line(f"no suggestion: {found.abstained}"))
+        if line := found.prompt():
+            print(line)
+        for one in found:
+            print(on_one_line(f"  {one.tool}  score {one.score:.2f}: {one.reason}"))
+            if one.runs:
+                print(on_one_line(f"    runs: {', '.join(one.runs)}"))
+
+
+def _to_json(found: Suggestions) -> dict[str, object]:
+    names = ("tool", "score", "support", "failure_share", "similarity", "reason", "runs", "summaries")
+    values = [{name: getattr(one, name) for name in names} for one in found]
+    tools = [{name: round(v, 6) if isinstance(v, float) else v for name, v in one.items()} for one in values]
+    warnings = [asdict(way) for way in found.warnings]
+    return {"tools": tools, "warnings": warnings, "abstained": found.abstained, "prompt": found.prompt()}
+
+
+def search(
+    place: Place,
+    text: Annotated[str, Argument(help="What the agent knows now, in a few lines.")],
+    k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the states most similar to a text, over all tools, and what agents did next.
+    Example: `hepm search "wants to return two items" --namespace retail`
+    """
+    with place.open() as memory:
+        found = memory.search(text, k=k, namespace=place.namespace)
+    if as_json:
+        print_json({"found": [asdict(one) for one in found]})
+        return
+    for one in found:
+        way = f"{', '.join(one.after)} → {', '.join(one.before)}"
+        print(on_one_line(f"{one.similarity:.2f}  {way}  ({one.count}×, run {one.run})"))
+        for line in one.summary.splitlines():
+            print(on_one_line(f"      {line}"))
+    if not found:
+        print("nothing is remembered here")
+
+
+def prompt(
+    place: Place,
+    calls: Calls,
+    messages: Annotated[Path | None, Option(help="A file with OpenAI chat messages; - reads stdin.")] = None,
+    state: Annotated[str, Option(help="What the agent knows now, if there are no messages.")] = "",
+    user: Annotated[str, Option(help="The user whose notes to include.")] = "",
+    environment: Annotated[str, Option(help="Leave out lessons of other environments.")] = "",
+    run: Annotated[str, Option(help="Id of the run; the lessons shown are credited with its outcome.")] = "",
+    budget: Annotated[int, Option(min=1, help="Maximum number of tokens, approximately.")] = 1_000,
+    k: Annotated[int, Option("-k", min=0, help="Maximum number of tools.")] = 2,
+    experiences: Annotated[int, Option(min=0, help="Maximum number of experiences.")] = 3,
+    principles: Annotated[int, Option(min=0, help="Maximum number of principles.")] = 3,
+    model: ModelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what memory adds to a prompt now: notes, principles, experiences by zone, the next tools.
+
+    With a model, it chooses which experiences apply, and which lines of the user's notes matter now.
+    Example: `hepm prompt --state "wants to return two items" --after get_order_details --user alice`
+    """
+    if messages is not None and (state or calls.after or calls.history):
+        raise click.BadParameter("--state, --after and --history are read from --messages: give either")
+    from hepm.experience.prompt import PromptOptions
+
+    with place.open() as memory:
+        # With a user, answers contain the user's words: they are stored to be forgotten with the user.
+        client = ModelChoice(model).client(memory, place.namespace, "user" if user else "lesson")
+        chosen = PromptOptions(suggestions=k, experiences=experiences, principles=principles, model=client)
+        about: dict[str, Any] = {"state": state, "user": user, "environment": environment, "run": run, **calls.names()}
+        chat = None if messages is None else read_messages_file(messages)
+        found = memory.prompt(chat, options=chosen, budget=budget, namespace=place.namespace, **about)
+        if as_json:
+            parts = {name: getattr(found, name) for name in ("stable", "present", "tokens")}
+            parts |= {name: list(getattr(found, name)) for name in ("lessons", "left_out", "runs")}
+            print_json({**parts, "suggestions": _to_json(found.suggestions), "cost": cost_of(client)})
+        else:
+            silent = "there was no room: raise --budget" if found.left_out else "memory has nothing to say"
+            print(found.text or silent)
+            if found.text and found.left_out:
+                print(f"no room for {', '.join(found.left_out)}: raise --budget", file=sys.stderr)
+    tell_cost(client)
+
+
+def cypher(
+    place: Place,
+    query: Annotated[str | None, Argument(help="A question by name, or Cypher; - reads stdin.")] = None,
+    param: Annotated[list[str] | None, Option("-p", "--param", help="k=v for $k; v may be JSON.")] = None,
+    list_all: Annotated[bool, Option("--list", help="List the questions of the library.")] = False,
+    show: Annotated[str | None, Option(metavar="NAME", help="Print a question's Cypher.")] = None,
+    write: Annotated[bool, Option(help="Let the query change the graph (only in Neo4j).")] = False,
+    timeout: Annotated[float, Option(min=0.001, max=86_400, help="Time limit in seconds.")] = 30.0,
+    limit: Annotated[int, Option(min=1, help="Maximum number of rows.")] = 10_000,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Run a question of the library, or your own Cypher.
+    Example: `hepm cypher strongest_next_tools --param tool=get_order_details --namespace shop`
+    """
+    if as_json and as_csv:
+        raise click.BadParameter("take one of --json and --csv", param_hint="--csv")
+    from hepm.cypher import question
+
+    if list_all:
+        _print_library(as_json=as_json)
+        return
+    if show is not None:
+        print(question(show).text, end="")
+        return
+    if query is None:
+        raise click.BadParameter("name a question, write Cypher, or list all with --list", param_hint="QUERY")
+    text = options.read_text("-", "QUERY") if query == "-" else query
+    named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
+    if named is not None:
+        text = named.text if options.store_file(place.store) is None else named.embedded
+    values = _values(param or [], place.namespace, named)
+    with _open(place.store, place.namespace if "$namespace" in text else None, write=write) as ask:
+        found = ask(text, values, timeout_s=timeout, limit=limit)
+    _print(found, as_json=as_json, as_csv=as_csv)
+    if found.truncated:
+        print(f"these are the first {limit:,} rows, and there are more: take --limit", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
+    file = options.store_file(store)
+    if file is None:
+        from hepm.graph.neo4j.connection import Connection
+        from hepm.graph.open_store import Login
+
+        with contextlib.closing(Connection(Login.from_environment(store))) as server:
+            yield partial(server.ask, write=write)
+        return
+    if write:
+        raise click.BadParameter(
+            "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
+            param_hint="--write",
+        )
+    from hepm.graph.model_rows import open_copy
+    from hepm.graph.sqlite import SQLiteStore
+    from hepm.ingest.pipeline import replay_with
+
+    options.check_store(store)
+    with contextlib.closing(SQLiteStore(file)) as embedded:  # not Memory: the copy needs no embedder
+        if namespace is not None:
+            options.known_namespace(embedded, namespace, store)
+        with open_copy(embedded, file, replay_with(None)) as copy:
+            yield copy.ask
+
+
+def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:
+    types = {parameter.name: parameter.type for parameter in named.parameters} if named is not None else {}
+    values: dict[str, Any] = {"namespace": namespace} if named is None or "namespace" in types else {}
+    for part in given:
+        name, equals, text = part.partition("=")
+        name = name.strip().lstrip("$")
+        if not equals or not name:
+            raise click.BadParameter(f"{part!r} is not of the form k=v", param_hint="--param")
+        values[name] = text
+        with contextlib.suppress(ValueError):
+            value = json.loads(text, parse_constant=str)
+            if isinstance(value, str) or types.get(name) != "string":
+                values[name] = value
+    return values if named is None else named.values(values)
+
+
+def _print_library(*, as_json: bool) -> None:
+    from hepm.cypher import questions
+
+    listed: list[dict[str, Any]] = []
+    for q in questions().values():
+        if not as_json:
+            print(f"{q.name}  {q.asks}")
+            if signature := q.signature.removeprefix("namespace").removeprefix(", "):
+                print(f"    {signature}")
+        parameters = {p.name: {"type": p.type, "default": p.default} for p in q.parameters}
+        returns = {"returns": dict(q.returns), "note": q.note, "picture": q.picture}
+        listed.append({"name": q.name, "asks": q.asks, "parameters": parameters, **returns})
+    if as_json:
+        print_json(listed)
+
+
+def _print(found: Result, *, as_json: bool, as_csv: bool) -> None:
+    from hepm.cypher.model import to_json
+
+    if as_json:
+        rows = [{name: to_json(value) for name, value in row.items()} for row in found.dicts()]
+        print_json({"columns": list(found.columns), "rows": rows, "truncated": found.truncated})
+        return
+    if as_csv:
+        import csv
+
+        def exact(value: Value) -> object:
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+                return value
+            return raw(value if isinstance(value, str) else json.dumps(to_json(value), ensure_ascii=False))
+
+        csv.writer(sys.stdout).writerows([map(raw, found.columns), *(map(exact, row) for row in found.rows)])
+        return
+    if not found.rows:
+        print("no rows" if found.columns else "done")
+        return
+    from rich.table import Table
+
+    table = Table()
+    for name, values in zip(found.columns, zip(*found.rows, strict=True), strict=True):
+        numeric = all(isinstance(value, int | float | None) for value in values)
+        table.add_column(plain(name), justify="right" if numeric else "left")
+    for row in found.rows:
+        table.add_row(*(plain(_cell(value)) for value in row))
+    options.print_table(table)
+
+
+def _cell(value: Value) -> str:
+    """A value for people: nodes by their names, paths as names in a row."""
+    if isinstance(value, Mapping):
+        return _entity(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_cell, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _entity(value: Mapping[str, Value]) -> str:
+    if set(value) == {"nodes", "relationships"} and isinstance(nodes := value["nodes"], list):
+        return " → ".join(map(_cell, nodes))
+    properties = value.get("properties")
+    if not isinstance(properties, Mapping):
+        return ", ".join(f"{name}: {_cell(item)}" for name, item in value.items())
+    if "type" in value:
+        return f"{_cell(value['type'])} {{{_entity(properties)}}}" if properties else _cell(value["type"])
+    named = properties.get("name", properties.get("summary", properties.get("id")))
+    return _cell(named) if named is not None else f"({_entity(properties)})"

@@ -1,0 +1,403 @@
+"""Queries on a Neo4j server and in the embedded engine, with the checks that they only read the graph.
+
+A server plans a query without running it (EXPLAIN), and the plan is checked: it may read, and call the listed
+procedures. Then it runs in a read transaction, in which the server itself rejects writes. The embedded engine has no
+such plan: the words of the text are checked. It runs on a copy of the store, read-only and never the record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from hepm.cypher.model import PROPERTIES, TABLES, PropertyType, Result, Table, Value, entity
+from hepm.errors import MissingExtraError, QueryError, StoreError
+
+if TYPE_CHECKING:
+    import neo4j
+
+
+PROCEDURES: Final = (
+    "db.info", "db.labels", "db.relationshipTypes", "db.propertyKeys", "db.schema.nodeTypeProperties",
+    "db.schema.relTypeProperties", "db.schema.visualization", "db.index.vector.queryNodes",
+    "db.index.vector.queryRelationships", "db.index.fulltext.queryNodes", "db.index.fulltext.queryRelationships",
+)  # fmt: skip
+"""Procedures that only read, and only the graph."""
+
+_REFUSED: Final = re.compile(
+    r"(Locking)?(Create|Merge|Delete|DetachDelete|Set|Remove|Foreach|Insert|Drop|Alter|Grant|Deny|Revoke|Rename|Start|Stop"
+    r"|Load|Transaction|SubqueryForeach|EnsureNodes|Terminate|Do|Enable|Assert|AdministrationCommand"
+    r"|Show(?!Indexes|Constraints|Functions|Procedures))"
+)
+"""Operators that write, or read more than the graph: other clients' queries, settings, users."""
+
+_FUNCTION_SPACE: Final = re.compile(r"date|(local)?(date)?time|duration|point|vector|db")
+_READING: Final = {"MATCH", "OPTIONAL", "UNWIND", "WITH", "RETURN", "CALL"}
+_CATALOG: Final = {"SHOW_TABLES", "SHOW_FUNCTIONS", "TABLE_INFO"}
+_ESCAPE: Final = re.compile(r"\\u+([0-9a-fA-F]{4})")
+_TOKEN: Final = re.compile(
+    r"""//[^\n\r]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?`[^`]*`|\$?\w+|\.\.|\S""", re.DOTALL
+)
+_TIMED_OUT: Final = "the query did not end within {:g} s: narrow it, or give it more with --timeout."
+_NAME: Final = r"(?:`[^`]*`|\w+)"
+_CALLED: Final = re.compile(rf"(\. )?((?:{_NAME} \. )*{_NAME}) \(")
+
+
+def ask_server(
+    driver: neo4j.Driver,
+    database: str,
+    text: str,
+    parameters: Mapping[str, Any],
+    *,
+    timeout_s: float = 30.0,
+    limit: int = 10_000,
+    write: bool = False,
+) -> Result:
+    """Run a query that only reads; with `write`, run any statement unchecked and commit it.
+
+    Raises:
+        QueryError: it would write, calls what is not allowed, takes too long, or is no Cypher.
+    """
+    import neo4j
+
+    values = dict(parameters)
+    mode = neo4j.WRITE_ACCESS if write else neo4j.READ_ACCESS
+    with cast("Any", driver).session(database=database, default_access_mode=mode) as session, _explained(timeout_s):
+        if write:
+            found = session.run(neo4j.Query(cast("Any", text), timeout=timeout_s), values)
+            result = _fetch(found, limit)
+            found.consume()
+            return result
+        check_text(text)
+        with session.begin_transaction(timeout=timeout_s) as transaction:
+            _check_plan(transaction.run("EXPLAIN " + text, values).consume())
+        with session.begin_transaction(timeout=timeout_s) as transaction:
+            return _fetch(transaction.run(text, values), limit)
+
+
+def _fetch(found: neo4j.Result, limit: int) -> Result:
+    rows = tuple(tuple(map(_from_neo4j, record.values())) for record in islice(found, limit))
+    return Result(tuple(found.keys()), rows, truncated=found.peek() is not None)
+
+
+def _from_neo4j(value: Any) -> Value:
+    from neo4j.graph import Node, Path, Relationship
+
+    if isinstance(value, Node | Relationship):
+        names = list(value.labels) if isinstance(value, Node) else [value.type]
+        properties = {key: _from_neo4j(item) for key, item in value.items()}
+        return entity(names, properties, is_node=isinstance(value, Node))
+    if isinstance(value, Path):
+        return {"nodes": _from_neo4j(value.nodes), "relationships": _from_neo4j(value.relationships)}
+    if isinstance(value, list | tuple):
+        return [_from_neo4j(item) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, Mapping):
+        return {str(key): _from_neo4j(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    # Dates and points, which hepm itself never stores, as texts.
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+@contextlib.contextmanager
+def _explained(timeout_s: float) -> Generator[None]:
+    from neo4j.exceptions import ClientError, TransientError
+
+    try:
+        yield
+    except QueryError:
+        raise
+    except (OverflowError, ValueError, TypeError) as error:
+        raise QueryError(f"a parameter cannot be sent to Neo4j: {error}.") from error
+    except (ClientError, TransientError) as error:
+        code, message = str(error.code or ""), " ".join(str(error.message or error).split())
+        if "TimedOut" in code or "Terminated" in code:
+            message = _TIMED_OUT.format(timeout_s)
+        elif "AccessMode" in code or "ReadOnly" in code or "read access mode" in message:
+            message = "the query would write, and only reads: to change the graph, use --write."
+        else:
+            message = "Neo4j cannot answer that: " + message.replace('"EXPLAIN ', '"') + f" [{code}]"
+        raise QueryError(message) from error
+
+
+def _check_plan(planned: neo4j.ResultSummary) -> None:
+    operators = list(_operators(cast("Any", planned).plan))
+    for operator, details in operators:
+        if operator.startswith("ProcedureCall"):
+            name = details.partition("(")[0].strip().replace("`", "")
+            if name not in PROCEDURES:
+                raise QueryError(f"the procedure {name} is not among those that only read ({', '.join(PROCEDURES)}).")
+        elif _REFUSED.match(operator):
+            raise QueryError(f"the query does more than read the graph ({operator}): to do that, use --write.")
+    shows = any(operator.startswith("Show") for operator, _ in operators)  # the allowed ones: indexes and the like
+    if planned.query_type != "r" and not (planned.query_type == "s" and shows):
+        raise QueryError("the query would change the graph or the server, and only reads: to do that, use --write.")
+
+
+def _operators(plan: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if plan is not None:
+        details = str(plan.get("args", {}).get("Details", ""))
+        yield str(plan.get("operatorType", "")).partition("@")[0], details
+        for child in plan.get("children", ()):
+            yield from _operators(child)
+
+
+def check_text(text: str) -> None:
+    """Refuse what a server's plan does not show: several statements, or functions of plug-ins."""
+    # Neo4j decodes such escapes before anything else, so that they could end a string.
+    for read in {text, _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)}:
+        for dot, called in _CALLED.findall(" ".join(_tokens(read))):
+            name = called.replace(" . ", ".").replace("`", "")
+            known = _FUNCTION_SPACE.fullmatch(name.partition(".")[0].lower()) or name in PROCEDURES
+            if (dot or "." in name) and not known:
+                raise QueryError(f"{name}() comes from a plug-in or is not for reading: run it with --write.")
+
+
+def _check_embedded(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse what the embedded engine does even to a read-only database: it reads and writes files, fetches extensions
+    and changes settings. Returns the parameters that the text uses: the engine rejects others, and takes a missing one
+    for null.
+    """
+    tokens = _tokens(text)
+    if (first := tokens[0].upper()) not in _READING:
+        raise QueryError(
+            f"{first} is no query that reads: begin with MATCH, UNWIND, WITH or RETURN. An embedded store changes by "
+            "ingest, import and forget; one in Neo4j by --write too."
+        )
+    for before, token, following in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+        word = token.upper()
+        if token[0].isdigit():  # the engine reads 1e0LOAD as a number and a keyword
+            word = "LOAD" if word.endswith("LOAD") else "CALL" if word.endswith("CALL") else ""
+        elif before == "." or following == ":":
+            continue  # a property, or a key of a map
+        if word == "LOAD":
+            raise QueryError("LOAD reads files, and a query only the graph; a name is written `load`.")
+        if word == "CALL" and following.upper() not in _CATALOG:
+            raise QueryError(f"of procedures a query may CALL {', '.join(sorted(_CATALOG)).lower()} alone.")
+    used = {token[1:].strip("`") for token in tokens if token[0] == "$" and len(token) > 1}
+    if missing := sorted(used - set(parameters)):
+        raise QueryError(f"the query uses ${missing[0]}, which has no value: give it one with --param {missing[0]}=…")
+    return {name: value for name, value in parameters.items() if name in used}
+
+
+def _tokens(text: str) -> list[str]:
+    """The tokens of a text that must hold one query, with strings emptied."""
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token in {"'", '"', "`"}:
+            raise QueryError(f"the query has a quotation mark that is not closed: {text[match.start() :][:20]!r}.")
+        if not token.startswith(("//", "/*")):
+            tokens.append("''" if token[0] in "'\"" else token)
+    while tokens and tokens[-1] == ";":
+        tokens.pop()
+    if not tokens:
+        raise QueryError("there is no query: the text is empty.")
+    if ";" in tokens:
+        raise QueryError("one query at a time: there is a second one behind the ; .")
+    if (first := tokens[0].upper()) in {"EXPLAIN", "PROFILE"}:
+        raise QueryError(f"{first} comes from hepm itself here: leave it out, or use it in Neo4j Browser.")
+    return tokens
+
+
+_LAYOUT: Final = 2  # incremented when the tables change, so that no older copy is read
+_MEMORY_BYTES: Final = 1 << 30
+_ABANDONED_S: Final = 3600.0
+_BUILDING: Final = "building-"
+_SUFFIX: Final = ".lbug"
+_END, _EMPTY = "\x1ehepm\x1f", "\x1f\x1f"
+_TYPES: Final = {"string": "STRING", "integer": "INT64", "float": "DOUBLE", "boolean": "BOOLEAN", "strings": "STRING[]"}
+
+Rows: TypeAlias = Iterable[tuple[Table, Iterable[Sequence[object]]]]
+"""Tables of the model with their rows, as `hepm.graph.model_rows.ModelRows` gives them; one may come in parts."""
+
+
+class Projection(contextlib.AbstractContextManager["Projection"]):
+    """An open copy, for one thread."""
+
+    def __init__(self, file: Path) -> None:
+        engine = _engine()
+        try:
+            self._database = engine.Database(
+                file, read_only=True, buffer_pool_size=_MEMORY_BYTES, throw_on_wal_replay_failure=False
+            )
+        except RuntimeError as error:
+            raise StoreError(f"{file} cannot be opened ({error}). Delete its folder: it is made again.") from error
+        self._connection = engine.Connection(self._database)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()
+        self._database.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(self, text: str, parameters: Mapping[str, Any], *, timeout_s: float = 30.0, limit: int = 10_000) -> Result:
+        """Run a query unchanged, in the engine's own Cypher.
+
+        Raises:
+            QueryError: it does more than read the graph, takes too long, or is not valid for the engine.
+        """
+        used = _check_embedded(text, parameters)
+        try:
+            self._connection.set_query_timeout(max(1, round(1000 * timeout_s)))
+            found: Any = self._connection.execute(text, used)
+            columns: tuple[str, ...] = tuple(found.get_column_names())
+            if len(set(columns)) < len(columns):
+                raise QueryError(f"two columns have one name ({', '.join(columns)}): tell them apart with AS.")
+            rows: list[tuple[Value, ...]] = []
+            while len(rows) <= limit and found.has_next():
+                rows.append(tuple(_plain(value) for value in found.get_next()))
+            found.close()
+            return Result(columns, tuple(rows[:limit]), len(rows) > limit)
+        except QueryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            message = " ".join(str(error).split())
+            if "Interrupted" in message:
+                raise QueryError(_TIMED_OUT.format(timeout_s)) from error
+            if "Buffer manager" in message or "memory" in message.lower():
+                needed = f"the query needs more than {_MEMORY_BYTES >> 20} MB"
+                raise QueryError(f"{needed}: narrow it, or run it on a store in Neo4j.") from error
+            raise QueryError(
+                f"the embedded engine cannot answer that: {message.removeprefix('Binder exception: ')} Its Cypher "
+                "is a dialect (docs/cypher.md); `hepm neo4j start` and `hepm copy` give Neo4j's own."
+            ) from error
+
+
+def _engine() -> Any:
+    try:
+        return import_module("ladybug")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Cypher without a server needs its engine: pip install 'hepm[cypher]'. Or name a store in Neo4j by --store."
+        ) from error
+
+
+def _plain(value: Any) -> Value:
+    if isinstance(value, Decimal):  # a sum of integers
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return cast("Value", value)
+    found = {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    if "_NODES" in found:
+        return {"nodes": found["_NODES"], "relationships": found["_RELS"]}
+    if "_LABEL" in found and "_ID" in found:
+        return entity([str(found["_LABEL"])], found, is_node="_SRC" not in found)
+    return found
+
+
+def open_projection(folders: Sequence[Path], state: Callable[[], str], tables: Callable[[], Rows]) -> Projection:
+    """The copy of a store as it is now, in the first writable of the folders; built if there is none.
+
+    There is one file per `state()`, a text that differs between states of the store. It is built under another name and
+    renamed when it is complete: any number of processes may build and read, and a killed build leaves nothing to read.
+    """
+    version, name = _engine().__version__, ""
+    for _ in range(3):
+        now = state()
+        name = hashlib.blake2b(f"{_LAYOUT}\n{version}\n{now}".encode(), digest_size=16).hexdigest() + _SUFFIX
+        built = next((folder / name for folder in folders if (folder / name).exists()), None)
+        file = built or _build(folders, name, tables)
+        try:
+            projection = Projection(file)
+        except StoreError:
+            if file.exists():
+                raise
+            continue  # another process saw a newer store and removed this copy
+        if state() == now:
+            return projection
+        projection.close()  # the store changed while it was read: the copy may contain half of a batch
+    return Projection(_build(folders, name, tables))
+
+
+def _build(folders: Sequence[Path], name: str, tables: Callable[[], Rows]) -> Path:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                break
+    else:
+        raise StoreError(f"nowhere to put the copy for Cypher: {' and '.join(map(str, folders))} cannot be written.")
+    building = folder / f"{_BUILDING}{os.getpid()}-{time.time_ns()}{_SUFFIX}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="hepm-cypher-") as scratch:
+            _fill(building, Path(scratch), tables())
+        with contextlib.suppress(PermissionError):  # Windows: another process has just built and opened the same
+            building.replace(folder / name)
+    except RuntimeError as error:
+        raise StoreError(f"no copy for Cypher could be built in {folder}: {error}") from error
+    finally:
+        for rest in folder.glob(f"{building.stem}*"):
+            rest.unlink(missing_ok=True)
+    for file in folder.iterdir():  # copies of older states, and what killed builds left
+        with contextlib.suppress(OSError):  # removed already, or open on Windows
+            abandoned = time.time() - file.stat().st_mtime > _ABANDONED_S
+            if file.name != name and (abandoned or not file.name.startswith(_BUILDING)):
+                file.unlink()
+    return folder / name
+
+
+def _fill(file: Path, scratch: Path, tables: Rows) -> None:
+    engine = _engine()
+    database = engine.Database(file, buffer_pool_size=_MEMORY_BYTES)
+    connection = engine.Connection(database)
+    try:
+        for name, properties in PROPERTIES.items():
+            columns = "".join(f", `{column}` {_TYPES[kind]}" for column, kind in properties.items())
+            pairs = [table.ends for table in TABLES if table.name == name and table.ends]
+            ends = ", ".join(f"FROM `{source}` TO `{target}`" for source, target in pairs)
+            kind, first = ("REL", ends) if ends else ("NODE", "pk INT64 PRIMARY KEY")
+            connection.execute(f"CREATE {kind} TABLE `{name}`({first}{columns})")
+        files = {table: scratch / f"{number}.csv" for number, table in enumerate(TABLES)}
+        for table, rows in tables:
+            # Texts in quotes, null as an unquoted empty cell.
+            lines = (",".join([_cell(value) for value in row]) + "\n" for row in rows)
+            with files[table].open("a", encoding="utf-8", newline="") as csv:
+                csv.writelines(lines)
+        for table in TABLES:  # relationships find their nodes there
+            if files[table].exists():
+                connection.execute(_copy(table, files[table]))
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+        database.close()
+
+
+def _copy(table: Table, path: Path) -> str:
+    kinds: dict[str, PropertyType] = {"a": "integer", "b": "integer"} if table.ends else {"pk": "integer"}
+    kinds |= {f"c{number}": kind for number, kind in enumerate(PROPERTIES[table.name].values())}
+    typed = ", ".join(f"{column} {_TYPES[kind].removesuffix('[]')}" for column, kind in kinds.items())
+    # The engine's splitting drops empty texts.
+    split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> CASE WHEN x = '{_EMPTY}' THEN '' ELSE x END)"
+    returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in kinds.items())
+    where = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"
+    ends = f" (from='{table.ends[0]}', to='{table.ends[1]}')" if table.ends else ""
+    return f"COPY `{table.name}` FROM (LOAD WITH HEADERS ({typed}) FROM '{where}' ({options}) RETURN {returned}){ends}"
+
+
+def _cell(value: object) -> str:
+    kind = type(value)
+    if kind is str:
+        return '"' + value.replace('"', '""') + '"'  # type: ignore[union-attr]
+    if kind is int or kind is float:
+        return repr(value)
+    if value is None:
+        return ""
+    if kind is bool:
+        return "true" if value else "false"
+    # A first item, dropped again, distinguishes an empty list from one of an empty text.
+    texts = (item.replace(_END, " ") or _EMPTY for item in cast("Sequence[str]", value))
+    return _cell(_END.join([".", *texts]))

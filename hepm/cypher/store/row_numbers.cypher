@@ -1,7 +1,0 @@
-// Row numbers of some runs.
-// Params:  $uids list of strings
-// Returns: id string, seq int
-// Index:   trajectory_uid
-UNWIND $uids AS uid
-MATCH (t:Trajectory {uid: uid})
-RETURN t.id AS id, t.seq AS seq
