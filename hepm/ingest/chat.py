@@ -32,7 +32,7 @@ _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wron
 class OpenCall:
     """A call whose result may still come."""
 
-    __slots__ = ("arguments", "error", "id", "name", "result")
+    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result")
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
         if type(name) is not str:
@@ -42,6 +42,11 @@ class OpenCall:
         self.arguments = arguments if fields.is_object(arguments) else _parsed_arguments(arguments)
         self.result: str | None = None
         self.error: bool | None = None
+        self.latency_s: float | None = None
+
+    def made(self) -> ToolCall:
+        """The call as it was made."""
+        return ToolCall(self.name, self.arguments, self.result, self.error, self.latency_s)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -98,10 +103,7 @@ class TurnBuilder:
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls."""
         return tuple(
-            [
-                Turn(role, text, tuple([ToolCall(c.name, c.arguments, c.result, c.error) for c in calls]), reward)
-                for role, text, calls, reward in self._turns
-            ]
+            [Turn(role, text, tuple([c.made() for c in calls]), reward) for role, text, calls, reward in self._turns]
         )
 
 
@@ -200,26 +202,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return
 
     def build(record: Object) -> Trajectory:
-        if "messages" not in record:
-            alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
-            raise RecordError(f"it has no 'messages'{alone}")
-        outcome, label = _outcome(record, options)
-        recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
-        tags = {key: fields.text(recorded, key) for key in recorded}
-        tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
-        return identified(
-            fields.text(record, "id", "session_id") if options.ids == "own" else "",
-            chat_turns(fields.as_list(record["messages"], "'messages'")),
-            outcome,
-            environment=fields.text(record, "environment", "domain"),
-            task=fields.text(record, "task_id", "task"),
-            model=fields.text(record, "model"),
-            user=fields.text(record, "user"),
-            ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
-            tags=tags | label,
-            source=document.name,
-            tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
-        )
+        return read_record(record, document.name, options)
 
     if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
         for number, value in document.records():
@@ -232,6 +215,30 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
             return
         messages.append(value)
     yield built(document.name, 1, {"messages": messages}, build)
+
+
+def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
+    """The run of a chat record; RecordError if it is none."""
+    if "messages" not in record:
+        alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
+        raise RecordError(f"it has no 'messages'{alone}")
+    outcome, label = _outcome(record, options)
+    recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
+    tags = {key: fields.text(recorded, key) for key in recorded}
+    tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
+    return identified(
+        fields.text(record, "id", "session_id") if options.ids == "own" else "",
+        chat_turns(fields.as_list(record["messages"], "'messages'")),
+        outcome,
+        environment=fields.text(record, "environment", "domain"),
+        task=fields.text(record, "task_id", "task"),
+        model=fields.text(record, "model"),
+        user=fields.text(record, "user"),
+        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+        tags=tags | label,
+        source=source,
+        tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
+    )
 
 
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:

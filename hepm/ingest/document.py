@@ -279,7 +279,7 @@ class Document:
         if (found := find(self)) is not None:
             return found
         keys, first = self.keys, self.first
-        for record in self._first_records():
+        for record in self.first_records():
             self._notice(record)
             if (found := find(self)) is not None:
                 return found
@@ -353,8 +353,8 @@ class Document:
             empty = "it is not JSON: hepm reads runs from JSON and JSON lines" if opening else "it is empty"
             raise UnreadableError(self._bytes.reason or empty)
 
-    def _first_records(self) -> Iterator[Any]:
-        """The first lines or elements that can be decoded; none of one object."""
+    def first_records(self) -> Iterator[Any]:
+        """The first lines or elements that can be decoded, to recognise the file; none of one object."""
         if fields.is_list(self._value):
             yield from self._value[:LOOKED_AT]
         elif self._lines:
@@ -396,11 +396,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One format. `read` raises nothing because of what the file holds."""
+    """One format. `read` raises nothing because of what the file holds.
+
+    Attributes:
+        command_names: Whether its shell calls are named by their programs, unless the user says otherwise.
+    """
 
     name: str
     recognises: Callable[[Document], bool]
     read: Callable[[Document, ReadOptions], Iterator[Item]]
+    command_names: bool = False
 
 
 def record_reader(
