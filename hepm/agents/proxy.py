@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from starlette.background import BackgroundTask
@@ -40,12 +40,25 @@ class Proxy:
 
     Args:
         upstream: Base URL with its `/v1`.
-        hint_s: Time for memory to answer; after it a request goes on without a hint.
+        key: The endpoint's key, for clients whose key is a token of hepm or missing.
+        own_tokens: Tokens of hepm, which the endpoint never sees.
+        hint_s: Seconds for memory to answer; after them a request goes on without a hint.
     """
 
-    def __init__(self, runs: LiveRuns, upstream: str, *, placement: Placement = "auto", hint_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        runs: LiveRuns,
+        upstream: str,
+        *,
+        key: str = "",
+        own_tokens: frozenset[str] = frozenset(),
+        placement: Placement = "auto",
+        hint_s: float = 1.0,
+    ) -> None:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
+        self._key = key
+        self._own_tokens = own_tokens
         self._placement: Placement = placement
         if placement == "auto":
             own = (urlsplit(upstream).hostname or "").endswith("api.openai.com")
@@ -110,12 +123,8 @@ class Proxy:
     async def _pass_on(
         self, request: Request, path: str, content: bytes, api: Api | None, run: LiveRun | None
     ) -> Response:
-        headers = [(k, v) for k, v in request.headers.items() if k not in _HOP and not k.startswith(_OWN)]
-        headers.append(("accept-encoding", "identity"))  # so that the copy can be read
-        url = f"{self.upstream}/{path}"
-        sent = self._client.build_request(
-            request.method, url, params=request.query_params.multi_items(), content=content, headers=headers
-        )
+        url = httpx2.URL(f"{self.upstream}/{quote(path)}", query=request.url.query.encode() or None)
+        sent = self._client.build_request(request.method, url, content=content, headers=self._headers(request))
         sending = asyncio.ensure_future(self._client.send(sent, stream=True))
         leaving = asyncio.ensure_future(_left(request))
         try:
@@ -144,6 +153,16 @@ class Proxy:
             response.headers.setdefault("cache-control", "no-cache")
         response.background = BackgroundTask(upstream.aclose)
         return response
+
+    def _headers(self, request: Request) -> list[tuple[str, str]]:
+        found = [(k, v) for k, v in request.headers.items() if k not in _HOP and not k.startswith(_OWN)]
+        found.append(("accept-encoding", "identity"))  # so that the copy can be read
+        given = request.headers.get("authorization", "").partition(" ")[2].strip()
+        if given in self._own_tokens or (self._key and not given):
+            found = [(k, v) for k, v in found if k != "authorization"]
+            if self._key:
+                found.append(("authorization", f"Bearer {self._key}"))
+        return found
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
