@@ -76,11 +76,8 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     if unknown := sorted(about.keys() - {"namespaces", "write"}):
         raise ValueError(f"unknown key {unknown[0]!r}")
     listed = cast("list[Any]", names) if isinstance(names, list) else []
-    if (
-        not isinstance(write, bool)
-        or not isinstance(names, list | None)
-        or not all(isinstance(name, str) for name in listed)
-    ):
+    named = isinstance(names, list | None) and all(isinstance(name, str) for name in listed)
+    if not (named and isinstance(write, bool)):
         raise ValueError('"namespaces" is a list of names, "write" is true or false')
     return Access(None if names is None else frozenset(listed), write)
 

@@ -26,6 +26,7 @@ from hepm.errors import HepmError
 _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
+_SESSION: Final = (SESSION_HEADER, "session_id", "x-session-id")  # the second is Codex's
 _OWN: Final = "x-hepm-"
 _HOP: Final = frozenset({
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"),
@@ -101,8 +102,9 @@ class Proxy:
             tools = wire.tools_of(body)
             run = self._runs.continued(
                 wire.messages_of(api, body),
-                id=headers.get(SESSION_HEADER, "").strip() or wire.session_id_of(body),
+                id=next((id for name in _SESSION if (id := headers.get(name, "").strip())), wire.session_id_of(body)),
                 sequel=sequel,
+                group=wire.cache_key_of(body),
                 namespace=namespace,
                 door="proxy",
                 user=headers.get("x-hepm-user", "").strip() or wire.user_of(body),

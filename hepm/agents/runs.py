@@ -106,18 +106,19 @@ class LiveRuns:
             return run or self._begin(id, namespace, door, **about)
 
     def continued(
-        self, messages: Sequence[Object], *, id: str, sequel: str, namespace: str, door: str, **about: Any
+        self, messages: Sequence[Object], *, id: str, sequel: str, group: str, namespace: str, door: str, **about: Any
     ) -> LiveRun:
         """The run that a request with its messages continues, with these messages in its record.
 
         Args:
             id: The session as the client names it; "" to recognise the conversation by its messages.
+            group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
             before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"))
+            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
             run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
             if run is None:
                 run = self._begin(id, namespace, door, **about)
@@ -309,8 +310,8 @@ def _inner(call: Object) -> Object:
     return cast(Object, inner) if isinstance(inner, dict) else {}
 
 
-def _opening(messages: Sequence[Object], tools: Any) -> str:
+def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
     first = [_mark(one) for one in messages[:2]]
     names = sorted(_name(tool) for tool in tools or ())
-    return blake2b(json.dumps([first, names]).encode(), digest_size=12).hexdigest()
+    return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

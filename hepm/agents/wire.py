@@ -77,6 +77,11 @@ def session_id_of(body: Object) -> str:
     return next((one for one in map(_text, named) if one), "")
 
 
+def cache_key_of(body: Object) -> str:
+    """The key of the provider's prompt cache, which conversations may share; "" if none."""
+    return _text(body.get("prompt_cache_key"))
+
+
 def user_of(body: Object) -> str:
     """The end user a request names; "" if none."""
     return next((one for one in map(_text, (body.get("user"), body.get("safety_identifier"))) if one), "")

@@ -67,7 +67,10 @@ def serve(
 
 
 def mcp(place: Place) -> None:
-    """Serve a memory as MCP tools on standard input and output, for a client that starts this command."""
+    """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
+
+    Example: `claude mcp add hepm -- hepm mcp --store memory.hepm`.
+    """
     try:
         from hepm.agents.guard import NAMESPACE
         from hepm.agents.mcp import mcp_server
