@@ -69,7 +69,7 @@ def serve(
 def mcp(place: Place) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
-    Example: `claude mcp add hepm -- hepm mcp --store memory.hepm`.
+    Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
     """
     try:
         from hepm.agents.guard import NAMESPACE
