@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
-from hepm.agents.wire import Object, Reply
+from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.memory import Memory
@@ -106,18 +106,19 @@ class LiveRuns:
             return run or self._begin(id, namespace, door, **about)
 
     def continued(
-        self, messages: Sequence[Object], *, id: str, sequel: str, namespace: str, door: str, **about: Any
+        self, messages: Sequence[Object], *, id: str, sequel: str, group: str, namespace: str, door: str, **about: Any
     ) -> LiveRun:
         """The run that a request with its messages continues, with these messages in its record.
 
         Args:
             id: The session as the client names it; "" to recognise the conversation by its messages.
+            group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
             before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"))
+            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
             run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
             if run is None:
                 run = self._begin(id, namespace, door, **about)
@@ -186,7 +187,7 @@ class LiveRuns:
             run.marks.extend(map(_mark, reply.messages))
             run.replied = True
             run.session.keep()
-            self.called(run, [_name(call) for message in reply.messages for call in message.get("tool_calls") or ()])
+            self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
             with self._lock:
                 self._sequels[run.namespace, reply.id] = run
@@ -277,37 +278,40 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
 
 
 def _mark(message: Object) -> str:
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls if isinstance(call, dict)]
+    calls = objects(message.get("tool_calls"))
+    if calls:
+        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls]
     else:
-        content = message.get("content")
-        said = _plain(content)
+        said = _plain(message.get("content"))
     text = json.dumps([message.get("role"), message.get("tool_call_id"), said], sort_keys=True, default=str)
     return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _plain(content: Any) -> Any:
     """Content as text, so that a string and a list with that text alone are equal."""
-    if isinstance(content, list) and all(
-        isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
-    ):
-        return "\n".join(part["text"] for part in content)
-    return content or ""
+    if not isinstance(content, list):
+        return content or ""
+    parts = cast("list[Any]", content)
+    texts = [text for part in objects(parts) if isinstance(text := part.get("text"), str)]
+    return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
 def _name(call: Object) -> str:
-    inner = call.get("function") or call.get("custom") or {}
-    return str(inner.get("name", "")) if isinstance(inner, dict) else ""
+    return str(_inner(call).get("name") or "")
 
 
 def _arguments(call: Object) -> Any:
-    inner = call.get("function") or call.get("custom") or {}
-    return (inner.get("arguments") or inner.get("input")) if isinstance(inner, dict) else None
+    inner = _inner(call)
+    return inner.get("arguments") or inner.get("input")
 
 
-def _opening(messages: Sequence[Object], tools: Any) -> str:
+def _inner(call: Object) -> Object:
+    inner = call.get("function") or call.get("custom")
+    return cast(Object, inner) if isinstance(inner, dict) else {}
+
+
+def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
     first = [_mark(one) for one in messages[:2]]
     names = sorted(_name(tool) for tool in tools or ())
-    return blake2b(json.dumps([first, names]).encode(), digest_size=12).hexdigest()
+    return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from hepm.embed import Embedder
 from hepm.embed.models import AgreedEmbedder
-from hepm.errors import InputError, StoreUnavailableError
+from hepm.errors import InputError, NotFoundError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
@@ -317,11 +317,11 @@ class Memory:
         """Set the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
 
         Raises:
-            InputError: there is no such run.
+            NotFoundError: there is no such run.
         """
         stored = self.run(id, namespace=namespace)
         if stored is None:
-            raise InputError(
+            raise NotFoundError(
                 f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
             )
         if success is None and reward is not None:
