@@ -87,7 +87,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_item(value: Any) -> bool:
+def is_item(value: Any) -> bool:
+    """Whether it is a call of a tool or its result, as the Responses API writes them."""
     kind = value.get("type") if fields.is_object(value) else None
     return type(kind) is str and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
 
@@ -95,8 +96,8 @@ def _is_item(value: Any) -> bool:
 def _recognises(document: Document) -> bool:
     first, keys = document.first, document.keys
     if fields.is_object(first) and "messages" not in keys and any(fields.is_list(first.get(key)) for key in _LISTS):
-        return any(map(_is_item, (item for key in _LISTS for item in _list(first, key))))
-    return bool(keys & {"type", "role"}) and any(map(_is_item, document.first_records()))
+        return any(map(is_item, (item for key in _LISTS for item in _list(first, key))))
+    return bool(keys & {"type", "role"}) and any(map(is_item, document.first_records()))
 
 
 def _list(record: Object, key: str) -> list[Any]:
@@ -118,7 +119,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     for number, value in document.records():
         if isinstance(value, RecordError):
             yield document.rejected(number, str(value))
-        elif fields.is_object(value) and (_is_item(value) or not any(fields.is_list(value.get(k)) for k in _LISTS)):
+        elif fields.is_object(value) and (is_item(value) or not any(fields.is_list(value.get(k)) for k in _LISTS)):
             items.append(value)
         else:
             record = {"items": value} if fields.is_list(value) else value
