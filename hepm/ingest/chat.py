@@ -142,12 +142,11 @@ def chat_turns(
         for block in filter(_is_result, blocks):
             builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
         if known == "assistant":
-            used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
             reward = message.get("reward")  # anything but a finite number has another meaning
             is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-            builder.add(known, text, [*_calls(message), *used], reward=reward if is_finite else None)
+            builder.add(known, text, chat_calls(message), reward=reward if is_finite else None)
         elif text or not blocks:
-            builder.add(known, text, _calls(message) if user_calls else [])
+            builder.add(known, text, chat_calls(message) if user_calls else [])
     return builder.build()
 
 
@@ -172,12 +171,19 @@ def _is_result(part: Any) -> bool:
     return fields.is_object(part) and part.get("type") == "tool_result"
 
 
-def _calls(message: Object) -> list[OpenCall]:
+def chat_calls(message: Object) -> list[OpenCall]:
+    """The calls in a chat message, those in blocks of its content last."""
+    content = message.get("content")
+    used = [
+        OpenCall(part.get("id"), part.get("name"), part.get("input"))
+        for part in (content if fields.is_list(content) else ())
+        if fields.is_object(part) and part.get("type") == "tool_use"
+    ]
     if calls := message.get("tool_calls"):
-        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")]
+        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")] + used
     if legacy := message.get("function_call"):
         return [_call({"function": fields.as_object(legacy, "'function_call'")})]
-    return []
+    return used
 
 
 def _call(record: Object) -> OpenCall:
@@ -247,15 +253,15 @@ def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, s
     reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
     if success is not None:
-        verdict = _verdict(success, options.success_key)
-        if verdict is None:
+        succeeded = verdict(success, options.success_key)
+        if succeeded is None:
             raise RecordError(
                 f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure"
             )
-        return Outcome(reward, verdict), {}
+        return Outcome(reward, succeeded), {}
     label = _value_at(record, options.label_key)
-    if label is not None and (verdict := _verdict(label, options.label_key)) is not None:
-        return Outcome(reward, verdict), {}
+    if label is not None and (succeeded := verdict(label, options.label_key)) is not None:
+        return Outcome(reward, succeeded), {}
     # A label of another kind ("refund") is no verdict, but it distinguishes runs.
     return graded(reward), {"label": label} if isinstance(label, str) else {}
 
@@ -267,7 +273,8 @@ def _value_at(record: Object, dotted: str) -> Any:
     return value
 
 
-def _verdict(value: Any, key: str) -> bool | None:
+def verdict(value: Any, key: str) -> bool | None:
+    """Whether a word, a number or a boolean under `key` means success; None for another word."""
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):

@@ -311,9 +311,13 @@ class Document:
             return
         path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
+        window = TextWindow(lambda: text.read(_CHUNK), self._limit)
         try:
-            for path, number, value in walk(TextWindow(lambda: text.read(_CHUNK), self._limit), targets):
+            for path, number, value in walk(window, targets):
                 yield path, number, value
+            while window.peek() == "{":  # objects one after another, over several lines each
+                number = (number or 1) + 1
+                yield (), number, window.value()
         except (Broken, UnicodeDecodeError) as error:
             reason = str(error) if isinstance(error, Broken) else _why_undecoded(error)
             yield path, (number or 0) + 1, Broken(f"{reason} ({self._bytes.reason})" if self._bytes.reason else reason)
