@@ -46,11 +46,11 @@ def item_messages(items: Sequence[Object]) -> list[Object]:
                 found.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
         elif kind.endswith("_call_output") and "call_id" in item:
             found.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
-        elif kind == "message":
+        elif kind == "message" and "role" in item:
             content = item.get("content")
             if fields.is_list(content):
                 content = "\n".join(_text(part.get("text")) for part in content if fields.is_object(part))
-            found.append({"role": item.get("role", "user"), "content": content})
+            found.append({"role": item["role"], "content": content})
     return found
 
 

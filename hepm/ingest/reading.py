@@ -10,7 +10,18 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError
-from hepm.ingest import atif, benchmark_runs, bfcl, chat, coding_agents, hepm, message_layouts, openai_items, otlp
+from hepm.ingest import (
+    atif,
+    benchmark_runs,
+    bfcl,
+    chat,
+    coding_agents,
+    hepm,
+    message_layouts,
+    openai_items,
+    otlp,
+    run_trees,
+)
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
 from hepm.ingest.shells import with_command_names
@@ -19,7 +30,7 @@ from hepm.ingest.sources import Source, open_source
 READERS: Final = (
     benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
     atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER, openai_items.READER,
-    message_layouts.LANGCHAIN, otlp.READER, chat.READER,
+    message_layouts.LANGCHAIN, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH, chat.READER,
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 

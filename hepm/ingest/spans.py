@@ -86,7 +86,7 @@ class Spans:
         for id, spans in groups.items():
             scores = [score for trace in {span.trace for span in spans} for score in self._scores.get(trace, ())]
             inner = self._tool_around(spans[0]) is not None
-            calls = any(span.kind == "tool" or any(map(chat_calls, span.answer)) for span in spans)
+            calls = any(span.kind == "tool" or any(one.get("tool_calls") for one in span.answer) for span in spans)
             if inner and not (calls and any(span.kind == "model" for span in spans)):
                 continue
             if calls or any(span.kind == "model" for span in spans):
@@ -166,8 +166,8 @@ class _Conversation:
     def turns(self) -> Any:
         """All turns."""
         roots = [span for span in self._spans if span.kind == "other" and (span.given or span.answer)]
-        bare = not any(span.given or span.answer for span in self._spans if span.kind == "model")
-        if bare and roots:
+        models = [span for span in self._spans if span.kind == "model"]
+        if roots and not any(span.given for span in models):
             self._add_all(roots[0].given)
         for span in self._spans:
             if span.kind == "model":
@@ -175,7 +175,7 @@ class _Conversation:
                 self._add_all([*span.given, *span.answer])
             elif span.kind == "tool":
                 self._execute(span)
-        if bare and roots:
+        if roots and not any(span.answer for span in models):
             self._add_all(roots[0].answer)
         return self._builder.build()
 
