@@ -137,7 +137,7 @@ class Source:
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""
-        if self.head or not self.stream.seekable():
+        if self.head or not getattr(self.stream, "seekable", bool)():  # some of tarfile's streams lack it
             return False
         with suppress(*STREAM_ERRORS):
             start = self.stream.tell()
