@@ -111,7 +111,7 @@ def _of_parts(value: Object) -> list[Object]:
             calls.append({"id": part.get("id"), "function": function})
         elif kind in ("tool_call_response", "server_tool_call_response"):
             said = part.get("response", part.get("result"))
-            content = said if isinstance(said, str | list | None) else _json_text(said)
+            content = _json_text(said) if isinstance(said, dict | int | float) else said
             results.append({"role": "tool", "tool_call_id": part.get("id"), "content": content})
     text = "\n".join(filter(None, texts))
     if not text and not calls:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
 from hepm.ingest import fields
@@ -131,7 +132,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
     """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
     try:
-        with closing(sqlite3.connect(f"{source.path.as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             found = [name for name in tables if {"session_id", "message_data"} <= _columns(database, name)]
             if not found:

@@ -123,17 +123,16 @@ def _add_langsmith(record: Object, spans: Spans) -> None:
         span.result = span.result or fields.text(record, "error") or None
     elif kind in ("llm", "chat_model"):
         span.kind = "model"
-        model = next((value for key in ("ls_model_name", "model") if isinstance(value := metadata.get(key), str)), "")
+        model = fields.text(metadata, "ls_model_name")
         span.given, span.answer = messages_in(inputs, "user"), messages_in(outputs, "assistant")
         parameters = fields.object_at(fields.object_at(record, "extra"), "invocation_params")
         span.tools = fields.list_at(parameters, "tools")
     elif not span.parent:
         span.given, span.answer = messages_in(inputs, "user"), messages_in(outputs, "assistant")
-    user = metadata.get("user_id")
     project = record.get("session_name")
     span.about = {
         "environment": project if isinstance(project, str) and project != "default" else "",
-        "user": user if isinstance(user, str) else "",
+        "user": fields.text(metadata, "user_id"),
         "model": model,
         "agent": "" if span.parent else span.name,
     }

@@ -137,13 +137,12 @@ class Source:
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""
-        if self.head or not getattr(self.stream, "seekable", bool)():  # some of tarfile's streams lack it
-            return False
-        with suppress(*STREAM_ERRORS):
-            start = self.stream.tell()
-            found = self.stream.read(len(magic)) == magic
-            self.stream.seek(start)
-            return found
+        with suppress(*STREAM_ERRORS, AttributeError):  # tarfile's streams lack `seekable`
+            if not self.head and self.stream.seekable():
+                start = self.stream.tell()
+                found = self.stream.read(len(magic)) == magic
+                self.stream.seek(start)
+                return found
         return False
 
     def sibling(self, relative: str) -> bytes | None:

@@ -120,7 +120,7 @@ def _run(
         ended_at=max((span.end or span.start for span in spans), default=0.0) or None,
         tags={"agent": agent} if agent else {},
         source=source,
-        tools=listed_tools(next((span.tools for span in reversed(spans) if span.tools), [])),
+        tools=listed_tools(max((span.tools for span in spans), key=len)),
     )
 
 
