@@ -263,10 +263,8 @@ class Session:
                         f"the run {self.id!r} was finished already, with {before.outcome}: a session is one run. "
                         "Begin another session, or ingest the run again to correct its label."
                     )
-            self._memory.library.show(self.id, list(self._shown), namespace=self._namespace)
-            report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
-            if report.rejected and self._memory.forget_beginning(run, namespace=self._namespace):
-                report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
+            shown, options = list(self._shown), self._ingest_options
+            report = self._memory.ingest_whole(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
