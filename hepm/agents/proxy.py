@@ -113,7 +113,7 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run)
+            prompt = self._runs.hint(run, keep=False)
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else json.dumps(placed, ensure_ascii=False).encode()
         except Exception as error:  # the agent goes on without memory
