@@ -25,6 +25,7 @@ from hepm.agents.guard import LOCAL, Access, Guard, access_of, namespace_of, ref
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
+from hepm.agents.traces import Traces
 from hepm.agents.wire import Object, Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.memory import Memory
@@ -93,6 +94,7 @@ class Server:
             Route("/outcome", self._outcome, methods=["POST"]),
             Route("/hooks/claude-code", self._hook, methods=["POST"]),
             *mcp.routes,
+            *Traces(self.runs, max_body=options.max_body).routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HepmError: _explained})

@@ -102,7 +102,7 @@ def _take(record: Object, session: _Session) -> None:
     key = fields.text(message, "id") or uuid
     text = fields.plain_text([part for part in blocks if part.get("type") == "text"] if blocks else content)
     calls = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
-    if text or (calls and key not in session.calls):
+    if text or calls:
         session.said.append(("assistant", key, text))
     session.calls.setdefault(key, []).extend(calls)
 

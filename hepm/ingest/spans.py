@@ -66,6 +66,16 @@ class Spans:
         span.given, span.answer = self._once(span.given), self._once(span.answer)
         self._spans[span.trace, span.id] = span
 
+    @property
+    def traces(self) -> set[str]:
+        """Ids of the traces."""
+        return {trace for trace, _ in self._spans}
+
+    def take(self, others: Spans) -> None:
+        """Take the spans of others, too."""
+        for span in others._spans.values():
+            self.add(span)
+
     def add_score(self, trace: str, score: tuple[str, Any, Any]) -> None:
         """Take an evaluation of a trace."""
         self._scores.setdefault(trace, []).append(score)

@@ -45,6 +45,7 @@ CLAUDE_CODE: list[Record] = [
     claude("user", "8", result("b", [{"type": "text", "text": "x = 1"}]), toolUseResult="x = 1"),
     claude("user", "8", result("b", "again"), toolUseResult=[]),
     {**claude("assistant", "9", use("b", "Read"), id="m1"), "type": "api-request-blob"},
+    claude("assistant", "z", [{"type": "thinking", "thinking": "…", "signature": "s"}], id="m2"),
     claude("assistant", "a", use("c", "Bash", command="uv run pytest -q"), id="m2"),
     claude("user", "b", result("c", "1 failed", is_error=True)),
     claude("assistant", "c", [{"type": "text", "text": "API Error: 529"}], id="m3", model="<synthetic>"),
