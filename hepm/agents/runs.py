@@ -246,6 +246,7 @@ class LiveRuns:
         if run is not None:
             with run.lock:
                 self._end(run)
+                self._ended.pop((namespace, id), None)
                 run.session.discard()
 
     def _end(self, run: LiveRun) -> None:

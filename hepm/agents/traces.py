@@ -10,6 +10,7 @@ import asyncio
 import logging
 import zlib
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -127,6 +128,8 @@ class Traces:
                 _log.debug("a trace is not recorded: %s", item.reason)
                 continue
             found = True
+            if self._is_over(item, namespace):
+                continue
             about: dict[str, Any] = {"user": item.user, "environment": item.environment, "model": item.model}
             run = self._runs.named(item.id, namespace=namespace, door="otlp", tools=item.tools or None, **about)
             with run.lock:
@@ -137,6 +140,15 @@ class Traces:
                 run.session.follow(run.messages)
         if is_whole and not found:  # such as a trace of a web server
             self._drop(namespace, id)
+
+    def _is_over(self, run: Trajectory, namespace: str) -> bool:
+        """Whether a run has its outcome: exporters send the last spans some seconds late, and they are added to it."""
+        memory = self._runs.memory
+        stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
+        if stored is None or stored.outcome.success is None:
+            return False
+        memory.ingest([replace(run, outcome=stored.outcome)], namespace=namespace)
+        return True
 
     def _forget_rest(self) -> None:
         """Drop the spans of runs that are stored, and the oldest of traces without a run."""
