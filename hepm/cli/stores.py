@@ -131,7 +131,9 @@ def ingest(
 def _print_report(report: IngestReport) -> None:
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
     print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-    name_key = "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
+    name_key = "label them with `hepm label`"
+    if not report.by_format.keys() <= {"claude-code", "codex"}:  # their transcripts have no outcomes
+        name_key = "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
     if n := report.without_calls:
         print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
     if n := report.distrusted:
@@ -152,6 +154,7 @@ def _print_report(report: IngestReport) -> None:
 def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
     """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
     from hepm.ingest import read_runs
+    from hepm.ingest.reading import KEYED
     from hepm.types import Outcome, Trajectory
 
     keys = {name: key for name, usual in _OUTCOME_KEYS.items() if (key := getattr(reading, name)) != usual}
@@ -162,7 +165,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
 
     def labels(name: str, key: str) -> bool:
         alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
-        found = (item for kind, item in read_runs(runs, alone) if kind == "chat")
+        found = (item for kind, item in read_runs(runs, alone) if kind in KEYED)
         return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
 
     return [key for name, key in keys.items() if not labels(name, key)]
