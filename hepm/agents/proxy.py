@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 from starlette.background import BackgroundTask
@@ -60,10 +60,7 @@ class Proxy:
         self._runs = runs
         self._key = key
         self._own_tokens = own_tokens
-        self._placement: Placement = placement
-        if placement == "auto":
-            own = (urlsplit(upstream).hostname or "").endswith("api.openai.com")
-            self._placement = "message" if own else "tail"
+        self._placement: Placement = wire.resolved(placement, upstream)
         self._hint_s = hint_s
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(10, read=None, pool=None), limits=httpx2.Limits(max_connections=None)
