@@ -26,7 +26,7 @@ from hepm.errors import HepmError
 _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
-_SESSION: Final = (SESSION_HEADER, "session_id", "x-session-id")  # the second is Codex's
+_SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's, new and old
 _OWN: Final = "x-hepm-"
 _HOP: Final = frozenset({
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"),
