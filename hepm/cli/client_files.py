@@ -96,22 +96,20 @@ def claude_code_hooks(path: Path, server: Server) -> ClientFile:
         events = _part(settings, "hooks", dict)
         for event in list(events):
             groups = _part(events, event, list)
-            kept = [group for group in groups if not (_ours(group) and not group["hooks"])]
-            if len(kept) < len(groups) and not kept:
+            groups[:] = [group for group in groups if not (_drop_ours(group) and not group["hooks"])]
+            if not groups:
                 del events[event]
-            else:
-                groups[:] = kept
         if not events:
             del settings["hooks"]
 
     return _json_file(path, add, remove)
 
 
-def _ours(group: Any) -> bool:
-    """Whether hooks of hepm were in a group, which loses them."""
-    hooks = group.get("hooks") if isinstance(group, dict) else None
+def _drop_ours(group: Any) -> bool:
+    """Drop hepm's hooks from a group; whether there were any."""
+    hooks: Any = cast(Settings, group).get("hooks") if isinstance(group, dict) else None
     listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
-    others = [one for one in listed if not (isinstance(one, dict) and str(one.get("url")).endswith(_HOOKS))]
+    others = [one for one in listed if f'{_HOOKS}"' not in json.dumps(one)]
     found = len(others) < len(listed)
     listed[:] = others
     return found
@@ -160,7 +158,7 @@ def _read_json(text: str) -> tuple[Settings, Callable[[Settings], str]]:
             raise ValueError("it has a key twice in one object")
         return found
 
-    settings = json.loads(text, object_pairs_hook=once) if text.strip() else {}
+    settings: Any = json.loads(text, object_pairs_hook=once) if text.strip() else {}
     if not isinstance(settings, dict):
         raise ValueError("it is no JSON object")
     spaces = re.search(r"^\{\n([ \t]+)", text)
@@ -200,7 +198,7 @@ def codex_config(path: Path, server: Server, *, mcp: bool) -> ClientFile:
         table = _TABLE.search(text)
         head, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
         kept = _PROVIDER.search(head)
-        block = f'{_BEGIN}\n{_KEPT + kept[0].lstrip() if kept else ""}model_provider = "hepm"\n{_END}\n'
+        block = f'{_BEGIN}\n{_KEPT + kept[0] if kept else ""}model_provider = "hepm"\n{_END}\n'
         head = head.replace(kept[0], block, 1) if kept else block + head
         text = "\n".join([head + rest + _BEGIN, *tables, _END, ""])
         tomllib.loads(text)
