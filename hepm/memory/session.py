@@ -161,8 +161,11 @@ class Session:
         number = f"{'again' if self._resumed else 'call'}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
+        last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
+        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
+            last["tool_calls"] = [issued]
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:

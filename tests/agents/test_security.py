@@ -442,8 +442,11 @@ def odd_bodies(count: int) -> Iterator[bytes]:
 
 
 def assert_odd_bodies_are_borne(
-    memory: Memory, endpoint: RawEndpoint, count: int, err: pytest.CaptureFixture[str]
-) -> None:  # noqa: F811
+    memory: Memory,
+    endpoint: RawEndpoint,
+    count: int,
+    err: pytest.CaptureFixture[str],  # noqa: F811
+) -> None:
     doors = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/outcome", "/hooks/claude-code", "/mcp"]
     kinds = ["application/json", "text/plain", "application/json; charset=utf-16", "multipart/form-data", "\x01"]
     accept = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
