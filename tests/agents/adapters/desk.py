@@ -1,8 +1,9 @@
-"""The tools of a service desk, and how a run of an agent is started: drive_*.py STORE URL SCENARIO."""
+"""The tools of a service desk, and how the runs of an agent are started: drive_*.py < {scenario: {store, url}}."""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -30,9 +31,22 @@ def wish(parcel: int) -> str:
     return f"Refund parcel {parcel}, the glass is broken."
 
 
-def drive(scenarios: dict[str, Callable[[Memory, str], Any]]) -> None:
-    """Play one scenario with a memory and the URL of an endpoint; print what it returns as JSON."""
-    store, url, scenario = sys.argv[1:]
-    with Memory.open(store) as memory:
-        returned = scenarios[scenario](memory, url)
-    print(json.dumps(returned))
+class _Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(self.format(record))
+
+
+def drive(*scenarios: Callable[[Memory, str], Any]) -> None:
+    """Play the scenarios on standard input, each with a memory and the URL of an endpoint; print what each returns."""
+    known = {scenario.__name__: scenario for scenario in scenarios}
+    for name, given in json.loads(sys.stdin.read()).items():
+        kept = _Kept()
+        logging.getLogger("hepm").addHandler(kept)
+        with Memory.open(given["store"]) as memory:
+            returned = known[name](memory, given["url"])
+        logging.getLogger("hepm").removeHandler(kept)
+        print(json.dumps({"scenario": name, "returned": returned, "logged": kept.messages}), flush=True)

@@ -90,6 +90,4 @@ def thread(memory: Memory, url: str) -> Any:
 
 
 if __name__ == "__main__":
-    drive({function.__name__: function for function in (
-        once, in_async, streamed, raising, together, broken, own_session, thread
-    )})  # fmt: skip
+    drive(once, in_async, streamed, raising, together, broken, own_session, thread)

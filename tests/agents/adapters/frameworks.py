@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,11 @@ def python_of(framework: str) -> str:
     return str(python)
 
 
-@dataclass(frozen=True, slots=True)
-class Driven:
-    """What a run of a framework returned, and what it logged."""
-
-    returned: Any
-    logged: str
-
-
-def drive(framework: str, script: str, *arguments: str) -> Driven:
-    """Run `tests.agents.adapters.SCRIPT` in the environment of a framework."""
-    command = [python_of(framework), "-m", f"tests.agents.adapters.{script}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+def drive(framework: str, script: str, scenarios: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Play scenarios with `tests.agents.adapters.SCRIPT` in the environment of a framework; what each returned."""
+    command = [python_of(framework), "-m", f"tests.agents.adapters.{script}"]
+    given = json.dumps(scenarios)
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    return Driven(json.loads(done.stdout.splitlines()[-1]), done.stderr)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {one["scenario"]: one for one in found}
