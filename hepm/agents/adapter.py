@@ -67,8 +67,8 @@ class AgentRun:
                 self._live.reply(read())
                 self._write(self._live)
 
-    def called(self, id: str, result: object, *, error: bool) -> None:
-        """Record how a tool call ended, which chat messages do not tell."""
+    def called(self, id: str, result: object, *, error: bool | None) -> None:
+        """Record how a tool call ended, which chat messages do not contain; error is None if unknown."""
         with fail_open("has an unrecorded tool call"), self._lock:
             self._results[id] = tool_result(id, str(result), error=error)
             if self._live is not None:
@@ -76,6 +76,11 @@ class AgentRun:
                 self._write(self._begin())
                 if ended:
                     self.finish()
+
+    def failed(self, id: str, error: str | None) -> None:
+        """Record whether a tool call failed, after or instead of its result."""
+        known = self._results.get(id)
+        self.called(id, known["content"][0]["content"] if known else error or "", error=error is not None)
 
     def finish(self, outcome: Callable[[], Verdict] = lambda: None) -> None:
         """Store the run, unless its session has another owner. It may still go on."""
@@ -120,7 +125,7 @@ class AgentRun:
         self._record[:] = [*live.messages, *late]
 
 
-def tool_result(id: str, content: object, *, error: bool) -> Object:
+def tool_result(id: str, content: object, *, error: bool | None) -> Object:
     """The result of a call as a chat message, with whether it failed."""
     block = {"type": "tool_result", "tool_use_id": id, "content": content, "is_error": error}
     return {"role": "user", "content": [block]}

@@ -34,8 +34,7 @@ from hepm.memory.session import Session
 class HepmCapability(AbstractCapability[Any]):
     """Gives the agent hints before each call of its model, and records its runs.
 
-    A run of the agent is stored at its end, with the messages of `message_history` before its own. Its id is the
-    result's `run_id`.
+    A run is stored at its end under its `conversation_id`, with the messages of `message_history` before its own.
 
     Args:
         source: A memory, which stores each run at its end. Or the session of one run, which you finish.
@@ -59,7 +58,7 @@ class HepmCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> HepmCapability:
         """The same with a run of its own."""
         own = HepmCapability(self._source, outcome=self._outcome, **self._about)
-        own._run = AgentRun(self._source, id=ctx.run_id or "", **self._about)
+        own._run = AgentRun(self._source, id=ctx.conversation_id or "", **self._about)
         return own
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> AgentRunResult[Any]:
