@@ -17,11 +17,12 @@ from hepm.types import HINT
 from tests.agents.adapters.frameworks import drive
 from tests.loopback import Loopback, Reply, Request, completion
 
-IN_ENVIRONMENTS = ("langchain", "openai_agents")
+IN_ENVIRONMENTS = ("langchain", "openai_agents", "litellm")
 FRAMEWORKS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
     *(pytest.param(name, marks=[pytest.mark.exhaustive, pytest.mark.xdist_group(name)]) for name in IN_ENVIRONMENTS),
 ]
+UNKNOWN_ERRORS = ("litellm",)  # chat messages do not say that a call failed
 SCENARIOS = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread")
 WISH = "Refund parcel 7, the glass is broken."
 CALLS = [[("get_photo", True), ("get_order", False)], [("refund", False)]]
