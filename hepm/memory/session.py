@@ -84,17 +84,25 @@ class Session:
         """
         return self.prompt(messages).text
 
-    def prompt(self, messages: Sequence[object] | None = None, *, keep: bool = True) -> Prompt:
+    def prompt(
+        self,
+        messages: Sequence[object] | None = None,
+        *,
+        tools: Iterable[ToolName] | None = None,
+        keep: bool = True,
+    ) -> Prompt:
         """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions.
 
         Args:
+            tools: Names of the tools of this turn, if they are not those of the session.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
         from hepm.experience.prompt import Prompt
 
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
-        tools = None if self._tools is None else [tool.name for tool in self._tools]
+        if tools is None and self._tools is not None:
+            tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
         return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
