@@ -16,6 +16,7 @@ from uuid import uuid4
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.ingest.redact import Redactor
 from hepm.memory import Memory
 from hepm.memory.session import Session
 
@@ -73,6 +74,13 @@ class LiveRun:
     def id(self) -> str:
         """The id of the stored run."""
         return self.session.id
+
+    def request(self, limit: int) -> str:
+        """What the user asked for first, without secrets, in at most so many characters; "" if it is not known."""
+        texts = (_plain(message.get("content")) for message in list(self.messages) if message.get("role") == "user")
+        text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+        line = " ".join(Redactor().text(text[:10_000]).split())
+        return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 class LiveRuns:
@@ -158,6 +166,12 @@ class LiveRuns:
             if least < len(marks) and known[:least] == marks[:least] and (not run.replied or marks[least] == known[-1]):
                 found = run if found is None or len(known) > len(found.marks) else found
         return found
+
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
 
     # During a run
 

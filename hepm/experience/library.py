@@ -210,6 +210,11 @@ class Library:
         shown = self.store.lessons.showings(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
 
+    def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
+        """Whether stored runs succeeded, by id; None without a label. Others are left out."""
+        known = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
+        return {run: one.success for run, one in known.items()}
+
     # Runs to learn from
 
     def waiting(self, step: str, *, namespace: str = DEFAULT_NAMESPACE, again: bool = False) -> int:
