@@ -25,7 +25,7 @@ from hepm.agents.guard import LOCAL, Access, Guard, access_of, json_object, name
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Object, Placement
+from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.memory import Memory
 

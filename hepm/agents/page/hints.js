@@ -24,6 +24,13 @@ function figure(term, value, detail) {
   return make("div", {}, make("dt", {}, term), make("dd", {}, value), make("dd", { class: "detail" }, detail));
 }
 
+function storedDetail({ trajectories, successes }, labelled) {
+  const noun = trajectories === 1 ? "run" : "runs";
+  if (!labelled) return trajectories ? `${noun}, none with an outcome` : noun;
+  const succeeded = `${shareOf(successes, labelled)} succeeded`;
+  return labelled === trajectories ? `${noun}, ${succeeded}` : `${noun}; of ${asCount(labelled)} with an outcome, ${succeeded}`;
+}
+
 function fillFigures({ counts, totals, open_runs }) {
   const { hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
   const judged = followed + not_followed;
@@ -32,7 +39,7 @@ function fillFigures({ counts, totals, open_runs }) {
     figure("Followed", shareOf(followed, judged), judged ? `${asCount(followed)} of ${asCount(judged)} suggestions` : "no call after a suggestion yet"),
     figure("Suggestions", asCount(hints), `in ${plural(requests, "request")} since the server started`),
     figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
-    figure("Stored", asCount(totals.trajectories), labelled ? `${plural(labelled, "run")} with an outcome: ${shareOf(totals.successes, labelled)} succeeded` : "runs, none with an outcome"),
+    figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
   );
 }
 
@@ -67,10 +74,9 @@ function hintRow(hint, latest) {
       { class: "what" },
       make("div", { dir: "auto" }, ...suggested),
       make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400)),
-      make("div", { class: "id", title: "The run" }, clipped(hint.run, 60)),
     ),
     make("div", {}, make("span", { class: `mark ${kind}` }, word), ...(hint.followed === false ? [make("div", { class: "called" }, "called ", ...hint.called.map((tool) => clipped(tool, 80)).join(", "))] : [])),
-    end ? make("span", { class: `mark ${how}`, title: "How the run ended" }, end) : "",
+    make("div", { class: "ended" }, ...(end ? [make("span", { class: `mark ${how}`, title: "How the run ended" }, end)] : []), make("div", { class: "id", title: "The run" }, clipped(hint.run, 60))),
   );
 }
 

@@ -2,13 +2,17 @@
 "use strict";
 
 const POLL_MS = 1500;
+const NO_GRAPH = { start: null, focus: null, base: null, tools: [], edges: [] };
 const namespaces = document.getElementById("namespace");
 const views = [...document.querySelectorAll("nav button")];
-const graphCounts = make("output", { id: "counts" });
-document.getElementById("shown").before(graphCounts);
+const counts = make("output", {});
+const whole = make("button", { type: "button", hidden: "", onclick: () => drawAround(null) }, "← Whole graph");
+const nothing = make("p", { id: "nothing", hidden: "" }, "This namespace holds no tools yet: the graph grows as runs come in.");
+plane.parentElement.append(make("div", { id: "over" }, whole, counts), nothing);
+let lastNow = null;
 let timer = null;
 let round = 0;
-let revision = null;
+let lessonsAt = null; // revision of the lessons in sight
 let around = null; // the tool whose neighbourhood is drawn; null for the whole graph
 let placed = "";
 
@@ -34,16 +38,17 @@ function arrive() {
     else one.removeAttribute("aria-current");
   }
   for (const element of document.querySelectorAll("main")) element.hidden = element.dataset.shows !== place.view;
-  document.querySelector(".search").style.visibility = place.view === "graph" ? "" : "hidden";
+  document.body.dataset.view = place.view;
+  if (place.view === "lessons") lessonsAt = null;
   if (place.view === "graph") requestAnimationFrame(() => placed || reset(false));
   start();
 }
 
 function forgetNamespace() {
   etags.clear();
-  revision = around = editing = null;
+  lessonsAt = around = editing = null;
   placed = "";
-  load({ start: null, focus: null, base: null, tools: [], edges: [] });
+  load(NO_GRAPH);
   reset(false);
 }
 
@@ -58,8 +63,12 @@ async function poll() {
   try {
     const now = await ask("/api/now", { known: "now" });
     if (mine !== round) return;
-    if (now !== null) await showNow(now);
+    if (now !== null) showNow(now);
     if (place.view === "graph") await updateGraph();
+    if (place.view === "lessons" && lessonsAt !== lastNow.revision) {
+      lessonsAt = lastNow.revision;
+      await loadLessons();
+    }
     solved();
   } catch (error) {
     if (mine !== round) return;
@@ -70,7 +79,8 @@ async function poll() {
   if (mine === round && !document.hidden) timer = setTimeout(poll, pause);
 }
 
-async function showNow(now) {
+function showNow(now) {
+  lastNow = now;
   if (place.namespace === null) place.namespace = now.namespace;
   mayWrite = now.write;
   fillNamespaces(now.namespaces);
@@ -78,8 +88,6 @@ async function showNow(now) {
     document.getElementById(`all-${kind}`).textContent = asCount(count);
   document.title = `hepm · ${visible(clipped(now.namespace, 60))}`;
   fillHints(now);
-  if (place.view === "lessons" && now.revision !== revision) await loadLessons();
-  revision = now.revision;
 }
 
 function fillNamespaces(names) {
@@ -102,7 +110,9 @@ async function updateGraph() {
   if (data === null) return;
   const first = !TOOLS.length;
   load(data);
-  graphCounts.textContent = data.counts;
+  counts.textContent = data.counts;
+  whole.hidden = around === null;
+  nothing.hidden = data.tools.length > 0;
   const now = JSON.stringify(TOOLS.map((tool) => [tool.name, tool.x, tool.y]));
   const moved = now !== placed;
   placed = now;
@@ -127,7 +137,7 @@ askForTexts = async (edge) => {
 async function drawAround(tool) {
   around = tool;
   etags.delete("graph");
-  load({ start: null, focus: null, base: null, tools: [], edges: [] });
+  load(NO_GRAPH);
   await updateGraph().catch(explain);
 }
 showNeighbours = drawAround;
