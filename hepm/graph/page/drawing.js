@@ -97,6 +97,7 @@ const told = { nodes: new Map(), edges: new Map() };
 
 /** Draw the graph anew; the part of the plane in sight stays. */
 function drawGraph() {
+  byCalls = []; // no names while there are no dots
   told.nodes.clear();
   told.edges.clear();
   links.clear();
