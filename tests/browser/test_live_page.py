@@ -32,7 +32,11 @@ def run_of(number: int, *tools: str, success: bool = True, user: str = "") -> Tr
 
 def principle(text: str, source: str, target: str) -> Principle:
     return Principle(
-        "guiding", text, (Triple(source, "followed_by", target),), (Source("run-0", 1.0),), (source, target)
+        "guiding",
+        text,
+        (Triple(source, "followed_by", target),),
+        (Source("run-0", 1.0), Source("run-1", 1.0)),
+        (source, target),
     )
 
 
@@ -70,8 +74,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     store = tmp_path_factory.mktemp("live") / "m.hepm"
     with Memory.open(store) as memory:
         memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)])
-        memory.library.change(LessonChange(put=[RULE.row()]))
-        memory.preferences.edit("alice", "short answers")
+        memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)], namespace="desk")
+        memory.library.change(LessonChange(put=[RULE.row()]), namespace="desk")
+        memory.preferences.edit("alice", "short answers", namespace="desk")
         names = [name for name in HOSTILE.values() if name != HOSTILE["surrogate"]]
         memory.ingest([run_of(number, *names) for number in range(2)], namespace=HOSTILE["markup"])
         lessons = [principle(f"{name} led to success.", name, name).row() for name in names]
@@ -131,23 +136,23 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
     def prompt() -> str:
-        return live.memory.prompt([{"role": "user", "content": WISH}], after="get_order", user="alice").text
+        return live.memory.prompt(after="get_order", state=WISH, user="alice", namespace="desk").text
 
-    page = sheet(live.url, "lessons")
+    page = sheet(live.url, "lessons", "desk")
     page.get_by_text(RULE.text).wait_for()
     assert RULE.text in prompt()
     page.locator("li", has_text=RULE.text).get_by_role("button", name="Retire").click()
     page.locator("#message").get_by_role("button", name="Undo").wait_for()
-    assert not [one for one in live.memory.library.list("principle") if one.row.id == RULE.id]
+    assert not [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
     assert RULE.text not in prompt()
     page.check("#retired")
     page.locator("li.gone", has_text=RULE.text).get_by_role("button", name="Revive").click()
     page.wait_for_function("() => !document.querySelector('#lessons li.gone')")
-    assert [one for one in live.memory.library.list("principle") if one.row.id == RULE.id]
+    assert [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
     page.get_by_label("Notes on users").check()
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Notes on alice").fill("short answers\ncalls after ten")
-    live.play("meanwhile", "get_order")  # what is being written stays in place
+    live.play("meanwhile", "get_order", namespace="desk")  # what is being written stays in place
     page.wait_for_timeout(2_000)
     page.get_by_role("button", name="Save").click()
     page.locator("#lessons", has_text="version 2, by hand").wait_for()
@@ -156,7 +161,7 @@ def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, she
 
 def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet: Callable[..., Any]):
     page = sheet(live.url)
-    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
     page.select_option("#namespace", HOSTILE["markup"])
     page.wait_for_function(f"() => TOOLS.length === {len(HOSTILE)}")
     for tool in range(len(HOSTILE)):
@@ -181,7 +186,7 @@ def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, shee
     tokens = {"sesame-desk": Access(frozenset({"desk"}), write=False), "sesame-all": Access()}
     with Memory.open(tmp_path / "m.hepm") as memory:
         for name in ("desk", "other"):
-            memory.ingest([run_of(1, f"{name}_tool")], namespace=name)
+            memory.ingest([run_of(n, f"{name}_tool") for n in range(2)], namespace=name)
         memory.library.change(
             LessonChange(put=[principle("Call desk_tool.", "desk_tool", "desk_tool").row()]), namespace="desk"
         )
@@ -206,7 +211,7 @@ def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, shee
 @pytest.mark.parametrize("view", ["graph", "hints", "lessons"])
 def test_a_narrow_window_needs_no_scrolling_sideways(live: Live, sheet: Callable[..., Any], view: str):
     page = sheet(live.url, view, width=360, scheme="dark")
-    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
