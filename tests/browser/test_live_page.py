@@ -152,11 +152,12 @@ def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, she
     page.get_by_label("Notes on users").check()
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Notes on alice").fill("short answers\ncalls after ten")
+    page.keyboard.type("/10:00")
     live.play("meanwhile", "get_order", namespace="desk")  # what is being written stays in place
     page.wait_for_timeout(2_000)
     page.get_by_role("button", name="Save").click()
     page.locator("#lessons", has_text="version 2, by hand").wait_for()
-    assert "calls after ten" in prompt()
+    assert "calls after ten/10:00" in prompt()
 
 
 def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet: Callable[..., Any]):

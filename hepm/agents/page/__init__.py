@@ -99,7 +99,7 @@ class _Page:
     @cached_property
     def _document(self) -> tuple[str, str]:
         scripts = [*graph_scripts("hepm[serve]"), *map(_read, _SCRIPTS)]
-        nothing = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
+        nothing: Json = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         return fill(_read("page.html"), scripts, nothing, {}, _read("page.css"))
 
     def answering(self, read: Callable[[Request], Json]) -> Callable[[Request], Any]:

@@ -72,6 +72,7 @@ function explain(error) {
   return false;
 }
 
+dialog.addEventListener("cancel", (event) => event.preventDefault()); // nothing is to be seen without a token
 document.getElementById("ask-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const field = document.getElementById("token");

@@ -80,13 +80,13 @@ function hintRow(hint, latest) {
   );
 }
 
-/** Put new rows into a list; the focus and the place in the list stay. */
+/** Put new rows into a list; the focus, and what is unfolded, stay. */
 function refill(element, ...children) {
   const controls = () => [...element.querySelectorAll("button, summary, input, textarea")];
   const focused = controls().indexOf(document.activeElement);
-  const top = element.scrollTop;
+  const open = new Set([...element.querySelectorAll("details[open]")].map((one) => one.closest("li").dataset.id));
   element.replaceChildren(...children);
-  element.scrollTop = top;
+  for (const one of element.querySelectorAll("details")) one.open = open.has(one.closest("li").dataset.id);
   if (focused >= 0) controls()[Math.min(focused, controls().length - 1)]?.focus({ preventScroll: true });
 }
 

@@ -46,13 +46,15 @@ function button(text, onclick, attributes = {}) {
   return make("button", { type: "button", ...attributes, onclick }, text);
 }
 
+const RETIRED = { deleted: "retired by hand", pruned: "retired for its low score" };
+
 function lessonCard(one) {
   const details = ["situation", "action", "outcome"].filter((name) => one[name]);
   const kind = one.kind === "principle" ? one.guidance : [one.zone, one.stage].filter(Boolean).join(", ");
   const end = mayWrite ? [make("span", { class: "end" }, button(one.retired ? "Revive" : "Retire", () => setRetired(one, !one.retired)))] : [];
   return make(
     "li",
-    one.retired ? { class: "gone" } : {},
+    { "data-id": one.id, class: one.retired ? "gone" : "" },
     make("p", { class: "text", dir: "auto" }, one.text),
     ...(details.length ? [make("details", {}, make("summary", {}, "Where it comes from"), make("dl", {}, ...details.flatMap((name) => [make("dt", {}, name), make("dd", { dir: "auto" }, one[name])])))] : []),
     make(
@@ -61,7 +63,7 @@ function lessonCard(one) {
       make("span", {}, kind),
       make("span", {}, `from ${plural(one.runs, "run")}`),
       make("span", { title: "Runs in whose prompt it stood" }, usesOf(one.uses)),
-      ...(one.retired ? [make("span", {}, `retired: ${one.retired}`)] : []),
+      ...(one.retired ? [make("span", {}, RETIRED[one.retired] ?? `retired: ${one.retired}`)] : []),
       make("span", { class: "tools" }, ...one.tools.slice(0, 8).map((tool) => toolLink(tool))),
       ...end,
     ),
@@ -95,8 +97,14 @@ function notesCard(one) {
   return item;
 }
 
+/** Whether no notes are being edited; else it says what to do. */
+function mayLeaveNotes() {
+  if (editing) say("Save or cancel the notes that are open first.");
+  return !editing;
+}
+
 async function editNotes(item, one) {
-  if (editing && editing !== item) return say("Save or cancel the notes that are open first.");
+  if (!mayLeaveNotes()) return;
   try {
     const { versions } = await ask("/api/notes", { query: { user: one.user } });
     const newest = versions[0];
@@ -143,7 +151,7 @@ function closeEditor() {
 
 document.getElementById("choose").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("choose").addEventListener("input", () => {
-  editing = null;
+  if (!mayLeaveNotes()) return void (document.querySelector("#choose input[value=notes]").checked = true);
   clearTimeout(words.timer);
   words.timer = setTimeout(() => loadLessons().catch(explain), 150);
 });

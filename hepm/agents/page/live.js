@@ -7,7 +7,7 @@ const namespaces = document.getElementById("namespace");
 const views = [...document.querySelectorAll("nav button")];
 const counts = make("output", {});
 const whole = make("button", { type: "button", hidden: "", onclick: () => drawAround(null) }, "← Whole graph");
-const nothing = make("p", { id: "nothing", hidden: "" }, "This namespace holds no tools yet: the graph grows as runs come in.");
+const nothing = make("p", { id: "nothing", hidden: "" }, "This namespace holds no tools yet. The graph grows as agents call tools through this server, and with `hepm ingest`.");
 plane.parentElement.append(make("div", { id: "over" }, whole, counts), nothing);
 let lastNow = null;
 let timer = null;
@@ -45,6 +45,7 @@ function arrive() {
 }
 
 function forgetNamespace() {
+  say(null); // it may offer to undo what was done elsewhere
   etags.clear();
   lessonsAt = around = editing = null;
   placed = "";
@@ -81,7 +82,11 @@ async function poll() {
 
 function showNow(now) {
   lastNow = now;
-  if (place.namespace === null) place.namespace = now.namespace;
+  if (place.namespace === null) {
+    const others = now.namespaces.filter((name) => name !== now.namespace);
+    if (!now.totals.trajectories && !now.open_runs && others.length) return goTo({ namespace: others[0] });
+    place.namespace = now.namespace;
+  }
   mayWrite = now.write;
   fillNamespaces(now.namespaces);
   for (const [kind, count] of [["principle", now.totals.principles], ["experience", now.totals.experiences], ["notes", now.totals.notes]])
@@ -110,7 +115,7 @@ async function updateGraph() {
   if (data === null) return;
   const first = !TOOLS.length;
   load(data);
-  counts.textContent = data.counts;
+  counts.textContent = data.tools.length ? data.counts : "";
   whole.hidden = around === null;
   nothing.hidden = data.tools.length > 0;
   const now = JSON.stringify(TOOLS.map((tool) => [tool.name, tool.x, tool.y]));
@@ -152,7 +157,22 @@ async function showTool(name) {
 }
 
 for (const one of views) one.addEventListener("click", () => goTo({ view: one.dataset.view }));
-namespaces.addEventListener("change", () => goTo({ namespace: namespaces.value }));
+namespaces.addEventListener("change", () => {
+  if (mayLeaveNotes()) goTo({ namespace: namespaces.value });
+  else namespaces.value = place.namespace;
+});
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (event.key !== "/" || place.view === "graph" || isTyping(event)) return;
+    event.stopPropagation(); // the search for tools is out of sight
+    if (place.view === "lessons") {
+      event.preventDefault();
+      words.focus();
+    }
+  },
+  true,
+);
 addEventListener("hashchange", arrive);
 document.addEventListener("visibilitychange", () => document.hidden || start());
 arrive();

@@ -104,7 +104,7 @@ def read_content(
         for name in names
     ]
     drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
-    behind = [{}] * len(drawn) if evidence is None else map(texts_of, evidence(drawn))
+    behind: list[dict[str, Any]] = [{}] * len(drawn) if evidence is None else [*map(texts_of, evidence(drawn))]
     edges: list[dict[str, Any]] = [
         {
             "source": index[a],

@@ -88,8 +88,9 @@ box.addEventListener("keydown", (event) => {
   }
 });
 
+const isTyping = ({ target }) => target.matches("textarea, input[type=search], input[type=password]");
 document.addEventListener("keydown", (event) => {
-  const typing = event.target instanceof HTMLInputElement && event.target.type === "search";
+  const typing = isTyping(event);
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     box.focus();
