@@ -29,6 +29,8 @@ from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
 from hepm.graph.store import Totals
+from hepm.ingest.chat import read_messages
+from hepm.ingest.redact import Redactor
 
 Json: TypeAlias = dict[str, Any]
 
@@ -40,7 +42,10 @@ MOST_LISTED: Final = 100
 _GRAPHS: Final = 16
 # A graph is drawn anew after so many times the time that this took, so that runs under way go first.
 _PAUSE_FACTOR: Final = 10.0
-_TASK_CHARS: Final = 160
+# The messages in which a user's request is looked for, the part of it that is read, and the part that is shown.
+_OPENING: Final = 4
+_READ_CHARS: Final = 4_000
+_REQUEST_CHARS: Final = 160
 _SCRIPTS: Final = ("api.js", "hints.js", "lessons.js", "live.js")
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -276,7 +281,18 @@ def _kind(name: str) -> Kind:
 
 
 def _run(run: LiveRun) -> Json:
-    return {"id": run.id, "door": run.door, "at": run.touched, "task": run.request(_TASK_CHARS)}
+    return {"id": run.id, "door": run.door, "at": run.touched, "request": _request(run)}
+
+
+def _request(run: LiveRun) -> str:
+    """What the user asked for first, without secrets; "" if it is not known."""
+    try:
+        turns = read_messages(run.messages[:_OPENING])
+    except InputError:
+        return ""
+    text = next((turn.text for turn in turns if turn.role == "user"), "")
+    line = " ".join(Redactor().text(text[:_READ_CHARS]).split())
+    return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
 
 
 def _lesson(one: StoredLesson) -> Json:

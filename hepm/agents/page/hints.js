@@ -48,7 +48,7 @@ function runRow(run) {
     "li",
     { class: "run" },
     time(run.at),
-    make("span", { class: "task", dir: "auto" }, run.task || "(no request known)", " ", make("span", { class: "id" }, clipped(run.id, 40))),
+    make("span", { class: "request", dir: "auto" }, run.request || "(no request known)", " ", make("span", { class: "id" }, clipped(run.id, 40))),
     make("span", { class: "mark" }, run.door),
   );
 }
