@@ -161,6 +161,12 @@ class LiveRuns:
                 found = run if found is None or len(known) > len(found.marks) else found
         return found
 
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
+
     # During a run
 
     def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:

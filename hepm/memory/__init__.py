@@ -509,9 +509,13 @@ class Memory:
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    def refresh(self) -> None:
-        """See at once what other processes stored, and not only after about `poll_s`."""
-        self._mirror.refresh()
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self._mirror.refresh(defer=defer)
 
     def follow_now(self) -> None:
         """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
