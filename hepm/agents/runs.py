@@ -18,6 +18,7 @@ from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.memory import Memory
 from hepm.memory.session import Session
+from hepm.types import Outcome
 
 _log = logging.getLogger("hepm")
 
@@ -53,6 +54,7 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
     """
 
@@ -65,6 +67,7 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -106,6 +109,10 @@ class LiveRuns:
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def has(self, id: str, *, namespace: str) -> bool:
+        """Whether a run is under way."""
+        return (namespace, id) in self._runs
 
     # Which run
 
@@ -238,6 +245,16 @@ class LiveRuns:
             self._end(run)
         self.counts["outcomes", namespace] += 1
 
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
+
     def _end(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.id), None)
@@ -248,14 +265,14 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without a label."""
+        """Store the runs that rest, and those that a crash left, without a label unless a trace has one."""
         now = time.time()
         with self._lock:
             idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
         for run in idle:
             try:
                 with run.lock:
-                    run.session.finish()
+                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
             except HepmError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
                 if not isinstance(error, InputError):

@@ -25,6 +25,7 @@ from hepm.agents.guard import LOCAL, Access, Guard, access_of, json_object, name
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
+from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.memory import Memory
@@ -94,6 +95,7 @@ class Server:
             Route("/hooks/claude-code", self._hook, methods=["POST"]),
             *mcp.routes,
             *page.routes(self.runs),
+            *Traces(self.runs, max_body=options.max_body).routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HepmError: _explained})

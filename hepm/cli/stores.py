@@ -39,6 +39,13 @@ class Reading:
     success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success"
     label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label"
     ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
+    command_names: Annotated[
+        bool | None,
+        Option(
+            "--command-names/--no-command-names",
+            help='Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.',
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

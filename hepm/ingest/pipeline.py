@@ -22,10 +22,12 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.doctor import differences
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.rows import Known, Selection
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
+from hepm.ingest.seen_files import SeenFile
 from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -62,6 +64,13 @@ class IngestReport:
     by_format: Counter[str] = field(default_factory=Counter[str])
     distrusted: int = 0
     queued: int = 0
+
+    def add_seen(self, files: Iterable[SeenFile]) -> None:
+        """Count the runs of files that need not be read again."""
+        for file in files:
+            self.read += len(file.ids)
+            self.duplicates += len(file.ids)
+            self.by_format[file.format] += len(file.ids)
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
@@ -139,12 +148,20 @@ class Pipeline:
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
         outbox: Keeps runs while the store does not answer; without one that is an error.
+        replace_grown: Whether a longer version of a stored run replaces it, unless it has another label.
     """
 
     def __init__(
-        self, store: Store, embedder: Embedder | None, *, namespace: str, outbox: Outbox | None = None
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        namespace: str,
+        outbox: Outbox | None = None,
+        replace_grown: bool = False,
     ) -> None:
         self._store, self._embedder, self._namespace, self._outbox = store, embedder, namespace, outbox
+        self._replace_grown = replace_grown
         self.report = IngestReport()
 
     def run(
@@ -195,7 +212,13 @@ class Pipeline:
             self._store.describe(tools, namespace=self._namespace)
         if not runs:
             return
-        known = self._store.find_known([run.id for run in runs], namespace=self._namespace)
+        known = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
+        if self._replace_grown:
+            for name in self._grown(runs, known):
+                self._store.forget(
+                    Selection(trajectory=name), namespace=self._namespace, replay=replay_with(self._embedder)
+                )
+                del known[name]
         added = self._store.add(
             runs,
             embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id].success)], self._embedder),
@@ -217,6 +240,26 @@ class Pipeline:
         for name in added.conflicts:
             reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
             report.rejected.append(Rejection(sources[name] or "(a run that names no file)", name, reason))
+
+    def _grown(self, runs: Sequence[Run], known: Mapping[str, Known]) -> list[str]:
+        """Ids of stored runs of which a longer version comes."""
+        longer = {
+            run.id: run
+            for run in runs
+            if (stored := known.get(run.id)) and stored.digest != run.digest and stored.success in (None, run.success)
+        }
+        records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
+        return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+
+
+def _continues(run: Run, before: Trajectory) -> bool:
+    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
+    after = parse_run(run.record)
+    called = [[call.name for call in one.calls()] for one in (before, after)]
+    said = [[turn.text for turn in one.turns if turn.role == "user"] for one in (before, after)]
+    return len(after.turns) + len(called[1]) > len(before.turns) + len(called[0]) and all(
+        new[: len(old)] == old for old, new in (called, said)
+    )
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:

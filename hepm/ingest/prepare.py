@@ -141,16 +141,26 @@ def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: In
 
     InputError: `source` is a list of messages, or a process ended in the middle of a file; else as `read_runs`.
     """
-    sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+    sources = _listed(source)
     if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
         raise InputError(
             "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
         )
-    files = regular_files(sources) if isinstance(sources, list | tuple) else None
+    files = files_of(sources)
     if files is not None and (count := workers_for(files, options)):
         yield from _prepare_in_processes(files, reading, options, count)
     else:
         yield from prepare_here(sources, reading, options)
+
+
+def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
+    """The files that are to be read; None if anything else is, too."""
+    sources = _listed(source)
+    return regular_files(sources) if isinstance(sources, list | tuple) else None
+
+
+def _listed(source: Source | Iterable[Source]) -> Iterable[Source]:
+    return cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
 
 
 def _is_message(value: object) -> bool:

@@ -35,9 +35,10 @@ from hepm.ingest.pipeline import (
     parse_stored,
     replay_with,
 )
-from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
+from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
 from hepm.ingest.records import SOLVED
 from hepm.ingest.redact import Redactor
+from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.memory.journal import Journal
@@ -83,9 +84,11 @@ class Memory:
         endpoint: tuple[str | None, str | None] = (None, None),
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
+        seen_files: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
+        self._seen_files = None if seen_files is None else Path(seen_files)
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
@@ -124,9 +127,12 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            if sessions is None and (file := embedded_file(path)) is not None:
+            file = embedded_file(path)
+            if sessions is None and file is not None:
                 sessions = file.with_name(f"{file.name}-sessions")
-            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox, sessions=sessions)
+            seen = None if file is None else file.with_name(f"{file.name}-files")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen}
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()
             raise
@@ -152,6 +158,9 @@ class Memory:
     ) -> IngestReport:
         """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
 
+        A longer version of a stored run replaces it, unless it has another label. Files that did not change since they
+        were read here are not read again, if their runs are still stored.
+
         Args:
             source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
                 content of a file in any format. The report lists what could not be read.
@@ -173,11 +182,26 @@ class Memory:
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
-        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
+        grown = not isinstance(source, Trajectory)  # sessions do it themselves
+        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox, replace_grown=grown)
         try:
             clean = options.redactor
             known = [tool if clean is None else clean.tool(tool) for tool in described]
-            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            if files is None or self._seen_files is None:
+                return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            seen = SeenFiles(self._seen_files, namespace, reading, options)
+            fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
+            pipeline.report.add_seen(same)
+
+            def stored(report: IngestReport) -> None:
+                seen.keep(done=False)
+                if on_batch is not None:
+                    on_batch(report)
+
+            report = pipeline.run(seen.watch(prepare(fresh, reading, options)), tools=known, on_batch=stored)
+            seen.keep(done=True)
+            return report
         finally:
             self._mirror.catch_up(defer=True)
 
