@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -101,7 +101,7 @@ class Labels:
         parts = (runs[start : start + _READ_AT_ONCE] for start in range(0, len(runs), _READ_AT_ONCE))
         return sum(self._replace(part, namespace) for part in parts)
 
-    def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[Verdict]:
+    def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[Verdict]:
         """Store labels of rules or judges as they come, some at a time, and yield them; a given one is never replaced.
 
         What came before an error or an interruption is stored.
