@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from starlette.background import BackgroundTask
@@ -26,6 +26,7 @@ from hepm.errors import HepmError
 _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
+_SESSION: Final = (SESSION_HEADER, "session_id", "x-session-id")  # the second is Codex's
 _OWN: Final = "x-hepm-"
 _HOP: Final = frozenset({
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"),
@@ -40,12 +41,25 @@ class Proxy:
 
     Args:
         upstream: Base URL with its `/v1`.
-        hint_s: Time for memory to answer; after it a request goes on without a hint.
+        key: The endpoint's key, for clients whose key is a token of hepm or missing.
+        own_tokens: Tokens of hepm, which the endpoint never sees.
+        hint_s: Seconds for memory to answer; after them a request goes on without a hint.
     """
 
-    def __init__(self, runs: LiveRuns, upstream: str, *, placement: Placement = "auto", hint_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        runs: LiveRuns,
+        upstream: str,
+        *,
+        key: str = "",
+        own_tokens: frozenset[str] = frozenset(),
+        placement: Placement = "auto",
+        hint_s: float = 1.0,
+    ) -> None:
         self.upstream = upstream.rstrip("/")
         self._runs = runs
+        self._key = key
+        self._own_tokens = own_tokens
         self._placement: Placement = placement
         if placement == "auto":
             own = (urlsplit(upstream).hostname or "").endswith("api.openai.com")
@@ -88,8 +102,9 @@ class Proxy:
             tools = wire.tools_of(body)
             run = self._runs.continued(
                 wire.messages_of(api, body),
-                id=headers.get(SESSION_HEADER, "").strip() or wire.session_id_of(body),
+                id=next((id for name in _SESSION if (id := headers.get(name, "").strip())), wire.session_id_of(body)),
                 sequel=sequel,
+                group=wire.cache_key_of(body),
                 namespace=namespace,
                 door="proxy",
                 user=headers.get("x-hepm-user", "").strip() or wire.user_of(body),
@@ -98,7 +113,7 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run)
+            prompt = self._runs.hint(run, keep=False)
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else json.dumps(placed, ensure_ascii=False).encode()
         except Exception as error:  # the agent goes on without memory
@@ -110,12 +125,8 @@ class Proxy:
     async def _pass_on(
         self, request: Request, path: str, content: bytes, api: Api | None, run: LiveRun | None
     ) -> Response:
-        headers = [(k, v) for k, v in request.headers.items() if k not in _HOP and not k.startswith(_OWN)]
-        headers.append(("accept-encoding", "identity"))  # so that the copy can be read
-        url = f"{self.upstream}/{path}"
-        sent = self._client.build_request(
-            request.method, url, params=request.query_params.multi_items(), content=content, headers=headers
-        )
+        url = httpx2.URL(f"{self.upstream}/{quote(path)}", query=request.url.query.encode() or None)
+        sent = self._client.build_request(request.method, url, content=content, headers=self._headers(request))
         sending = asyncio.ensure_future(self._client.send(sent, stream=True))
         leaving = asyncio.ensure_future(_left(request))
         try:
@@ -144,6 +155,16 @@ class Proxy:
             response.headers.setdefault("cache-control", "no-cache")
         response.background = BackgroundTask(upstream.aclose)
         return response
+
+    def _headers(self, request: Request) -> list[tuple[str, str]]:
+        found = [(k, v) for k, v in request.headers.items() if k not in _HOP and not k.startswith(_OWN)]
+        found.append(("accept-encoding", "identity"))  # so that the copy can be read
+        given = request.headers.get("authorization", "").partition(" ")[2].strip()
+        if given in self._own_tokens or (self._key and not given):
+            found = [(k, v) for k, v in found if k != "authorization"]
+            if self._key:
+                found.append(("authorization", f"Bearer {self._key}"))
+        return found
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []

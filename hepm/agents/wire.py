@@ -7,7 +7,7 @@ alone, by `with_hint`; replies are only read, from a copy of their bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -55,9 +55,9 @@ def read_body(raw: bytes) -> Object:
 def messages_of(api: Api, body: Object) -> list[Object]:
     """The conversation in a request, as chat messages."""
     if api == "chat":
-        return _objects(body.get("messages"))
+        return objects(body.get("messages"))
     given = body.get("input")
-    said: list[Object] = [{"role": "user", "content": given}] if isinstance(given, str) else _chat(_objects(given))
+    said: list[Object] = [{"role": "user", "content": given}] if isinstance(given, str) else _chat(objects(given))
     instructions = body.get("instructions")
     return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
 
@@ -67,27 +67,32 @@ def continued(body: Object) -> str:
     conversation = body.get("conversation")
     if isinstance(conversation, dict):
         conversation = cast(Object, conversation).get("id")
-    return next((one for one in (conversation, body.get("previous_response_id")) if _named(one)), "")
+    return next((one for one in map(_text, (conversation, body.get("previous_response_id"))) if one), "")
 
 
 def session_id_of(body: Object) -> str:
     """The session as the client names it in a request's body; "" if it does not."""
     metadata = body.get("metadata")
     named: list[Any] = [cast(Object, metadata).get(key) for key in _IDS] if isinstance(metadata, dict) else []
-    return next((one for one in (*named, body.get("prompt_cache_key")) if _named(one)), "")
+    return next((one for one in map(_text, named) if one), "")
+
+
+def cache_key_of(body: Object) -> str:
+    """The key of the provider's prompt cache, which conversations may share; "" if none."""
+    return _text(body.get("prompt_cache_key"))
 
 
 def user_of(body: Object) -> str:
     """The end user a request names; "" if none."""
-    return next((one for one in (body.get("user"), body.get("safety_identifier")) if _named(one)), "")
+    return next((one for one in map(_text, (body.get("user"), body.get("safety_identifier"))) if one), "")
 
 
 def tools_of(body: Object) -> list[Object]:
     """The tools of a request that have a name, as Chat Completions write them."""
     found: list[Object] = []
-    for tool in _objects(body.get("tools")):
+    for tool in objects(body.get("tools")):
         inner = tool.get("function") or tool.get("custom") or tool
-        if isinstance(inner, dict) and _named(cast(Object, inner).get("name")):
+        if isinstance(inner, dict) and _text(cast(Object, inner).get("name")):
             found.append({"type": "function", "function": inner})
     return found
 
@@ -106,7 +111,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
         return body
     if api == "responses":
         return _responses_with_hint(body, stable, present, placement)
-    messages = list(_objects(body.get("messages")))
+    messages = list(objects(body.get("messages")))
     if stable:
         _append(messages, _index_of_system(messages, default=0), stable)
     if present and placement == "system":
@@ -124,7 +129,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
 
 def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
     given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else list(_objects(given))
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else list(objects(given))
     instructions = body.get("instructions")
     instructions = instructions if isinstance(instructions, str) else ""
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
@@ -175,8 +180,8 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
         return Reply()
     body = cast(Object, body)
     if api == "responses":
-        return Reply(tuple(_chat(_objects(body.get("output")))), _text(body.get("id")))
-    message = next((one.get("message") for one in _objects(body.get("choices")) if not one.get("index")), None)
+        return Reply(tuple(_chat(objects(body.get("output")))), _text(body.get("id")))
+    message = next((one.get("message") for one in objects(body.get("choices")) if not one.get("index")), None)
     return Reply((cast(Object, message),) if isinstance(message, dict) else ())
 
 
@@ -200,13 +205,13 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
     calls: list[Object] = []
     at: dict[Any, Object] = {}
     for event in events:
-        for choice in _objects(event.get("choices")):
+        for choice in objects(event.get("choices")):
             delta = choice.get("delta")
             if choice.get("index") or not isinstance(delta, dict):
                 continue
             delta = cast(Object, delta)
             text.append(_text(delta.get("content")))
-            for part in _objects(delta.get("tool_calls")):
+            for part in objects(delta.get("tool_calls")):
                 place, id = part.get("index"), part.get("id")
                 call = at.get(place)
                 if call is None or (id and call["id"] and id != call["id"]):
@@ -245,23 +250,20 @@ def _chat(items: Sequence[Object]) -> list[Object]:
         if kind in _CALLS or kind in _OWN_CALLS:
             name = _text(item.get("name")) or kind.removesuffix("_call")
             arguments = item.get(_CALLS.get(kind, "action"))
-            call = {
-                "id": _text(item.get("call_id") or item.get("id")),
-                "type": "function",
-                "function": {"name": name, "arguments": arguments},
-            }
+            id = _text(item.get("call_id") or item.get("id"))
+            call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
             if found and found[-1].get("tool_calls"):
                 found[-1]["tool_calls"].append(call)
             else:
                 found.append({"role": "assistant", "content": "", "tool_calls": [call]})
             if kind == "mcp_call" and ("output" in item or "error" in item):
-                found.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+                found.append(_result(id, item.get("output") or item.get("error"), bool(item.get("error"))))
         elif kind in _RESULTS or (kind.endswith("_call_output") and "call_id" in item):
             found.append(_result(_text(item.get("call_id")), item.get("output"), None))
         elif kind == "message":
             content = item.get("content")
             if isinstance(content, list):
-                content = "\n".join(_text(part.get("text")) for part in _objects(cast("list[Any]", content)))
+                content = "\n".join(_text(part.get("text")) for part in objects(cast("list[Any]", content)))
             found.append({"role": item.get("role", "user"), "content": content})
     return found
 
@@ -274,19 +276,11 @@ def _result(call: str, output: Any, error: bool | None) -> Object:
     return {"role": "user", "content": [block]}
 
 
-def _objects(value: Any) -> list[Object]:
+def objects(value: Any) -> list[Object]:
+    """The JSON objects in a list; [] for anything else."""
     listed = cast("list[Any]", value) if isinstance(value, list) else []
     return [cast(Object, one) for one in listed if isinstance(one, dict)]
 
 
-def _named(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def header_text(headers: Mapping[str, str], name: str) -> str:
-    """A header's value without surrounding space; "" if it is missing."""
-    return headers.get(name, "").strip()

@@ -115,6 +115,10 @@ RULES: Final[Mapping[str, Callable[[Trajectory], bool | None]]] = {
 """Every rule by its name."""
 
 
+OUTCOME_BY_DEFAULT: Final = ("tests",)
+"""Rules that apply if no others are chosen: the one that speaks of what was run, and of nothing else."""
+
+
 def check_rules(names: Iterable[str]) -> None:
     """Raise InputError if one of the names is of no rule."""
     if unknown := [name for name in names if name not in RULES]:

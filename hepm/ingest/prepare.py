@@ -29,7 +29,7 @@ from hepm.graph.delta import Run
 from hepm.graph.rows import no_text
 from hepm.ingest import fields
 from hepm.ingest.hepm import write_run
-from hepm.ingest.outcome import check_rules, verdict_of
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_runs, read_value
 from hepm.ingest.records import ReadOptions, Rejection, content_digest, is_record
 from hepm.ingest.redact import Redactor
@@ -114,7 +114,7 @@ class IngestOptions:
     processes: int | None = None
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
-    outcome_by: tuple[str, ...] = ("tests",)
+    outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
 
     def __post_init__(self) -> None:
         check_rules(self.outcome_by)

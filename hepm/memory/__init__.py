@@ -326,7 +326,7 @@ class Memory:
         """Set or correct the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
 
         Raises:
-            InputError: there is no such run.
+            NotFoundError: there is no such run.
         """
         self.labels.give(id, graded(reward, success), namespace=namespace)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hepm.embed import Embedder
-from hepm.errors import InputError
+from hepm.errors import NotFoundError
 from hepm.graph.store import Store
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outcome import Verdict
@@ -77,7 +77,7 @@ class Labels:
         """Give a stored run an outcome, which replaces any other; the run as it was. An empty outcome changes nothing.
 
         Raises:
-            InputError: there is no such run.
+            NotFoundError: there is no such run.
         """
         run = self._get(id, namespace)
         if outcome != Outcome() and (outcome != run.outcome or run.outcome_by):
@@ -89,7 +89,7 @@ class Labels:
         """Remove a run's label, with what was learned by it; the run as it was. No rule and no judge labels it again.
 
         Raises:
-            InputError: there is no such run.
+            NotFoundError: there is no such run.
         """
         run = self._get(id, namespace)
         self._replace([_bare(run, {OUTCOME_BY: REMOVED})], namespace)
@@ -121,7 +121,7 @@ class Labels:
     def _get(self, id: str, namespace: str) -> Trajectory:
         record = self._store.records_of([id], namespace=namespace).get(id)
         if record is None:
-            raise InputError(
+            raise NotFoundError(
                 f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
             )
         return parse_stored(id, record)

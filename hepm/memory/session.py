@@ -84,14 +84,19 @@ class Session:
         """
         return self.prompt(messages).text
 
-    def prompt(self, messages: Sequence[object] | None = None) -> Prompt:
-        """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions."""
+    def prompt(self, messages: Sequence[object] | None = None, *, keep: bool = True) -> Prompt:
+        """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions.
+
+        Args:
+            keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
+        """
         from hepm.experience.prompt import Prompt
 
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
         tools = None if self._tools is None else [tool.name for tool in self._tools]
-        self.keep()
+        if keep:
+            self.keep()
         return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
 
     def _ask(self, messages: Sequence[object], **about: Any) -> Prompt | None:
@@ -267,7 +272,7 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
-                self._memory.store_abandoned()
+                self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
             if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
