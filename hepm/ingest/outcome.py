@@ -18,20 +18,25 @@ from hepm.types import OUTCOME_BY, Outcome, Trajectory
 def by_tests(run: Trajectory) -> bool | None:
     """Whether the tests that the run ended with passed.
 
-    Nothing is said if no test ran, tests could not be started, or something was changed after them. Further:
+    Nothing is said if no test ran, tests could not be started, something was changed after them, or the user then asked
+    for more or complained. Further:
 
     - Success needs every failed test command to be repeated, or a wider one to pass; no test that ran before may be
       missing; and more than tests must have changed since they failed.
     - Failure needs a change of something other than tests, and more failures than before the first change.
     """
-    events = [event for call in run.calls() for event in events_of(call)]
-    last = next((at for at in reversed(range(len(events))) if isinstance(events[at], TestRun)), None)
+    calls = [(at, call) for at, turn in enumerate(run.turns) if turn.role != "user" for call in turn.calls]
+    events = [(at, event) for at, call in calls for event in events_of(call)]
+    last = next((n for n in reversed(range(len(events))) if isinstance(events[n][1], TestRun)), None)
     if last is None:
         return None
-    end = events[last]
-    if not isinstance(end, TestRun) or end.passed is None or any(isinstance(one, Change) for one in events[last:]):
+    turn, end = events[last]
+    if not isinstance(end, TestRun) or end.passed is None or any(isinstance(one, Change) for _, one in events[last:]):
         return None
-    return (_passed if end.passed else _failed)(events[:last], end)
+    later = [at for at, one in enumerate(run.turns) if at > turn and one.role == "user" and one.text]
+    if later and (calls[-1][0] > later[0] or any(_CORRECTION.search(run.turns[at].text) for at in later)):
+        return None
+    return (_passed if end.passed else _failed)([one for _, one in events[:last]], end)
 
 
 def _passed(before: Sequence[Change | TestRun], end: TestRun) -> bool | None:
@@ -69,7 +74,8 @@ _THANKS: Final = re.compile(
     r"\b(?:thanks?|thank you|thx|perfect|works (?:now|great|well)|well done|awesome)\b", re.IGNORECASE
 )
 _CORRECTION: Final = re.compile(
-    r"\b(?:no|not|wrong|still|but|instead|broken|undo|revert|fail(?:s|ed|ing)?|error|unfortunately)\b|n['\u2019]t\b|\?",
+    r"\b(?:no|not|wrong|still|but|instead|broken|undo|revert|fail(?:s|ed|ing)?|error|unfortunately)\b|n['\u2019]t\b|\?|"
+    r"interrupted by user",
     re.IGNORECASE,
 )
 _SHORT: Final = 200

@@ -19,6 +19,7 @@ _WRAPPERS: Final = re.compile(
     r"sudo|env|time|nohup|exec|nice|timeout|xvfb-run|uvx?|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|npx|bunx|"
     r"pnpm|yarn|bundle|coverage|python[\d.]*|docker|docker-compose|podman"
 )
+_KEYWORDS: Final = frozenset({"if", "then", "else", "do", "while", "until", "!", "{"})
 _INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build"})
 _NO_RUN: Final = frozenset(
     [
@@ -60,7 +61,8 @@ RUNNERS: Final[Mapping[str, Runner]] = {
     "cargo": Runner(re.compile(r"cargo (?:\+\S+ )?(?:test|t|nextest run)(?= |$)"), frozenset({100, 101})),
     "node": Runner(
         re.compile(
-            r"(?:(?:npm|pnpm|yarn|bun) (?:-\S+ )*(?:run )?(?:test|t)(?::\S+)?|jest|vitest|mocha|"
+            r"(?:(?:npm|pnpm|yarn|bun) (?:(?:--prefix|-C|-w|--workspace|workspace) \S+ |-\S+ )*"
+            r"(?:run )?(?:test|t)(?:[:-]\S+)?|jest|vitest|mocha|"
             r"node (?:-\S+ )*--test)(?= |$)"
         )
     ),
@@ -189,8 +191,10 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[Change | TestRun]
     where, part, parts = "", list[str](), list[tuple[list[str], str]]()
     for word in [*words, ";"]:
         if word.strip("\n") in ("", ";", "|", "||", "&&", "&", "(", ")", ";;", "|&"):
-            parts.append((part, word.strip("\n") or ";"))
+            parts.append((part, "$(" if word == "(" and part and part[-1].endswith("$") else word.strip("\n") or ";"))
             part = []
+        elif not part and word in _KEYWORDS:
+            continue
         else:
             part.append(word)
     parts = [one for one in parts if one[0]]
@@ -204,7 +208,8 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[Change | TestRun]
             yield from _parts(part[2], decisive=own)
         else:
             yield from _changed(part)
-            if (found := _test_run(part, where)) is not None:
+            hidden = at > 0 and parts[at - 1][1] == "$("
+            if not hidden and (found := _test_run(part, where)) is not None:
                 yield replace(found, decisive=own)
 
 
