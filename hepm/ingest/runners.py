@@ -13,6 +13,9 @@ from typing import Any, Final, NamedTuple, cast
 from hepm.text import CUT
 from hepm.types import ToolCall
 
+_READ_CHARS: Final = 20_000
+"""How much of a command is read, and of the end of its result."""
+
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _ASSIGNED: Final = re.compile(r"\w+=")
 _WRAPPERS: Final = re.compile(
@@ -98,8 +101,6 @@ class TestRun:
         counts: Tests that passed and that failed, by the runner's summary; None without one.
     """
 
-    __test__ = False
-
     runner: str
     where: str = ""
     selected: tuple[str, ...] = ()
@@ -121,24 +122,9 @@ _TEST_FILE: Final = re.compile(
 )
 _DOCS: Final = re.compile(r"\.(?:md|rst|adoc)$")
 _EDITING: Final = re.compile(r"edit|write|patch|create|replace|insert", re.IGNORECASE)
-_READING: Final = frozenset({"view", "read", "open", "undo_edit"})
+_READING: Final = frozenset({"view", "read", "open"})
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
-_GIT: Final = frozenset(
-    [
-        "apply",
-        "am",
-        "checkout",
-        "restore",
-        "stash",
-        "revert",
-        "reset",
-        "merge",
-        "rebase",
-        "pull",
-        "cherry-pick",
-        "switch",
-    ]
-)
+_GIT: Final = re.compile(r"apply|am|checkout|switch|restore|stash|revert|reset|merge|rebase|pull|cherry-pick")
 _SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.DOTALL)
 _REFUSED: Final = re.compile(
     r"doesn't want to (?:proceed|take this action)|user (?:rejected|denied)|interrupted by user"
@@ -182,7 +168,8 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[Change | TestRun]
     """The changes and tests of a shell command, without results."""
     if _SCRIPT_WRITES.search(command):
         yield Change()
-    lexer = shlex.shlex(_HEREDOC.sub(r"\3", command).replace("\\\n", " "), posix=True, punctuation_chars=";|&()<>\n")
+    text = _HEREDOC.sub(r"\3", command).replace("\\\n", " ")
+    lexer = shlex.shlex(text[:_READ_CHARS], posix=True, punctuation_chars=";|&()<>\n")
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
         words = list(lexer)
@@ -220,7 +207,7 @@ def _changed(words: Sequence[str]) -> Iterator[Change]:
         targets += [word for word in words[1:] if not word.startswith("-")]
     if name in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
         targets += words[-1:]
-    if name == "patch" or (name == "git" and len(words) > 1 and words[1] in _GIT):
+    if name == "patch" or (name == "git" and len(words) > 1 and _GIT.fullmatch(words[1])):
         targets.append("")
     yield from (Change(path) for path in targets if not path.startswith(("/dev/", "/tmp/")) and not _DOCS.search(path))
 
@@ -301,7 +288,7 @@ class _Result:
                 text = "\n".join(str(held[key]) for key in _TEXTS if held.get(key))
         if code is None and (found := _CODE.search(text[:400]) or _CODE.search(text[-400:])):
             code = int(found[1])
-        return cls(_COLOUR.sub("", text), code, call.error, raw.endswith(CUT))
+        return cls(_COLOUR.sub("", text[-_READ_CHARS:]), code, call.error, raw.endswith(CUT))
 
     def verdict(self, run: TestRun) -> TestRun:
         """The run with its result."""
