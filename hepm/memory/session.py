@@ -291,9 +291,9 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
-                self._memory.store_abandoned()
+                self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
-            if self._distil and run.outcome.success is not None:
+            if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
     def __enter__(self) -> Self:
