@@ -10,9 +10,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from hepm.errors import InputError
 from hepm.ingest.openai_items import item_messages
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
 Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
@@ -39,15 +41,37 @@ def api_of(path: str) -> Api | None:
     return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
 
 
-def read_body(raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none."""
+def resolved(placement: Placement, base_url: str) -> Placement:
+    """What "auto" means for an endpoint: a message of its own for OpenAI, else the tail, which every model takes."""
+    if placement != "auto":
+        return placement
+    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "tail"
+
+
+def read_body(api: Api, raw: bytes) -> Object:
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects."""
     try:
-        body = json.loads(raw)
+        body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is no JSON: {error}") from error
+        raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
     if not isinstance(body, dict):
         raise InputError("the body is no JSON object")
-    return cast(Object, body)
+    body = cast(Object, body)
+    key = "messages" if api == "chat" else "input"
+    listed = body.get(key)
+    if not (api == "responses" and isinstance(listed, str | None)) and objects(listed) != listed:
+        raise InputError(f'"{key}" is no list of objects')
+    return body
+
+
+def write_body(body: Object) -> bytes:
+    """A request's bytes; InputError if JSON cannot hold them, as with NaN."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return json.dumps(body, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body cannot be written again: {type(error).__name__}") from error
 
 
 def messages_of(api: Api, body: Object) -> list[Object]:
@@ -123,7 +147,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present:
-        _append(messages, _last_given(messages), present)
+        _append(messages, _last_given(messages), _tagged(present))
     return {**body, "messages": messages}
 
 
@@ -139,6 +163,11 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     if present and not into_instructions[1]:
         items.append({"role": "developer", "content": present})
     return {**body, "input": items, **({"instructions": said} if said else {})}
+
+
+def _tagged(text: str) -> str:
+    """A line of memory with tags, so that it is not taken for a part of the message that it stands in."""
+    return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
 
 
 def _index_of_system(messages: Sequence[Object], *, default: int) -> int:

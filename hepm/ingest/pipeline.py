@@ -53,6 +53,7 @@ class IngestReport:
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
         distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
         queued: Runs in the outbox, since the store did not answer.
+        by_rule: Stored runs that a rule or a judge labelled, by its name.
     """
 
     read: int = 0
@@ -64,6 +65,7 @@ class IngestReport:
     by_format: Counter[str] = field(default_factory=Counter[str])
     distrusted: int = 0
     queued: int = 0
+    by_rule: Counter[str] = field(default_factory=Counter[str])
 
     def add_seen(self, files: Iterable[SeenFile]) -> None:
         """Count the runs of files that need not be read again."""
@@ -77,7 +79,8 @@ class IngestReport:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
         values["by_format"] = dict(sorted(self.by_format.items()))
-        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued")}
+        values["by_rule"] = dict(sorted(self.by_rule.items()))
+        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued", "by_rule")}
 
 
 class Outbox:
@@ -221,20 +224,21 @@ class Pipeline:
                 del known[name]
         added = self._store.add(
             runs,
-            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id].success)], self._embedder),
+            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id])], self._embedder),
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
         )
         report, names, stored = self.report, set(added.stored), dict[str, Run]()
         for run in runs:  # a run may come twice in a batch: it counts once, with its last label
-            before = stored.get(run.id)
-            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
+            before = None if run.id not in stored else Known.of(stored[run.id])
+            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before))):
                 stored[run.id] = run
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
         report.distrusted += sum(not run.trusted for run in stored.values())
         report.unlabelled += sum(run.success is None and run.trusted for run in stored.values())
+        report.by_rule.update(run.outcome_by for run in stored.values() if run.outcome_by)
         report.without_calls += sum(not run.transitions for run in stored.values())
         sources = {run.id: run.source for run in runs}
         for name in added.conflicts:
@@ -246,10 +250,16 @@ class Pipeline:
         longer = {
             run.id: run
             for run in runs
-            if (stored := known.get(run.id)) and stored.digest != run.digest and stored.success in (None, run.success)
+            if (stored := known.get(run.id)) and stored.digest != run.digest and _may_be_replaced(stored, run)
         }
         records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
         return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+
+
+def _may_be_replaced(stored: Known, run: Run) -> bool:
+    if stored.success is None:
+        return not stored.derived  # else its label was removed by hand
+    return stored.derived or stored.success == run.success
 
 
 def _continues(run: Run, before: Trajectory) -> bool:
@@ -348,7 +358,7 @@ def copy_store(
         while batch := list(islice(records, target.runs_a_batch)):
             known = target.find_known([name for name, _, _ in batch], namespace=namespace)
             runs, _ = replay([record for _, record, _ in batch])
-            new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
+            new = [run for run in runs if run.id not in known or replaces(run, known[run.id])]
             if new:
                 embedder = target.header.embedder if vectors else None
                 added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)

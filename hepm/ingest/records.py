@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Trajectory, Turn
+from hepm.types import DISTRUSTED, OUTCOME_BY, OWN_STATES, Outcome, Trajectory, Turn
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded."""
@@ -118,7 +118,7 @@ def content_digest(trajectory: Trajectory) -> str:
     if t.id.startswith(_HASHED):
         return _hash(_encode([t.id, t.environment, t.task]))
     # These tags are hepm's, not the run's.
-    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OWN_STATES)}
+    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OUTCOME_BY, OWN_STATES)}
     return _finite_and_digest(t.turns, (t.environment, t.task, t.model, tags))[1]
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from hepm.embed import Embedder
 from hepm.embed.models import AgreedEmbedder
-from hepm.errors import InputError, NotFoundError, StoreUnavailableError
+from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
@@ -36,18 +36,18 @@ from hepm.ingest.pipeline import (
     replay_with,
 )
 from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
-from hepm.ingest.records import SOLVED
+from hepm.ingest.records import graded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.memory.journal import Journal
+from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
-    Outcome,
     Recalled,
     StateSummary,
     Suggestions,
@@ -313,21 +313,30 @@ class Memory:
             self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
         )
 
-    def store_abandoned(self, *, idle_s: float = 1_800) -> int:
-        """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
+    def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
+        """Store the sessions that nobody finished once they rest for `idle_s`; returns how many.
 
-        A crash may have ended them. They do not count until they are labelled, and `session(id=…)` continues them.
+        A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
+        they are labelled. `session(id=…)` continues them.
         """
         stored = 0
         for kept in () if self._journal is None else self._journal.idle(idle_s):
-            stored += self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace).stored
+            report = self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace, options=options)
+            stored += report.stored
             kept.file.unlink(missing_ok=True)
+            if report.by_rule:
+                self.distil_soon(kept.run.id, namespace=kept.namespace)
         return stored
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
         record = self._store.records_of([id], namespace=namespace).get(id)
         return None if record is None else parse_stored(id, record)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
+        return Labels(self._store, self._agreed_embedder, lambda: self._mirror.catch_up(defer=True))
 
     def label(
         self,
@@ -337,19 +346,12 @@ class Memory:
         reward: float | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Set the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
+        """Set or correct the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
 
         Raises:
             NotFoundError: there is no such run.
         """
-        stored = self.run(id, namespace=namespace)
-        if stored is None:
-            raise NotFoundError(
-                f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
-            )
-        if success is None and reward is not None:
-            success = reward >= SOLVED
-        self.ingest(replace(stored, outcome=Outcome(reward, success)), namespace=namespace)
+        self.labels.give(id, graded(reward, success), namespace=namespace)
 
     def ingest_whole(
         self,
@@ -366,7 +368,7 @@ class Memory:
         self.library.show(run.id, shown, namespace=namespace)
         report = self.ingest(run, namespace=namespace, options=options)
         before = self.run(run.id, namespace=namespace) if report.rejected else None
-        if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
+        if before is None or given_label(before) or len(before.turns) > len(run.turns):
             return report
         clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
@@ -533,9 +535,13 @@ class Memory:
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    def refresh(self) -> None:
-        """See at once what other processes stored, and not only after about `poll_s`."""
-        self._mirror.refresh()
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self._mirror.refresh(defer=defer)
 
     def follow_now(self) -> None:
         """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""

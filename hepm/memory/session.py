@@ -84,17 +84,25 @@ class Session:
         """
         return self.prompt(messages).text
 
-    def prompt(self, messages: Sequence[object] | None = None, *, keep: bool = True) -> Prompt:
+    def prompt(
+        self,
+        messages: Sequence[object] | None = None,
+        *,
+        tools: Iterable[ToolName] | None = None,
+        keep: bool = True,
+    ) -> Prompt:
         """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions.
 
         Args:
+            tools: Names of the tools of this turn, if they are not those of the session.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
         from hepm.experience.prompt import Prompt
 
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
-        tools = None if self._tools is None else [tool.name for tool in self._tools]
+        if tools is None and self._tools is not None:
+            tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
         return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
@@ -166,8 +174,11 @@ class Session:
         number = f"{'again' if self._resumed else 'call'}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
+        last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
+        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
+            last["tool_calls"] = [issued]
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
@@ -280,9 +291,9 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
-                self._memory.store_abandoned()
+                self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
-            if self._distil and run.outcome.success is not None:
+            if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
     def __enter__(self) -> Self:
