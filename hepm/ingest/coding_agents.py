@@ -222,7 +222,7 @@ class _Rollout:
                     yield {
                         **call,
                         "type": "function_call",
-                        "name": "shell",
+                        "name": "exec_command",
                         "arguments": {"command": command.get("command")},
                     }
                     yield {
