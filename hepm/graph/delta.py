@@ -52,19 +52,29 @@ class EdgeCounts:
 
 @dataclass
 class ToolCounts:
-    """How often a tool was called, and how often the call failed by the record."""
+    """How often a tool was called, how often the call failed by the record, and its newest description.
+
+    `described_at` is when the run with that description ended, in Unix seconds; 0 without a description.
+    """
 
     calls: int = 0
     errors: int = 0
     description: str = ""
     parameters: str = "{}"
+    described_at: float = 0.0
 
     def add(self, other: ToolCounts) -> None:
-        """Add other counts; the longer description stays, ties by text."""
+        """Add other counts; the newer description stays, ties by length and text."""
         self.calls += other.calls
         self.errors += other.errors
-        self.description = max(self.description, other.description, key=lambda s: (len(s), s))
-        self.parameters = max(self.parameters, other.parameters, key=lambda s: (len(s), s))
+        at, others = self.described_at, other.described_at
+        self.description = _newer((self.description, at), (other.description, others), nothing="")
+        self.parameters = _newer((self.parameters, at), (other.parameters, others), nothing="{}")
+        self.described_at = max(at, others)
+
+
+def _newer(one: tuple[str, float], other: tuple[str, float], *, nothing: str) -> str:
+    return max(one, other, key=lambda pair: (pair[0] != nothing, pair[1], len(pair[0]), pair[0]))[0]
 
 
 @dataclass
@@ -199,23 +209,33 @@ class Delta:
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
-    def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
-        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
+    def of(cls, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> Delta:
+        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative.
+
+        Args:
+            now: When runs of unknown end described their tools, in Unix seconds.
+        """
         delta = cls()
-        delta.add(runs, sign=sign)
+        delta.add(runs, sign=sign, now=now)
         return delta
 
-    def add(self, runs: Iterable[Run], *, sign: int = 1) -> None:
+    def add(self, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
-        described: tuple[Tool, ...] | None = None
+        described: dict[int, tuple[tuple[Tool, ...], float]] = {}
         for run in runs:
             self._count(run, sign)
-            # Runs of one file share one list of tools.
-            if run.tools is not described and sign > 0:
-                described = run.tools
-                for tool in described:
-                    parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                    self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
+            if run.tools and sign > 0:  # runs of one file share one list of tools
+                at = now if run.ended_at is None else run.ended_at
+                described[id(run.tools)] = run.tools, max(at, described.get(id(run.tools), ((), at))[1])
+        for tools, at in described.values():
+            self.describe(tools, at)
+
+    def describe(self, tools: Iterable[Tool], at: float) -> None:
+        """Add descriptions as of a time, in Unix seconds."""
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            at_all = tool.description or tool.parameters
+            self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters, at if at_all else 0.0))
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success

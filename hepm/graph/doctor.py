@@ -119,10 +119,11 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
     known: list[Run] = []
     stored_as: dict[str, HeldRun] = {}
     counting = store.header.counting
+    aliases = store.marks(namespace=namespace).aliases
     stored_runs = store.iter_runs(namespace=namespace)
     while batch := list(islice(stored_runs, _BATCH)):
         counted: list[Run] = []
-        runs, _ = read_each([held.record for held in batch], replay)
+        runs, _ = read_each([held.record for held in batch], replay, aliases)
         for held, run in zip(batch, runs, strict=True):
             if not isinstance(run, Run):
                 what = f"the record of the run {held.id!r} cannot be read ({run})"

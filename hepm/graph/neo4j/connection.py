@@ -21,7 +21,7 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.open_store import Login
-from hepm.graph.rows import FloatArray, Header, no_text
+from hepm.graph.rows import Aliases, FloatArray, Header, no_text
 from hepm.types import START
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
 
 class Sender:
     """Sends statements about one namespace in one transaction. It takes the memory's write lock until the end."""
+
+    aliases: Aliases
 
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
         self._tx = tx

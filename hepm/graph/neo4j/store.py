@@ -27,8 +27,10 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
+    call_text,
     check_embedder,
     from_bytes,
+    marks_of,
     to_bytes,
 )
 from hepm.graph.store import Store
@@ -220,7 +222,8 @@ class Neo4jTransaction(Sender, TransactionState):
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
         TransactionState.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
-        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
+        ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)
+        self.aliases = marks_of(marked).aliases
         self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
@@ -245,6 +248,9 @@ class Neo4jTransaction(Sender, TransactionState):
         else:
             rows = self.run("select_runs", space=self.space, **asdict(selection))
         return self.stored(rows)
+
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        return self.stored(self.run("runs_naming", space=self.space, text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
         found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))

@@ -146,31 +146,65 @@ DELETE FROM run_vector WHERE trajectory = :seq;
 DELETE FROM trajectory WHERE seq = :seq;
 
 -- name: add_tool
-INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :name, :description, :parameters, :calls, :errors)
+-- Of two descriptions the newer stays, ties by length and text. Expressions see the row as it was before.
+INSERT INTO tool (namespace, name, description, parameters, calls, errors, described_at)
+VALUES (:namespace, :name, :description, :parameters, :calls, :errors, :described_at)
 ON CONFLICT (namespace, name) DO UPDATE SET
     calls = calls + excluded.calls,
     errors = errors + excluded.errors,
-    description = CASE WHEN length(excluded.description) > length(description)
-                         OR (length(excluded.description) = length(description) AND excluded.description > description)
+    description = CASE WHEN (excluded.description <> '', excluded.described_at, length(excluded.description), excluded.description)
+                          > (description <> '', described_at, length(description), description)
                        THEN excluded.description ELSE description END,
-    parameters = CASE WHEN length(excluded.parameters) > length(parameters)
-                        OR (length(excluded.parameters) = length(parameters) AND excluded.parameters > parameters)
-                      THEN excluded.parameters ELSE parameters END;
+    parameters = CASE WHEN (excluded.parameters <> '{}', excluded.described_at, length(excluded.parameters), excluded.parameters)
+                         > (parameters <> '{}', described_at, length(parameters), parameters)
+                      THEN excluded.parameters ELSE parameters END,
+    described_at = max(described_at, excluded.described_at),
+    (changed_at, former_description, former_parameters) = (
+        SELECT CASE WHEN changed THEN excluded.described_at ELSE changed_at END,
+               CASE WHEN changed THEN description ELSE former_description END,
+               CASE WHEN changed THEN parameters ELSE former_parameters END
+        FROM (SELECT excluded.described_at > described_at
+                 AND (excluded.description NOT IN ('', description) AND description <> ''
+                      OR excluded.parameters NOT IN ('{}', parameters) AND parameters <> '{}') AS changed));
 
--- name: describe_tools
-INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :tool, :description, :parameters, 0, 0)
-ON CONFLICT (namespace, name) DO UPDATE SET description = excluded.description, parameters = excluded.parameters;
+-- name: copy_tools
+INSERT INTO tool (namespace, name, description, parameters, calls, errors, described_at, changed_at, former_description,
+                  former_parameters)
+VALUES (:namespace, :tool, :description, :parameters, 0, 0, :described_at, :changed_at, :former_description,
+        :former_parameters)
+ON CONFLICT (namespace, name) DO UPDATE SET
+    description = excluded.description,
+    parameters = excluded.parameters,
+    described_at = excluded.described_at,
+    changed_at = excluded.changed_at,
+    former_description = excluded.former_description,
+    former_parameters = excluded.former_parameters;
+
+-- name: mark_tools
+UPDATE tool SET retired = :retired, aliases = :aliases WHERE namespace = :namespace AND name = :tool;
+
+-- name: marked_tools
+SELECT name, retired, aliases FROM tool WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
+
+-- name: drop_tool
+DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;
+
+-- name: runs_naming
+-- Runs with a text in their record.
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+WHERE namespace = :namespace AND instr(record, :text) > 0;
 
 -- name: reset_tools
 UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
 
 -- name: delete_empty_tools
-DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}';
+DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}'
+  AND retired = 0 AND aliases = '[]';
 
 -- name: tools
-SELECT name, description, parameters, calls, errors FROM tool WHERE namespace = :namespace ORDER BY name;
+SELECT name, description, parameters, calls, errors, described_at, changed_at, former_description, former_parameters,
+       retired, aliases
+FROM tool WHERE namespace = :namespace ORDER BY name;
 
 -- name: add_edge
 INSERT INTO edge (namespace, source, target, support, inverse_steps, failures, unlabelled)

@@ -22,7 +22,9 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
+    call_text,
     check_embedder,
+    marks_of,
     to_bytes,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
@@ -184,6 +186,7 @@ class SQLiteTransaction(TransactionState):
         self._connection = connection
         self._statements = statements
         self.lessons = SQLiteLessonTransaction(self.run)
+        self.aliases = marks_of(self.run("marked_tools")).aliases
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         return self._connection.execute(self._statements[name], {"namespace": self.namespace, **values})
@@ -203,6 +206,9 @@ class SQLiteTransaction(TransactionState):
 
     def select(self, selection: Selection) -> list[StoredRun]:
         return self.stored(self.run("select_trajectories", **asdict(selection)))
+
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        return self.stored(self.run("runs_naming", text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
         found = self.stored(self.run("shortest_success", environment=environment, task=task))

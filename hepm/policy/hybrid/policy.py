@@ -95,7 +95,7 @@ class Hybrid:
         floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else further
         sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
         if sure < floor:
-            best = f"best {names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
+            best = f"best {query.names.shown(names[int(tools[chances.argmax()])])} {sure:.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((fitted.place_T[tools], -chances.round(6)))).tolist()
@@ -122,9 +122,11 @@ def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Qu
     available = available[available != fitted.start]
     if query.tools is not None:
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
-        return available[np.isin(available, tools)], available
-    if len(tools) > MOST_CANDIDATES:
+        tools = available[np.isin(available, tools)]
+    elif len(tools) > MOST_CANDIDATES:
         tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
+    if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
+        tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
     return tools, available
 
 
