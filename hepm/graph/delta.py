@@ -123,7 +123,7 @@ class Run(NamedTuple):
     Attributes:
         digest: Hash of the content as it was read; distinguishes a repeat from another run with the same id.
         steps: Assistant turns, the rollout length n.
-        calls: Calls and recorded errors by tool.
+        calls: Calls, errors, and calls of which it is recorded whether they failed, by tool.
         called: Every call in listed order, parallel ones flattened.
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
@@ -141,7 +141,7 @@ class Run(NamedTuple):
     steps: int
     ended_at: float | None
     source: str
-    calls: Mapping[ToolName, tuple[int, int]]
+    calls: Mapping[ToolName, tuple[int, int, int]]
     called: tuple[ToolName, ...]
     tools: tuple[Tool, ...]
     transitions: tuple[TransitionRow, ...]
@@ -153,10 +153,10 @@ class Run(NamedTuple):
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
         """The run of a trajectory with these transitions."""
         t = trajectory
-        calls: dict[ToolName, tuple[int, int]] = {}
+        calls: dict[ToolName, tuple[int, int, int]] = {}
         for call in t.calls():
-            made, failed = calls.get(call.name, (0, 0))
-            calls[call.name] = made + 1, failed + (call.error is True)
+            made, failed, known = calls.get(call.name, (0, 0, 0))
+            calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
         own_only = OWN_STATES in t.tags
         rows: list[TransitionRow] = []
         for passed in transitions:
@@ -201,12 +201,21 @@ _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
 
 @dataclass(slots=True)
 class Delta:
-    """What runs add, ready to be applied; `run_edges` are the ids of the runs that took each edge."""
+    """What runs add, ready to be applied.
+
+    Attributes:
+        run_edges: Ids of the runs that took each edge.
+        outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
+            failed of which it is recorded. Tools of which nothing is recorded are left out.
+    """
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
+    outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
+        default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
+    )
 
     @classmethod
     def of(cls, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> Delta:
@@ -241,13 +250,17 @@ class Delta:
         success = run.success
         inverse = sign * inverse_steps(run.steps) if success else 0
         one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
-        for edge in run.edges:
+        edges = run.edges
+        for edge in edges:
             self.edges[edge].add(one)
             self.run_edges[edge].add(run.id)
-        for name, (made, failed) in run.calls.items():
+        targets = {target for _, target in edges}
+        for name, (made, failed, known) in run.calls.items():
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
+            if known and name in targets:
+                self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         for step, t in enumerate(run.transitions if success is not None else ()):
             if t.key:
                 states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from hepm.errors import StoreUnavailableError
 from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.delta import Edge
+from hepm.graph.drift import Drift, drift_of
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
@@ -61,10 +62,12 @@ class _Snapshot:
 
     rows: dict[ToolName, Rows]
     marks: Marks
+    latest: dict[ToolName, str]
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
+    drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
 
 
 class NamespaceMirror:
@@ -95,7 +98,10 @@ class NamespaceMirror:
         marks = self._store.marks(namespace=self.name)
         rows = _by_source(self._store.edges(namespace=self.name))
         if not self._store.remote:
-            return _Snapshot(rows, marks)
+            return _Snapshot(rows, marks, {})
+        latest = self._store.latest_outcomes(
+            sorted({row[1] for of in rows.values() for row in of}), namespace=self.name
+        )
         # Runs before states: a state that comes between is of a run that is read later.
         runs = self._store.runs_after(0, namespace=self.name)
         states = self._store.states_newer_than(0, namespace=self.name)
@@ -112,7 +118,7 @@ class NamespaceMirror:
             self._reader = CallReader()
             self._reader.read(runs, states)
             self._replace_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
-        return _Snapshot(rows, marks, after)
+        return _Snapshot(rows, marks, latest, after)
 
     def __contains__(self, tool: ToolName) -> bool:
         return tool in self._snapshot.rows
@@ -121,6 +127,14 @@ class NamespaceMirror:
     def marks(self) -> Marks:
         """Other names of tools, and retired tools."""
         return self._snapshot.marks
+
+    def drift(self, tool: ToolName) -> Drift | None:
+        """Whether a tool fails now and did not before; None if not, or where errors are not recorded."""
+        snapshot = self._snapshot
+        if tool not in snapshot.drifts:
+            latest = snapshot.latest if self._store.remote else self._store.latest_outcomes([tool], namespace=self.name)
+            snapshot.drifts[tool] = drift_of(latest.get(tool, ""))
+        return snapshot.drifts[tool]
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
@@ -259,13 +273,18 @@ class NamespaceMirror:
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
+        latest = before.latest
+        if self._store.remote:
+            latest = latest | self._store.latest_outcomes(sorted(touched), namespace=self.name)
         for tool in touched:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
-        return _Snapshot(rows | fresh, self._store.marks(namespace=self.name), after, kept)
+        marks = self._store.marks(namespace=self.name)
+        return _Snapshot(rows | fresh, marks, latest, after, kept, drifts)
 
     @property
     def behind(self) -> bool:

@@ -125,8 +125,8 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
 class Marks(NamedTuple):
     """Aliases of tools, and the tools that are retired."""
 
-    aliases: Aliases = {}
-    retired: frozenset[ToolName] = frozenset()
+    aliases: Aliases
+    retired: frozenset[ToolName]
 
 
 def marks_of(rows: Iterable[Sequence[Any]]) -> Marks:

@@ -21,6 +21,7 @@ import numpy as np
 from hepm.errors import InputError
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
+from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import (
@@ -317,6 +318,19 @@ class Store(ABC):
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
         return list(map(tool_row, self.read("tools", namespace=namespace)))
+
+    def latest_outcomes(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, str]:
+        """Whether the latest runs failed with each tool, as `hepm.graph.drift.drift_of` takes it.
+
+        By the end of the runs; those of unknown end come first, in order of arrival.
+        """
+        rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
+        return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
+
+    def outcomes(self, *, namespace: str) -> dict[tuple[ToolName, str], tuple[float, bool]]:
+        """By tool and run, when the run ended and whether its calls to the tool failed (see `Delta.outcomes`)."""
+        rows = self.read("outcomes", namespace=namespace)
+        return {(tool, run): (ended, bool(failed)) for tool, run, ended, failed in rows}
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""

@@ -1,7 +1,7 @@
 """Other names of tools, retired tools, and what changed in a tool's description.
 
-Records stay as they were written. Aliases apply where a record becomes transitions, states and counts, so that the graph
-is the one of runs that always used the tool's own name.
+Records stay as they were written. Aliases apply where a record becomes transitions, states and counts: the graph is
+that of runs which always used the tool's own name.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, Protocol
 
@@ -37,7 +37,7 @@ class Query:
     said_vector: FloatArray | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
-    names: ToolNames = ToolNames()  # frozen
+    names: ToolNames = field(default_factory=ToolNames)
 
     def allows(self, tool: ToolName) -> bool:
         """Whether a tool may be suggested."""

@@ -211,6 +211,8 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
     found = {"space": space, "start": START, **values}
+    if name == "latest_outcomes":
+        found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
     if name in _BY_UID:
         names, kind = _BY_UID[name]
         found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]

@@ -189,6 +189,23 @@ SELECT name, retired, aliases FROM tool WHERE namespace = :namespace AND (retire
 -- name: drop_tool
 DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;
 
+-- name: add_tool_run
+INSERT INTO tool_run (namespace, tool, ended, trajectory, failed) VALUES (:namespace, :tool, :ended, :trajectory, :failed);
+
+-- name: delete_tool_runs
+DELETE FROM tool_run WHERE trajectory = :seq;
+
+-- name: latest_outcomes
+-- Of each tool, newest first, as one text of 1 (failed) and 0.
+SELECT j.value, (SELECT group_concat(failed, '') FROM (
+    SELECT failed FROM tool_run WHERE namespace = :namespace AND tool = j.value
+    ORDER BY ended DESC, trajectory DESC LIMIT :most))
+FROM json_each(:tools) j;
+
+-- name: outcomes
+SELECT r.tool, t.id, r.ended, r.failed FROM tool_run r JOIN trajectory t ON t.seq = r.trajectory
+WHERE r.namespace = :namespace ORDER BY r.tool, t.id;
+
 -- name: runs_naming
 -- Runs with a text in their record.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
@@ -363,6 +380,9 @@ DELETE FROM edge WHERE namespace = :namespace;
 -- name: clear_namespace_run_edges
 DELETE FROM passage WHERE namespace = :namespace;
 
+-- name: clear_namespace_tool_runs
+DELETE FROM tool_run WHERE namespace = :namespace;
+
 -- name: orphan_vectors
 SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
 
@@ -376,6 +396,7 @@ SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t W
 -- name: stray_rows
 SELECT (SELECT count(*) FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory))
+     + (SELECT count(*) FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory));
 
@@ -384,6 +405,9 @@ DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
 -- name: drop_stray_run_edges
 DELETE FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: drop_stray_tool_runs
+DELETE FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
 -- name: drop_stray_states
 DELETE FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory);

@@ -252,11 +252,18 @@ class SQLiteTransaction(TransactionState):
                 for run in runs
             ),
         )
+        self._put(
+            "add_tool_run",
+            (
+                {"tool": tool, "ended": ended, "trajectory": self.row_numbers[run], "failed": failed}
+                for (tool, run), (ended, failed) in delta.outcomes.items()
+            ),
+        )
         for move, states in delta.states.items():
             self._add_states(move, states, vectors)
 
     def _add_counts(self, delta: Delta) -> None:
-        self.sources.update(source for source, _ in delta.edges)
+        self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         self._put("add_edge", ({"source": a, "target": b, **vars(counts)} for (a, b), counts in edges))
         self._put("add_tool", ({"name": name, **vars(tool)} for name, tool in sorted(delta.tools.items())))
@@ -268,7 +275,8 @@ class SQLiteTransaction(TransactionState):
             self.run("delete_empty_edges", source=source)
         self.run("delete_empty_tools")
         for name in ids:
-            self.run("delete_run_edges", seq=self.row_numbers[name])
+            for what in ("delete_run_edges", "delete_tool_runs"):
+                self.run(what, seq=self.row_numbers[name])
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state("delete_state", state, move)
@@ -306,7 +314,7 @@ class SQLiteTransaction(TransactionState):
     def clear(self) -> None:
         self.rewritten = True
         for verb in ("clear_namespace", "drop_stray"):
-            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges"):
+            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges", "tool_runs"):
                 self.run(f"{verb}_{table}")
         self.run("reset_tools")
         self.run("delete_empty_tools")

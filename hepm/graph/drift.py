@@ -1,0 +1,77 @@
+"""Whether a tool has begun to fail: its latest runs against those before them.
+
+One run is one observation: calls of a run are not independent, since an agent repeats a call with the same mistake. It
+failed with a tool if all of its calls whose error is known did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, lgamma
+from typing import Final
+
+MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
+RECENT: Final = 50  # at most so many of them are "now"
+FEWEST: Final = 3  # failed runs below which nothing is said
+ALARM: Final = 1e-4
+"""Chance of so many failures if nothing had changed. It is looked for at up to 50 places after each run: simulated tools
+that fail always alike raise an alarm after one run in some thousands (benchmarks/LOG.md)."""
+RECOVERED: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A tool that fails more often than before: failed and all runs now, and before."""
+
+    failures: int
+    runs: int
+    failures_before: int
+    runs_before: int
+
+    @property
+    def works(self) -> float:
+        """How likely it is to work, as a share of how likely it was, in (0, 1); with Jeffreys' prior."""
+        now = (self.runs - self.failures + 0.5) / (self.runs + 1)
+        return now * (self.runs_before + 1) / (self.runs_before - self.failures_before + 0.5)
+
+    def __str__(self) -> str:
+        before = f"{self.failures_before / self.runs_before:.0%}" if self.failures_before else "never"
+        return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
+
+
+def drift_of(latest: str) -> Drift | None:
+    """The drift of a tool by its latest runs, newest first: "1" for one that failed with it, else "0"; None if none.
+
+    Of all ways to divide the runs into earlier and recent ones, the one whose number of recent failures is least likely
+    by a Beta-binomial predictive distribution of the earlier ones (Jeffreys' prior; Box 1980, "Sampling and Bayes'
+    inference in scientific modelling"). It is over if the very last runs are unlikely by those of the drift.
+    """
+    failed = [0, *accumulate(map(int, latest))]
+    total = len(latest)
+    found, least = 0, ALARM
+    for recent in range(FEWEST, min(RECENT, total) + 1):
+        failures, before = failed[recent], failed[-1] - failed[recent]
+        # A drift begins with a failure.
+        if latest[recent - 1] == "0" or failures < FEWEST or failures * (total - recent) <= before * recent:
+            continue
+        chance = _at_least(failures, recent, before, total - recent)
+        if chance < least:
+            found, least = recent, chance
+    if not found:
+        return None
+    for last in range(1, found):
+        lasting, rest = failed[last], failed[found] - failed[last]
+        works = _at_least(last - lasting, last, found - last - rest, found - last)
+        if latest[last - 1] == "0" and works < RECOVERED:
+            return None
+    return Drift(failed[found], found, failed[-1] - failed[found], total - found)
+
+
+def _at_least(k: int, n: int, known_k: int, known_n: int) -> float:
+    """P(K >= k) of n observations, by a Beta-binomial distribution of the known ones."""
+    a, b = known_k + 0.5, known_n - known_k + 0.5
+    scale = lgamma(n + 1) + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n)
+    return sum(
+        exp(scale - lgamma(i + 1) - lgamma(n - i + 1) + lgamma(i + a) + lgamma(n - i + b)) for i in range(k, n + 1)
+    )
