@@ -278,11 +278,21 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed."""
+    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed.
+
+    With `before`, it is one that has begun to fail wherever it is called: calls of the last `runs` failed in `failures`
+    of them, and before in that share, in [0, 1].
+    """
 
     tool: ToolName
     failures: int
     runs: int
+    before: float | None = None
+
+    def __str__(self) -> str:
+        if self.before is not None:
+            return f"fails now, in {self.failures} of its last {self.runs} runs"
+        return f"failed in {self.failures} of {self.runs} runs from here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +308,14 @@ class Suggestions(Sequence[Suggestion]):
 
         Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
         """
-        warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:
             tools = ", ".join(tool_in_prompt(suggestion.tool) for suggestion in self.ranked)
-            return HINT + tools + "".join(f"; {tool}: failed in {share} from here" for tool, share in warned)
-        return FAILED_HINT + ", ".join(f"{tool} ({share})" for tool, share in warned) if warned else ""
+            return HINT + tools + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in self.warnings)
+        warned = [
+            f"{tool_in_prompt(way.tool)} ({way if way.before is not None else f'{way.failures} of {way.runs} runs'})"
+            for way in self.warnings
+        ]
+        return FAILED_HINT + ", ".join(warned) if warned else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

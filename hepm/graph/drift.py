@@ -6,18 +6,21 @@ failed with a tool if all of its calls whose error is known did.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from math import exp, lgamma
 from typing import Final
 
 MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
-RECENT: Final = 50  # at most so many of them are "now"
+RECENT: Final = 50
+"""A drift may have begun with any of the last 50 runs; further back every fourth part more is tried."""
 FEWEST: Final = 3  # failed runs below which nothing is said
 ALARM: Final = 1e-4
-"""Chance of so many failures if nothing had changed. It is looked for at up to 50 places after each run: simulated tools
-that fail always alike raise an alarm after one run in some thousands (benchmarks/LOG.md)."""
+"""Chance of so many failures if nothing had changed. Some 60 divisions are tried after each run: simulated tools that
+fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
+"""Chance of so few failures in the very last runs if the drift went on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,23 @@ class Drift:
     runs_before: int
 
     @property
+    def before(self) -> float:
+        """Share of failed runs before."""
+        return self.failures_before / self.runs_before
+
+    @property
+    def broken(self) -> bool:
+        """Whether it works less than half as often as before."""
+        return self.works < 0.5
+
+    @property
     def works(self) -> float:
         """How likely it is to work, as a share of how likely it was, in (0, 1); with Jeffreys' prior."""
         now = (self.runs - self.failures + 0.5) / (self.runs + 1)
         return now * (self.runs_before + 1) / (self.runs_before - self.failures_before + 0.5)
 
     def __str__(self) -> str:
-        before = f"{self.failures_before / self.runs_before:.0%}" if self.failures_before else "never"
+        before = f"{self.before:.0%}" if self.failures_before else "never"
         return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
 
 
@@ -50,22 +63,30 @@ def drift_of(latest: str) -> Drift | None:
     failed = [0, *accumulate(map(int, latest))]
     total = len(latest)
     found, least = 0, ALARM
-    for recent in range(FEWEST, min(RECENT, total) + 1):
+    for recent in _divisions(total):
         failures, before = failed[recent], failed[-1] - failed[recent]
-        # A drift begins with a failure.
-        if latest[recent - 1] == "0" or failures < FEWEST or failures * (total - recent) <= before * recent:
+        if failures < FEWEST or failures * (total - recent) <= before * recent:
             continue
+        if latest[recent - 1] == "0" and recent <= RECENT:
+            continue  # a drift begins with a failure
         chance = _at_least(failures, recent, before, total - recent)
         if chance < least:
             found, least = recent, chance
     if not found:
         return None
-    for last in range(1, found):
+    for last in range(1, min(found, RECENT)):
         lasting, rest = failed[last], failed[found] - failed[last]
         works = _at_least(last - lasting, last, found - last - rest, found - last)
         if latest[last - 1] == "0" and works < RECOVERED:
             return None
     return Drift(failed[found], found, failed[-1] - failed[found], total - found)
+
+
+def _divisions(total: int) -> Iterator[int]:
+    recent = FEWEST
+    while recent < total:
+        yield recent
+        recent += 1 if recent < RECENT else recent // 4
 
 
 def _at_least(k: int, n: int, known_k: int, known_n: int) -> float:

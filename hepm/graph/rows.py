@@ -119,7 +119,7 @@ def tool_row(row: Sequence[Any]) -> ToolRow:
     """A tool as a store keeps it."""
     *values, retired, aliases = row
     found = json.loads(aliases) if isinstance(aliases, str) else aliases
-    return ToolRow(*values, bool(retired), tuple(sorted(found)))
+    return ToolRow._make((*values, bool(retired), tuple(sorted(found))))
 
 
 class Marks(NamedTuple):
