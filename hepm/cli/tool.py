@@ -10,7 +10,8 @@ from hepm.cli.options import JsonOption, Place, plain, print_json
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
-    from hepm.graph.rows import ToolRow
+    from hepm.memory import Memory
+    from hepm.types import ToolName
 
 app = Group("tool", "Tools that runs called: their other names, changes, and which are retired.")
 
@@ -20,12 +21,11 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     """List the tools with their calls, errors, other names and changes.
     Example: `hepm tool list --namespace retail`
     """
-    from hepm.graph.tool_life import what_changed
-
     with place.open() as memory:
         rows = memory.tools(namespace=place.namespace)
+        said = remarks(memory, place.namespace)
     if as_json:
-        print_json({"tools": [{**row._asdict(), "changed": what_changed(row)} for row in rows]})
+        print_json({"tools": [{**row._asdict(), "remarks": said.get(row.name, [])} for row in rows]})
         return
     from rich.table import Table
 
@@ -33,17 +33,29 @@ def list_(place: Place, as_json: JsonOption = False) -> None:
     for name in ("tool", "calls", "errors", ""):
         table.add_column(name, justify="right" if name in ("calls", "errors") else "left")
     for row in rows:
-        table.add_row(plain(row.name), f"{row.calls:,}", f"{row.errors:,}", plain(_remarks(row)))
+        marks = [*(["retired"] if row.retired else []), *(f"also {alias}" for alias in row.aliases)]
+        about = "; ".join([*marks, *said.get(row.name, [])])
+        table.add_row(plain(row.name), f"{row.calls:,}", f"{row.errors:,}", plain(about))
     options.print_table(table)
 
 
-def _remarks(row: ToolRow) -> str:
+def remarks(memory: Memory, namespace: str) -> dict[ToolName, list[str]]:
+    """Which tools have begun to fail, and what changed in their descriptions, in sentences without the tool."""
+    from hepm.graph.model_rows import day_of
     from hepm.graph.tool_life import what_changed
 
-    found = ["retired"] if row.retired else []
-    found += [f"also {', '.join(row.aliases)}"] if row.aliases else []
-    found += [changed] if (changed := what_changed(row)) else []
-    return "; ".join(found)
+    mirror = memory.mirror(namespace)
+    found: dict[ToolName, list[str]] = {}
+    for row in memory.tools(namespace=namespace):
+        drift = mirror.drift(row.name) if row.calls else None
+        changed = what_changed(row)
+        said = [
+            *([str(drift)] if drift else []),
+            *([f"changed on {day_of(row.changed_at)}: {changed}"] if changed else []),
+        ]
+        if said:
+            found[row.name] = said
+    return found
 
 
 @app.takes

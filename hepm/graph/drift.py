@@ -21,6 +21,7 @@ ALARM: Final = 1e-4
 fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
 RECOVERED: Final = 0.001
 """Chance of so few failures in the very last runs if the drift went on."""
+_NEGLIGIBLE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,14 @@ def drift_of(latest: str) -> Drift | None:
             continue
         if latest[recent - 1] == "0" and recent <= RECENT:
             continue  # a drift begins with a failure
-        chance = _at_least(failures, recent, before, total - recent)
+        chance = _at_least(failures, recent, before, total - recent, limit=ALARM)
         if chance < least:
             found, least = recent, chance
     if not found:
         return None
     for last in range(1, min(found, RECENT)):
         lasting, rest = failed[last], failed[found] - failed[last]
-        works = _at_least(last - lasting, last, found - last - rest, found - last)
+        works = _at_least(last - lasting, last, found - last - rest, found - last, limit=RECOVERED)
         if latest[last - 1] == "0" and works < RECOVERED:
             return None
     return Drift(failed[found], found, failed[-1] - failed[found], total - found)
@@ -89,10 +90,15 @@ def _divisions(total: int) -> Iterator[int]:
         recent += 1 if recent < RECENT else recent // 4
 
 
-def _at_least(k: int, n: int, known_k: int, known_n: int) -> float:
-    """P(K >= k) of n observations, by a Beta-binomial distribution of the known ones."""
+def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> float:
+    """P(K >= k) of n observations, by a Beta-binomial distribution of the known ones; `limit` if it is more."""
     a, b = known_k + 0.5, known_n - known_k + 0.5
-    scale = lgamma(n + 1) + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n)
-    return sum(
-        exp(scale - lgamma(i + 1) - lgamma(n - i + 1) + lgamma(i + a) + lgamma(n - i + b)) for i in range(k, n + 1)
-    )
+    logs = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + lgamma(k + a) + lgamma(n - k + b)
+    term = exp(logs + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n))
+    found = term
+    for i in range(k, n):
+        if found >= limit or term < found * _NEGLIGIBLE:
+            break
+        term *= (n - i) / (i + 1) * (i + a) / (n - i - 1 + b)
+        found += term
+    return min(found, limit)

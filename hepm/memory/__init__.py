@@ -434,13 +434,17 @@ class Memory:
 
         options = options or PromptOptions()
         now = Moment.of(messages, state, after, history, turn)
+        own = None if tools is None else read_tools(tools)
+        mirror = self._mirror.namespace(namespace)
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
+        last = tuple(map(names.own, now.after))
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
                 now.after,
                 history=now.history,
                 state=now.state if now.state.text else None,
-                tools=tools,
+                tools=own,
                 k=options.suggestions + FURTHER,
                 policy=options.policy,
                 namespace=namespace,
@@ -449,7 +453,8 @@ class Memory:
             self.library,
             now,
             suggestions,
-            counts=partial(self._mirror.namespace(namespace).counts, now.after),
+            counts=lambda tool: mirror.counts(last, names.own(tool)),
+            names=names,
             namespace=namespace,
             user=user,
             environment=environment,
