@@ -297,7 +297,7 @@ class LiveRuns:
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
-    """An id for a new run, `id` if it is free. A run that was given its outcome is over: what follows is another run."""
+    """An id for a new run, `id` if it is free. After a given outcome, what follows is another run."""
     own, number = id or uuid4().hex, 1
     while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
         number += 1
