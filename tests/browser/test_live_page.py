@@ -132,6 +132,12 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     live.play("waits", "get_order", success=None)
     hints.wait_for_function("() => document.querySelector('#runs').textContent.includes('waits')")
     assert WISH in hints.inner_text("#runs")
+    hints.locator("#runs").get_by_role("button", name="It failed").click()
+    hints.get_by_role("button", name="End it").click()
+    hints.get_by_text("No run is under way.").wait_for()
+    run = live.memory.run("waits")
+    assert run is not None
+    assert run.outcome.success is False
 
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
