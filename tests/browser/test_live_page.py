@@ -250,6 +250,15 @@ def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        assert httpx2.get(f"{url}/api/graph").json()["tools"] == []
+        with Memory.open(tmp_path / "m.hepm") as other:  # as another process does, through a connection of its own
+            other.ingest([run_of(1, "get_order")])
+        names = [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
+        assert "get_order" in names
+
+
 def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
     first = httpx2.get(f"{live.url}/api/graph")
     again = httpx2.get(f"{live.url}/api/graph", headers={"if-none-match": first.headers["etag"]})
