@@ -442,10 +442,10 @@ def odd_bodies(count: int) -> Iterator[bytes]:
 
 
 def assert_odd_bodies_are_borne(
-    memory: Memory,
+    memory: Memory,  # noqa: F811
     endpoint: RawEndpoint,
     count: int,
-    err: pytest.CaptureFixture[str],  # noqa: F811
+    err: pytest.CaptureFixture[str],
 ) -> None:
     doors = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/outcome", "/hooks/claude-code", "/mcp"]
     kinds = ["application/json", "text/plain", "application/json; charset=utf-16", "multipart/form-data", "\x01"]
