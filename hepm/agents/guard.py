@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -145,6 +145,8 @@ class Guard:
         except _TooLargeError:
             if not begun:
                 await self._too_large()(scope, receive, send)
+        except (BrokenOffError, ClientDisconnect):
+            pass  # the server closes the connection
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._host in LOCAL and not self._tokens:
@@ -154,6 +156,8 @@ class Guard:
             origin = headers.get("origin")
             if origin and _without_port(origin.rpartition("://")[2]) not in LOCAL:
                 return refused(403, "pages of other sites may not use this server")
+        if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
+            return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] == "/health" or (scope["path"] == "/" and scope["method"] == "GET"):  # they hold no data
             return None
         return self._unauthorised(scope, headers) or self._too_much(scope, headers)
@@ -202,6 +206,10 @@ class Guard:
             self._buckets.clear()
         self._buckets[client] = (left - 1 if left >= 1 else left, now)
         return left >= 1
+
+
+class BrokenOffError(Exception):
+    """The endpoint broke off a reply whose beginning the client has: the client's connection breaks, too."""
 
 
 class _TooLargeError(Exception):

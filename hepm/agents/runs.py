@@ -163,10 +163,14 @@ class LiveRuns:
 
     # During a run
 
-    def hint(self, run: LiveRun) -> Prompt:
-        """What memory says now. It raises nothing: without memory there is nothing to say."""
+    def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
+        """What memory says now. It raises nothing: without memory there is nothing to say.
+
+        Args:
+            keep: Whether to write the run to disk before; False if `replied` follows.
+        """
         with run.lock:
-            prompt = run.session.prompt(run.messages or None)  # None: recorded call by call
+            prompt = run.session.prompt(run.messages or None, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked

@@ -211,7 +211,9 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
     """
     import uvicorn
 
-    with socket.socket(socket.AF_INET6 if ":" in options.host else socket.AF_INET) as listening:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    # With the protocol: asyncio sends small parts at once (TCP_NODELAY) only on sockets that name it.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((options.host, options.port))

@@ -41,15 +41,30 @@ def api_of(path: str) -> Api | None:
     return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
 
 
-def read_body(raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none."""
+def read_body(api: Api, raw: bytes) -> Object:
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects."""
     try:
-        body = json.loads(raw)
+        body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the body is no JSON: {error}") from error
+        raise InputError(f"the body is no JSON in UTF-8: {type(error).__name__}") from error
     if not isinstance(body, dict):
         raise InputError("the body is no JSON object")
-    return cast(Object, body)
+    body = cast(Object, body)
+    key = "messages" if api == "chat" else "input"
+    listed = body.get(key)
+    if not (api == "responses" and isinstance(listed, str | None)) and objects(listed) != listed:
+        raise InputError(f'"{key}" is no list of objects')
+    return body
+
+
+def write_body(body: Object) -> bytes:
+    """A request's bytes; InputError if JSON cannot hold them, as with NaN."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return json.dumps(body, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the body cannot be written again: {type(error).__name__}") from error
 
 
 def messages_of(api: Api, body: Object) -> list[Object]:
