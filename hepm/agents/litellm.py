@@ -1,5 +1,7 @@
 """Memory for LiteLLM, as SDK and as proxy: `litellm.callbacks = [HepmLogger(memory)]`."""
 
+# pyright: basic, reportMissingImports=false
+# The environment of the type check lacks this framework.
 from __future__ import annotations
 
 import asyncio
