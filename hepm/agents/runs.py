@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
 from threading import RLock
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -363,6 +364,6 @@ def _inner(call: Object) -> Object:
 
 def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
-    first = [_mark(one) for one in messages[:2]]
+    first = [_mark(one) for one in takewhile(lambda one: one.get("role") != "assistant", messages[:2])]
     names = sorted(_name(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()
