@@ -403,7 +403,7 @@ def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]]
             Triple(a, FOLLOWED_BY, b) for one, other in pairwise(steps) for a in sorted(one) for b in sorted(other)
         ]
         return (
-            f"{sequence(steps)} led to success",
+            f"calling {sequence(steps)} led to success",
             triples[:_TRIPLES],
             [tool for step in steps for tool in sorted(step)],
         )

@@ -198,7 +198,7 @@ def test_a_success_gives_a_guiding_principle() -> None:
 def test_without_contrast_a_success_tells_how_it_ended() -> None:
     found = rule(good("g", "find", "look", "look", "modify", "tell"))
     assert found
-    assert found.text == "In shop, look, then modify, then tell led to success."
+    assert found.text == "In shop, calling look, then modify, then tell led to success."
     assert found.triples == (Triple("look", "followed_by", "modify"), Triple("modify", "followed_by", "tell"))
 
 
