@@ -69,8 +69,8 @@ def _of_function(function: Callable[..., object]) -> tuple[dict[str, Any], Calla
     from pydantic.errors import PydanticUserError
 
     name = getattr(function, "__name__", "")
-    if not name or inspect.iscoroutinefunction(function):
-        raise InputError(f"the tool {function!r} is no function with a name that returns its result: wrap it in one")
+    if not name.isidentifier() or inspect.iscoroutinefunction(function):
+        raise InputError(f"the tool {function!r} is no named function that returns its result itself: wrap it in one")
 
     def resolved(**arguments: Any) -> object:
         return function(**arguments)

@@ -337,7 +337,7 @@ def _experience(it: RunComparison) -> Experience:
     elif it.well:
         lesson = f"This way led to success: {way}."
     else:
-        lesson = f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
+        lesson = f"This way led to failure{'' if it.contrast else ', and no comparable run did better'}: {way}."
     called = ", then ".join(_calls(move) for move in sorted(it.keys, key=lambda move: move.turn))
     return Experience(
         situation=situation_text(it.run.environment, it.known),
