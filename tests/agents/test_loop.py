@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from hepm import Memory
@@ -372,3 +373,26 @@ def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(
     with pytest.raises(InputError, match=message):
         work(memory, loopback, [], tools=tools)
     assert not loopback.requests
+
+
+def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:
+    with serving(memory) as (_, url):
+
+        def fire(kind: str, **more: Any) -> str:
+            event = {"session_id": "s", "hook_event_name": kind, **more}
+            answer = httpx2.post(f"{url}/hooks/claude-code", json=event).json()
+            return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+
+        def call(name: str) -> str:
+            return fire("PostToolBatch", tool_calls=[{"tool_name": name, "tool_input": {}, "tool_response": "{}"}])
+
+        told = [fire("UserPromptSubmit", prompt='Create the task "Pay rent" for Ada.')]
+        told += [call(name) for name in ("get_users", "get_users", "Read", "get_users")]
+    again = "Suggested next tools: create_task"
+    assert [re.sub(r"\[p-\w+\]", "[ID]", text) for text in told] == [
+        "Suggested next tools: get_users",
+        RULE.strip(),
+        "",
+        "",
+        again,
+    ]
