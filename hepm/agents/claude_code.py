@@ -1,7 +1,8 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
 Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
-parallel calls of a turn. What a hook adds stays in the agent's context, so nothing is said twice in a row.
+parallel calls of a turn. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice
+in a row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
+from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolName
@@ -25,7 +27,7 @@ class ClaudeCode:
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
         self._failed: dict[str, dict[str, str]] = {}
-        self._said: dict[str, str] = {}
+        self._said: dict[str, dict[str, str]] = {}
 
     def answer(self, event: Object, namespace: str) -> Object:
         """The body of the answer to one event; {} if there is nothing to say."""
@@ -45,13 +47,12 @@ class ClaudeCode:
                 run.session.say("assistant", str(event["last_assistant_message"]))
             elif kind == "SessionEnd":
                 self._failed.pop(session, None)
-                self._said.pop(session, None)
+                self._said.pop(run.id, None)
         if kind not in _HINTED:
             return {}
-        text = self._runs.hint(run).text
-        if not text or text == self._said.get(session):
+        text = unsaid(self._runs.hint(run).text, self._said.setdefault(run.id, {}))
+        if not text:
             return {}
-        self._said[session] = text
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
 
     def _record(self, run: LiveRun, session: str, event: Object) -> None:
