@@ -157,7 +157,7 @@ class Proxy:
             where = f"{url.scheme}://{url.host}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
-        named = _named(upstream.headers.get("connection", ""))
+        named = _named(upstream.headers.get_list("connection"))
         kept = [(k.lower(), v) for k, v in upstream.headers.raw]
         response.raw_headers = [(k, v) for k, v in kept if k == b"content-length" or k not in _HOP | named]
         if run is not None and run.id.isascii() and run.id.isprintable():
@@ -169,7 +169,7 @@ class Proxy:
         return response
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
-        dropped = _HOP | _named(request.headers.get("connection", ""))
+        dropped = _HOP | _named(request.headers.getlist("connection"))
         own = [token.encode() for token in self._own_tokens]
         found = [
             (k, v)
@@ -219,9 +219,9 @@ def _encoded(request: Request, path: str) -> str:
     return raw if unquote(raw) == path else quote(path)
 
 
-def _named(connection: str) -> frozenset[bytes]:
+def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
-    return frozenset(name.strip().lower().encode("latin-1") for name in connection.split(","))
+    return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
 
 
 async def _left(request: Request) -> None:
