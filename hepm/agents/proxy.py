@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import httpx2
 from starlette.background import BackgroundTask
@@ -27,7 +27,7 @@ from hepm.errors import HepmError
 _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
-_SESSION: Final = (SESSION_HEADER, "session_id", "x-session-id")  # the second is Codex's
+_SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
 _OWN: Final = b"x-hepm-"
 _HOP: Final = frozenset({
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
@@ -61,10 +61,7 @@ class Proxy:
         self._runs = runs
         self._key = key
         self._own_tokens = own_tokens
-        self._placement: Placement = placement
-        if placement == "auto":
-            own = (urlsplit(upstream).hostname or "").endswith("api.openai.com")
-            self._placement = "message" if own else "tail"
+        self._placement: Placement = wire.resolved(placement, upstream)
         self._hint_s = hint_s
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=None),
@@ -122,7 +119,7 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run)
+            prompt = self._runs.hint(run, keep=False)
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else wire.write_body(placed)
         except Exception as error:  # the agent goes on without memory

@@ -74,6 +74,16 @@ class LiveRun:
         """The id of the stored run."""
         return self.session.id
 
+    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
+        """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
+        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
+
+    def reply(self, messages: Sequence[Object]) -> None:
+        """Add a model's reply to the record."""
+        self.messages.extend(messages)
+        self.marks.extend(map(_mark, messages))
+        self.replied = True
+
 
 class LiveRuns:
     """All runs under way in one process. Threads may share it.
@@ -132,19 +142,11 @@ class LiveRuns:
         return run
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own, number = id or uuid4().hex, 1
-        while id and self._is_over(own, namespace):
-            number += 1
-            own = f"{id}-{number}"
+        own = free_id(self.memory, id, namespace=namespace)
         session = self.memory.session(id=own, namespace=namespace, prompt_options=self._options, **about)
         run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
         self.counts["runs", namespace] += 1
         return run
-
-    def _is_over(self, id: str, namespace: str) -> bool:
-        """Whether the run of a session has its outcome: what follows is another run."""
-        stored = self.memory.run(id, namespace=namespace)
-        return stored is not None and stored.outcome.success is not None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
@@ -161,10 +163,14 @@ class LiveRuns:
 
     # During a run
 
-    def hint(self, run: LiveRun) -> Prompt:
-        """What memory says now. It raises nothing: without memory there is nothing to say."""
+    def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
+        """What memory says now. It raises nothing: without memory there is nothing to say.
+
+        Args:
+            keep: Whether to write the run to disk before; False if `replied` follows.
+        """
         with run.lock:
-            prompt = run.session.prompt(run.messages or None)  # None: recorded call by call
+            prompt = run.session.prompt(run.messages or None, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked
@@ -183,9 +189,7 @@ class LiveRuns:
             return
         with run.lock:
             run.touched = time.time()
-            run.messages.extend(reply.messages)
-            run.marks.extend(map(_mark, reply.messages))
-            run.replied = True
+            run.reply(reply.messages)
             run.session.keep()
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
@@ -252,6 +256,15 @@ class LiveRuns:
                     continue  # tried again
             self._end(run)
         self.memory.store_abandoned(idle_s=self.idle_s)
+
+
+def free_id(memory: Memory, id: str, *, namespace: str) -> str:
+    """An id for a new run, `id` if it is free. A run with an outcome is over: what follows it is another run."""
+    own, number = id or uuid4().hex, 1
+    while id and (stored := memory.run(own, namespace=namespace)) and stored.outcome.success is not None:
+        number += 1
+        own = f"{id}-{number}"
+    return own
 
 
 def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:

@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
 Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
@@ -39,6 +41,13 @@ class Reply:
 def api_of(path: str) -> Api | None:
     """The API behind a path below `/v1`; None for one that is passed through."""
     return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
+
+
+def resolved(placement: Placement, base_url: str) -> Placement:
+    """What "auto" means for an endpoint: a message of its own for OpenAI, else the tail, which every model takes."""
+    if placement != "auto":
+        return placement
+    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "tail"
 
 
 def read_body(api: Api, raw: bytes) -> Object:
@@ -138,7 +147,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present:
-        _append(messages, _last_given(messages), present)
+        _append(messages, _last_given(messages), _tagged(present))
     return {**body, "messages": messages}
 
 
@@ -157,6 +166,11 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
         if into_instructions[1] or not present
         else {**found, "input": [*items, {"role": "developer", "content": present}]}
     )
+
+
+def _tagged(text: str) -> str:
+    """A line of memory with tags, so that it is not taken for a part of the message that it stands in."""
+    return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
 
 
 def _index_of_system(messages: Sequence[Object], *, default: int) -> int:

@@ -137,6 +137,7 @@ COMMANDS: Final = {
     "library": ("library:app", "Experiences, principles and notes as a file."),
     "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
     "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
+    "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
     "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
 }
 """Module and function of each command, and its line in `hepm --help`, which imports none of them."""

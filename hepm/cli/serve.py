@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from hepm.cli.commands import Option
 from hepm.cli.options import STORE, Place, StoreOption, open_memory
 from hepm.errors import MissingExtraError
+from hepm.graph.open_store import is_address
 
 if TYPE_CHECKING:
     from hepm.agents.guard import Access
@@ -30,6 +31,10 @@ def serve(
     ] = "",
     idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored without a label.")] = 1800,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
+    sessions: Annotated[
+        Path | None,
+        Option(help="Folder for runs under way. Default: beside the file; ./hepm-sessions for a Neo4j server."),
+    ] = None,
     token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
     tokens: Annotated[
         Path | None, Option(help='JSON file of tokens: {"TOKEN": {"namespaces": ["desk"], "write": true}}.')
@@ -62,14 +67,14 @@ def serve(
         rate=rate,
         max_body=max_body,
     )
-    with open_memory(store) as memory:
+    with open_memory(store, sessions=_sessions(store, sessions)) as memory:
         serve(memory, options, lambda address: print(f"hepm serves {store} at {address}", file=sys.stderr, flush=True))
 
 
 def mcp(place: Place) -> None:
     """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
 
-    Example: `claude mcp add hepm -- hepm mcp --store memory.hepm`.
+    Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
     """
     try:
         from hepm.agents.guard import NAMESPACE
@@ -79,5 +84,10 @@ def mcp(place: Place) -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     NAMESPACE.set(place.namespace)
-    with open_memory(place.store) as memory:
+    with open_memory(place.store, sessions=_sessions(place.store, None)) as memory:
         mcp_server(LiveRuns(memory)).run(transport="stdio")
+
+
+def _sessions(store: str, folder: Path | None) -> Path | None:
+    """Where runs under way are kept; None for beside the file."""
+    return Path("hepm-sessions") if folder is None and is_address(store) else folder

@@ -17,6 +17,7 @@ from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import STORE, Bar, JsonOption, Place, StoreOption, plain, print_json
 from hepm.errors import StoreDamagedError
+from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def copy(
     for name in (source, target):
         if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
             raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
-    files = [options.store_file(name) for name in (source, target)]
+    files = [embedded_file(name) for name in (source, target)]
     one, other = (file.absolute() if file else name for file, name in zip(files, (source, target), strict=True))
     if str(one).rstrip("/") == str(other).rstrip("/"):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")

@@ -146,7 +146,8 @@ class Library:
 
         Left out are those of other environments, and those that name no tool to call or to avoid.
         """
-        if not text.strip():
+        lessons = self._mirror.lessons(namespace)
+        if not (text.strip() and lessons.holds(kind)):
             return []
 
         def keep(one: StoredLesson) -> bool:
@@ -154,7 +155,7 @@ class Library:
 
         least = self.floor if floor is None else floor
         (vector,) = self._embedder().embed([text])
-        return self._mirror.lessons(namespace).search(vector, kind, limit=limit, floor=least, keep=keep)
+        return lessons.search(vector, kind, limit=limit, floor=least, keep=keep)
 
     # Exposures
 

@@ -296,8 +296,7 @@ class Memory:
         """
         stored = 0
         for kept in () if self._journal is None else self._journal.idle(idle_s):
-            self.library.show(kept.run.id, list(kept.shown), namespace=kept.namespace)
-            stored += self.ingest(kept.run, namespace=kept.namespace).stored
+            stored += self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace).stored
             kept.file.unlink(missing_ok=True)
         return stored
 
@@ -328,15 +327,29 @@ class Memory:
             success = reward >= SOLVED
         self.ingest(replace(stored, outcome=Outcome(reward, success)), namespace=namespace)
 
-    def forget_beginning(self, run: Trajectory, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
-        """Forget the stored run with this id if it has no label and is the beginning of `run`; whether it was."""
-        before = self.run(run.id, namespace=namespace)
+    def ingest_whole(
+        self,
+        run: Trajectory,
+        shown: Sequence[str] = (),
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        options: IngestOptions | None = None,
+    ) -> IngestReport:
+        """`ingest` of a session's run, with the lessons it was shown.
+
+        Its beginning may be stored without a label, as the session rested: it is replaced.
+        """
+        self.library.show(run.id, shown, namespace=namespace)
+        report = self.ingest(run, namespace=namespace, options=options)
+        before = self.run(run.id, namespace=namespace) if report.rejected else None
         if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
-            return False
+            return report
         clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
-            return False
-        return bool(self.forget(trajectory=run.id, namespace=namespace))
+            return report
+        self.forget(trajectory=run.id, namespace=namespace)
+        self.library.show(run.id, shown, namespace=namespace)
+        return self.ingest(run, namespace=namespace, options=options)
 
     def suggest(
         self,
