@@ -54,6 +54,8 @@ class LiveRun:
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
         replied: Whether the last message is the model's, as it was sent.
+        waiting: Requests that have no reply yet.
+        resumed: Whether it began before this process did.
     """
 
     session: Session
@@ -65,6 +67,8 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    waiting: int = 0
+    resumed: bool = False
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -103,6 +107,8 @@ class LiveRuns:
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._lock = RLock()
+        kept = [one for one in memory.under_way() if one.aliases]
+        self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -127,18 +133,22 @@ class LiveRuns:
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
-            before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
-            run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
+            run = self._sequels.get((namespace, sequel)) if sequel else None
+            opening = "" if id or run else _opening(messages, about.get("tools"), group, about.get("user"))
             if run is None:
-                run = self._begin(id, namespace, door, **about)
-                run.opening = opening
+                run = self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            if run is None:
+                before = "" if id else self._before_restart(namespace, sequel, opening, marks)
+                run = self._begin(id or before, namespace, door, **about)
+                run.opening, run.resumed = opening, bool(before)
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
             run.touched = time.time()
+            run.waiting += 1
             _extend(run, messages, marks, whole=not sequel)
+            run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
@@ -148,18 +158,27 @@ class LiveRuns:
         self.counts["runs", namespace] += 1
         return run
 
+    def _before_restart(self, namespace: str, sequel: str, opening: str, marks: Sequence[str]) -> str:
+        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none."""
+        for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
+            if (id := self._kept.pop((namespace, alias), None)) is not None:
+                return id
+        return ""
+
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
-        found: LiveRun | None = None
+        alike: list[LiveRun] = []
+        changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._runs.values():
-            if run.namespace != namespace or run.opening != opening:
-                continue
             known = run.marks
-            # A model's reply may come back changed: what was before it must be there.
             least = len(known) - run.replied
-            if least < len(marks) and known[:least] == marks[:least] and (not run.replied or marks[least] == known[-1]):
-                found = run if found is None or len(known) > len(found.marks) else found
-        return found
+            if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
+                continue
+            again = not (run.replied or run.waiting)  # a request without a reply is repeated
+            if len(marks) > least if run.replied else len(marks) > least or (again and len(marks) == least):
+                (alike if not run.replied or marks[least] == known[-1] else changed).append(run)
+        found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
+        return max(found, key=lambda run: len(run.marks), default=None)
 
     # During a run
 
@@ -184,12 +203,14 @@ class LiveRuns:
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
-        """Add a model's reply to the record."""
-        if not reply.messages:
-            return
+        """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
             run.touched = time.time()
-            run.reply(reply.messages)
+            run.waiting -= 1
+            if reply.messages:
+                run.reply(reply.messages)
+            if reply.id:
+                run.session.aliases = (*run.session.aliases, reply.id)
             run.session.keep()
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
@@ -272,7 +293,10 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     known = run.marks
     if not whole:
         at = len(known)
-        fresh = [one for one in range(len(messages)) if messages[one].get("role") != "system" or not known]
+        first = not (known or run.resumed)
+        again = not run.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
+        fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
+        fresh = [] if again else fresh
     else:
         at = next(
             (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
@@ -288,6 +312,16 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     run.messages.extend(messages[n] for n in fresh)
     run.marks.extend(marks[n] for n in fresh)
     run.replied = False
+
+
+def _aliases(opening: str, marks: Sequence[str]) -> list[str]:
+    """A hash for each beginning of a conversation."""
+    found: list[str] = []
+    hashed = blake2b(opening.encode(), digest_size=12)
+    for mark in marks:
+        hashed.update(mark.encode())
+        found.append(hashed.hexdigest())
+    return found
 
 
 def _mark(message: Object) -> str:
@@ -314,8 +348,13 @@ def _name(call: Object) -> str:
 
 
 def _arguments(call: Object) -> Any:
+    """Parsed, as clients write JSON again in their own way."""
     inner = _inner(call)
-    return inner.get("arguments") or inner.get("input")
+    given = inner.get("arguments") or inner.get("input")
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return given
 
 
 def _inner(call: Object) -> Object:

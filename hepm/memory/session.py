@@ -40,6 +40,9 @@ class Session:
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
     `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
+
+    Attributes:
+        aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
     """
 
     _memory: Memory
@@ -51,6 +54,7 @@ class Session:
     _prompt_options: PromptOptions | None
     _ingest_options: IngestOptions
     _journal: Journal | None
+    aliases: tuple[str, ...] = ()
     _given: Sequence[object] | None = None
     _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _calls: int = 0
@@ -216,7 +220,8 @@ class Session:
                 if len(turns) > at or len(self._written) > len(turns):
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
-                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
+                    shown = list(self._shown)
+                    self._journal.write(part, at, shown, namespace=self._namespace, aliases=self.aliases)
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
