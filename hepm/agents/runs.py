@@ -55,6 +55,9 @@ class LiveRun:
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
         replied: Whether the last message is the model's, as it was sent.
         waiting: Requests that have no reply yet.
+        name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
+        failed: Errors of calls that a hook told before the calls, by their id.
+        said: The last hint that a hook's answer held.
         resumed: Whether it began before this process did.
     """
 
@@ -68,6 +71,9 @@ class LiveRun:
     stable: str = ""
     replied: bool = False
     waiting: int = 0
+    name: str = ""
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    said: str = ""
     resumed: bool = False
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
@@ -151,10 +157,14 @@ class LiveRuns:
             run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
 
+    def is_over(self, id: str, *, namespace: str) -> bool:
+        """Whether the client's run of this name has its outcome, and no other one is under way."""
+        return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
+
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         own = free_id(self.memory, id, namespace=namespace)
         session = self.memory.session(id=own, namespace=namespace, prompt_options=self._options, **about)
-        run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
+        run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
 
@@ -237,7 +247,7 @@ class LiveRuns:
         """
         key = namespace, id
         with self._lock:
-            run = self._runs.get(key)
+            run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
@@ -255,10 +265,11 @@ class LiveRuns:
 
     def _end(self, run: LiveRun) -> None:
         with self._lock:
-            self._runs.pop((run.namespace, run.id), None)
+            self._runs.pop((run.namespace, run.name), None)
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
-            self._ended[run.namespace, run.id] = run.session
+            for name in {run.id, run.name}:
+                self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
                 self._ended.popitem(last=False)
 

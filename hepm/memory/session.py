@@ -79,6 +79,11 @@ class Session:
         """The id of the stored run."""
         return self._run.id
 
+    @property
+    def calls(self) -> list[ToolName]:
+        """Names of the tools called so far."""
+        return [call.name for turn in self._turns() for call in turn.calls]
+
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
 
