@@ -16,8 +16,12 @@ from uuid import uuid4
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
+from hepm.memory.labels import given_label
 from hepm.memory.session import Session
+from hepm.types import Outcome
 
 _log = logging.getLogger("hepm")
 
@@ -53,6 +57,7 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
         waiting: Requests that have no reply yet.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
@@ -75,6 +80,7 @@ class LiveRun:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     said: str = ""
     resumed: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -99,16 +105,25 @@ class LiveRuns:
     """All runs under way in one process. Threads may share it.
 
     Args:
-        idle_s: A run that rests for so long is stored without a label.
+        idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
+        outcome_by: Rules for runs without an outcome (see `IngestOptions`).
     """
 
-    def __init__(self, memory: Memory, *, idle_s: float = 1_800.0, options: PromptOptions | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        idle_s: float = 1_800.0,
+        options: PromptOptions | None = None,
+        outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
+    ) -> None:
         self.memory = memory
         self.idle_s = idle_s
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: deque[Shown] = deque(maxlen=RECENT)
         self._options = options
+        self._outcome_by = outcome_by
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
@@ -118,6 +133,10 @@ class LiveRuns:
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def has(self, id: str, *, namespace: str) -> bool:
+        """Whether a run is under way."""
+        return (namespace, id) in self._runs
 
     # Which run
 
@@ -163,7 +182,8 @@ class LiveRuns:
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         own = free_id(self.memory, id, namespace=namespace)
-        session = self.memory.session(id=own, namespace=namespace, prompt_options=self._options, **about)
+        options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
+        session = self.memory.session(id=own, namespace=namespace, **options, **about)
         run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
@@ -185,10 +205,16 @@ class LiveRuns:
             if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
                 continue
             again = not (run.replied or run.waiting)  # a request without a reply is repeated
-            if len(marks) > least if run.replied else len(marks) > least or (again and len(marks) == least):
+            if len(marks) > least or (again and len(marks) == least):
                 (alike if not run.replied or marks[least] == known[-1] else changed).append(run)
         found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
         return max(found, key=lambda run: len(run.marks), default=None)
+
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
 
     # During a run
 
@@ -253,6 +279,8 @@ class LiveRuns:
             session = self.memory.resume(id, namespace=namespace)
         if session is None:
             self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            if success is not None or reward is not None:
+                self.memory.distil_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
             return
         if run is None:
@@ -262,6 +290,16 @@ class LiveRuns:
                 session.finish(success=success, reward=reward)
             self._end(run)
         self.counts["outcomes", namespace] += 1
+
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
 
     def _end(self, run: LiveRun) -> None:
         with self._lock:
@@ -274,26 +312,26 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without a label."""
+        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
             idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
         for run in idle:
             try:
                 with run.lock:
-                    run.session.finish()
+                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
             except HepmError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
-        self.memory.store_abandoned(idle_s=self.idle_s)
+        self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
-    """An id for a new run, `id` if it is free. A run with an outcome is over: what follows it is another run."""
+    """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
     own, number = id or uuid4().hex, 1
-    while id and (stored := memory.run(own, namespace=namespace)) and stored.outcome.success is not None:
+    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
         number += 1
         own = f"{id}-{number}"
     return own

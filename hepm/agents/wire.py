@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.ingest.openai_items import item_messages
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
 Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
@@ -20,9 +21,6 @@ Api: TypeAlias = Literal["chat", "responses"]
 Object: TypeAlias = dict[str, Any]
 
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
-_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
-_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
-_OWN_CALLS: Final = ("local_shell_call", "shell_call", "apply_patch_call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,9 @@ def messages_of(api: Api, body: Object) -> list[Object]:
     if api == "chat":
         return objects(body.get("messages"))
     given = body.get("input")
-    said: list[Object] = [{"role": "user", "content": given}] if isinstance(given, str) else _chat(objects(given))
+    said: list[Object] = (
+        [{"role": "user", "content": given}] if isinstance(given, str) else item_messages(objects(given))
+    )
     instructions = body.get("instructions")
     return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
 
@@ -212,7 +212,7 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
         return Reply()
     body = cast(Object, body)
     if api == "responses":
-        return Reply(tuple(_chat(objects(body.get("output")))), _text(body.get("id")))
+        return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
     message = next((one.get("message") for one in objects(body.get("choices")) if not one.get("index")), None)
     return Reply((cast(Object, message),) if isinstance(message, dict) else ())
 
@@ -271,41 +271,7 @@ def _streamed_response(events: Sequence[Object]) -> Reply:
             id = id or _text(cast(Object, response).get("id"))
         if event.get("type") == "response.output_item.done" and isinstance(item, dict):
             items.append(cast(Object, item))
-    return Reply(tuple(_chat(items)), id)
-
-
-def _chat(items: Sequence[Object]) -> list[Object]:
-    """Items of the Responses API as chat messages; calls that follow one another are parallel."""
-    found: list[Object] = []
-    for item in items:
-        kind = item.get("type", "message")
-        if kind in _CALLS or kind in _OWN_CALLS:
-            name = _text(item.get("name")) or kind.removesuffix("_call")
-            arguments = item.get(_CALLS.get(kind, "action"))
-            id = _text(item.get("call_id") or item.get("id"))
-            call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            if found and found[-1].get("tool_calls"):
-                found[-1]["tool_calls"].append(call)
-            else:
-                found.append({"role": "assistant", "content": "", "tool_calls": [call]})
-            if kind == "mcp_call" and ("output" in item or "error" in item):
-                found.append(_result(id, item.get("output") or item.get("error"), bool(item.get("error"))))
-        elif kind in _RESULTS or (kind.endswith("_call_output") and "call_id" in item):
-            found.append(_result(_text(item.get("call_id")), item.get("output"), None))
-        elif kind == "message":
-            content = item.get("content")
-            if isinstance(content, list):
-                content = "\n".join(_text(part.get("text")) for part in objects(cast("list[Any]", content)))
-            found.append({"role": item.get("role", "user"), "content": content})
-    return found
-
-
-def _result(call: str, output: Any, error: bool | None) -> Object:
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    if error is None:
-        return {"role": "tool", "tool_call_id": call, "content": text}
-    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
-    return {"role": "user", "content": [block]}
+    return Reply(tuple(item_messages(items)), id)
 
 
 def objects(value: Any) -> list[Object]:

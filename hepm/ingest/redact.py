@@ -76,9 +76,9 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
-        self._rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
-        self._literals, self._any_literal = _literals_of(self._rules)
-        self._kind: Callable[[str], str | None] = _kind_of_key if self._rules else lambda _: None
+        self.rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
+        self._literals, self._any_literal = _literals_of(self.rules)
+        self._kind: Callable[[str], str | None] = _kind_of_key if self.rules else lambda _: None
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self.hook = hook
         self._seen = _Seen()
@@ -147,7 +147,7 @@ class Redactor:
                 text = _without_secret_columns(text)
         patterns = self._chosen.get(there)
         if patterns is None:
-            rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
+            rules = [rule for rule in self.rules if not rule.literals or not there.isdisjoint(rule.literals)]
             patterns = [(rule.pattern, partial(_replacement, kind=rule.kind)) for rule in rules]
             if len(self._chosen) < _REMEMBERED_CHOICES:
                 self._chosen[there] = patterns

@@ -71,7 +71,7 @@ class Session:
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
             self._written = kept.run.turns
-            self._resumed = list(_as_messages(kept.run.turns))
+            self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
 
     @property
@@ -128,6 +128,11 @@ class Session:
             return None
         self._shown.update(dict.fromkeys(found.lessons))
         return found
+
+    def follow(self, messages: Sequence[object]) -> None:
+        """Record the conversation so far, as `prompt` does, without asking for a hint."""
+        if self._kept(lambda: self._take(messages)):
+            self.keep()
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -231,6 +236,11 @@ class Session:
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
 
+    def discard(self) -> None:
+        """Forget what is on disk of a session that is not to be stored."""
+        if self._journal is not None:
+            self._journal.remove(self._namespace, self.id)
+
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
     ) -> None:
@@ -291,9 +301,9 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
-                self._memory.store_abandoned()
+                self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
-            if self._distil and run.outcome.success is not None:
+            if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
     def __enter__(self) -> Self:
@@ -334,7 +344,7 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     return tuple(found)
 
 
-def _as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
     """Turns as chat messages, each result with whether its call failed."""
     number = 0
     for turn in turns:
