@@ -49,7 +49,7 @@ def resolved(placement: Placement, base_url: str) -> Placement:
 
 
 def read_body(api: Api, raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects."""
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
     try:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -59,8 +59,8 @@ def read_body(api: Api, raw: bytes) -> Object:
     body = cast(Object, body)
     key = "messages" if api == "chat" else "input"
     listed = body.get(key)
-    if not (api == "responses" and isinstance(listed, str | None)) and objects(listed) != listed:
-        raise InputError(f'"{key}" is no list of objects')
+    if not (listed and (objects(listed) == listed or (api == "responses" and isinstance(listed, str)))):
+        raise InputError(f'"{key}" holds no messages')
     return body
 
 
