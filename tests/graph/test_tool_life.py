@@ -136,3 +136,11 @@ def test_the_newest_description_stays_in_whatever_order_runs_come_and_what_chang
     (row,) = store.tools(namespace=NS)
     assert row.changed_at > 1e9
     assert "1 required parameter added (day); 1 optional parameter added (via)" in what_changed(row)
+
+
+def test_a_change_of_description_within_one_batch_is_noted_when_it_came(store: Store) -> None:
+    old, new = Tool("find", "Finds.", schema(["to"])), Tool("find", "Finds.", schema(["to", "day"]))
+    fill(store, *(described(f"r{at}", float(at), old if at < 5 else new) for at in range(1, 9)))
+    (row,) = store.tools(namespace=NS)
+    assert (row.described_at, row.changed_at) == (8.0, 5.0)
+    assert what_changed(row) == "1 required parameter added (day)"

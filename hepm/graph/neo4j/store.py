@@ -13,7 +13,7 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
+from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
@@ -313,11 +313,11 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
-        tools = dict(delta.tools)
         if any(source == START for source, _ in delta.edges):
-            tools[START] = ToolCounts()
-        rows = [{"uid": self._tool(name), "name": name, **vars(tool)} for name, tool in sorted(tools.items())]
-        self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
+            _ = delta.tools[START]
+        for of_each in delta.tool_rows():
+            rows = [{"uid": self._tool(row["name"]), **row} for row in of_each]
+            self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
         self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]
