@@ -9,6 +9,10 @@ class InputError(HepmError, ValueError):
     """An invalid file, record or argument."""
 
 
+class NotFoundError(InputError):
+    """No run or lesson has that id."""
+
+
 class FormatError(InputError):
     """No reader knows the file, or it is not what its reader needs."""
 

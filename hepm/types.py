@@ -27,6 +27,10 @@ BLOCK_END: Final = "</hepm-memory>"
 
 DISTRUSTED: Final = "hepm:distrusted"  # tag of a run that is stored but never counted; its value: the outcome as JSON
 OWN_STATES: Final = "hepm:own-states"  # tag of a run whose only states are the agent's own summaries
+OUTCOME_BY: Final = (
+    "hepm:outcome-by"  # tag of a label that was not given: the rule ("tests") or "judge:MODEL" behind it
+)
+REMOVED: Final = "removed"  # its value if a label was removed by hand: no rule and no judge labels that run again
 USER_SIDE: Final = "user:"  # prefix of a tool that the simulated user called, if user-side calls are included
 
 
@@ -155,6 +159,11 @@ class Trajectory:
     def trusted(self) -> bool:
         """Whether hepm may learn from it (see `hepm.ingest.prepare.IngestOptions.trusted`)."""
         return DISTRUSTED not in self.tags
+
+    @property
+    def outcome_by(self) -> str:
+        """The rule or judge behind its label; `REMOVED`; "" if the label was given, or there was none."""
+        return self.tags.get(OUTCOME_BY, "")
 
     @property
     def steps(self) -> int:

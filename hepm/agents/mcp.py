@@ -5,22 +5,19 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.runs import LiveRuns
 from hepm.errors import HepmError
 from hepm.ingest.transitions import SUMMARY_TOOL
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
-
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
 
@@ -53,12 +50,8 @@ class Situation(BaseModel):
     run: str
 
 
-def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
-    """The server.
-
-    Args:
-        namespace: Gives the namespace of the request under way.
-    """
+def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
+    """The server, for the namespace of the request under way."""
     app: MCPServer[Any] = MCPServer(
         "hepm",
         instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and tell the outcome with "
@@ -77,11 +70,21 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         del session_id
         try:
-            found = runs.memory.suggest(history=history, state=state or None, tools=tools, k=k, namespace=namespace())
+            found = runs.memory.suggest(
+                history=history, state=state or None, tools=tools, k=k, namespace=NAMESPACE.get()
+            )
         except HepmError as error:
             raise ToolError(str(error)) from error
-        names = ("tool", "score", "support", "failure_share", "reason")
-        ranked = [NextTool(**{name: getattr(one, name) for name in names}) for one in found]
+        ranked = [
+            NextTool(
+                tool=one.tool,
+                score=one.score,
+                support=one.support,
+                failure_share=one.failure_share,
+                reason=one.reason,
+            )
+            for one in found
+        ]
         return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
 
     @app.tool(annotations=_READS)
@@ -91,7 +94,7 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
     ) -> list[Situation]:
         """Find the situations of earlier runs most similar to this one, and what agents did in them."""
         try:
-            found = runs.memory.search(query, k=k, namespace=namespace())
+            found = runs.memory.search(query, k=k, namespace=NAMESPACE.get())
         except HepmError as error:
             raise ToolError(str(error)) from error
         return [
@@ -111,7 +114,8 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
-        run = runs.named(session_id, namespace=namespace(), door="mcp")
+        _may_write()
+        run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
         with run.lock:
             run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
         return runs.hint(run).text or "memory has nothing to say here"
@@ -126,15 +130,21 @@ def mcp_server(runs: LiveRuns, namespace: Callable[[], str]) -> MCPServer[Any]:
         ] = None,
     ) -> str:
         """Tell how the task ended, so that later runs learn from it."""
+        _may_write()
         try:
-            run = runs.named(session_id, namespace=namespace(), door="mcp") if calls else None
+            run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp") if calls else None
             for name in calls or ():
                 assert run is not None
                 with run.lock:
                     run.session.record(name)
-            runs.finish(session_id, namespace=namespace(), success=success, reward=reward)
+            runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
         except HepmError as error:
             raise ToolError(str(error)) from error
         return "recorded"
 
     return app
+
+
+def _may_write() -> None:
+    if not WRITES.get():
+        raise ToolError("this token may not write")

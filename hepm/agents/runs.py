@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
-from hepm.agents.wire import Object, Reply
+from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
+from hepm.memory.labels import given_label
 from hepm.memory.session import Session
+from hepm.types import Outcome
 
 _log = logging.getLogger("hepm")
 
@@ -53,6 +57,7 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
     """
 
@@ -65,6 +70,7 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -74,21 +80,40 @@ class LiveRun:
         """The id of the stored run."""
         return self.session.id
 
+    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
+        """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
+        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
+
+    def reply(self, messages: Sequence[Object]) -> None:
+        """Add a model's reply to the record."""
+        self.messages.extend(messages)
+        self.marks.extend(map(_mark, messages))
+        self.replied = True
+
 
 class LiveRuns:
     """All runs under way in one process. Threads may share it.
 
     Args:
-        idle_s: A run that rests for so long is stored without a label.
+        idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
+        outcome_by: Rules for runs without an outcome (see `IngestOptions`).
     """
 
-    def __init__(self, memory: Memory, *, idle_s: float = 1_800.0, options: PromptOptions | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        idle_s: float = 1_800.0,
+        options: PromptOptions | None = None,
+        outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
+    ) -> None:
         self.memory = memory
         self.idle_s = idle_s
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: deque[Shown] = deque(maxlen=RECENT)
         self._options = options
+        self._outcome_by = outcome_by
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
@@ -96,6 +121,10 @@ class LiveRuns:
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def has(self, id: str, *, namespace: str) -> bool:
+        """Whether a run is under way."""
+        return (namespace, id) in self._runs
 
     # Which run
 
@@ -106,18 +135,19 @@ class LiveRuns:
             return run or self._begin(id, namespace, door, **about)
 
     def continued(
-        self, messages: Sequence[Object], *, id: str, sequel: str, namespace: str, door: str, **about: Any
+        self, messages: Sequence[Object], *, id: str, sequel: str, group: str, namespace: str, door: str, **about: Any
     ) -> LiveRun:
         """The run that a request with its messages continues, with these messages in its record.
 
         Args:
             id: The session as the client names it; "" to recognise the conversation by its messages.
+            group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
             before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"))
+            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
             run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
             if run is None:
                 run = self._begin(id, namespace, door, **about)
@@ -131,19 +161,12 @@ class LiveRuns:
         return run
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own, number = id or uuid4().hex, 1
-        while id and self._is_over(own, namespace):
-            number += 1
-            own = f"{id}-{number}"
-        session = self.memory.session(id=own, namespace=namespace, prompt_options=self._options, **about)
+        own = free_id(self.memory, id, namespace=namespace)
+        options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
+        session = self.memory.session(id=own, namespace=namespace, **options, **about)
         run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
         self.counts["runs", namespace] += 1
         return run
-
-    def _is_over(self, id: str, namespace: str) -> bool:
-        """Whether the run of a session has its outcome: what follows is another run."""
-        stored = self.memory.run(id, namespace=namespace)
-        return stored is not None and stored.outcome.success is not None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
@@ -158,12 +181,22 @@ class LiveRuns:
                 found = run if found is None or len(known) > len(found.marks) else found
         return found
 
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
+
     # During a run
 
-    def hint(self, run: LiveRun) -> Prompt:
-        """What memory says now. It raises nothing: without memory there is nothing to say."""
+    def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
+        """What memory says now. It raises nothing: without memory there is nothing to say.
+
+        Args:
+            keep: Whether to write the run to disk before; False if `replied` follows.
+        """
         with run.lock:
-            prompt = run.session.prompt(run.messages or None)  # None: recorded call by call
+            prompt = run.session.prompt(run.messages or None, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked
@@ -182,11 +215,9 @@ class LiveRuns:
             return
         with run.lock:
             run.touched = time.time()
-            run.messages.extend(reply.messages)
-            run.marks.extend(map(_mark, reply.messages))
-            run.replied = True
+            run.reply(reply.messages)
             run.session.keep()
-            self.called(run, [_name(call) for message in reply.messages for call in message.get("tool_calls") or ()])
+            self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
             with self._lock:
                 self._sequels[run.namespace, reply.id] = run
@@ -217,6 +248,8 @@ class LiveRuns:
             session = self.memory.resume(id, namespace=namespace)
         if session is None:
             self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            if success is not None or reward is not None:
+                self.memory.distil_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
             return
         if run is None:
@@ -226,6 +259,16 @@ class LiveRuns:
                 session.finish(success=success, reward=reward)
             self._end(run)
         self.counts["outcomes", namespace] += 1
+
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
 
     def _end(self, run: LiveRun) -> None:
         with self._lock:
@@ -237,20 +280,29 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without a label."""
+        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
             idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
         for run in idle:
             try:
                 with run.lock:
-                    run.session.finish()
+                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
             except HepmError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
-        self.memory.store_abandoned(idle_s=self.idle_s)
+        self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+
+
+def free_id(memory: Memory, id: str, *, namespace: str) -> str:
+    """An id for a new run, `id` if it is free. A run that was given its outcome is over: what follows is another run."""
+    own, number = id or uuid4().hex, 1
+    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
+        number += 1
+        own = f"{id}-{number}"
+    return own
 
 
 def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:
@@ -277,37 +329,40 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
 
 
 def _mark(message: Object) -> str:
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls if isinstance(call, dict)]
+    calls = objects(message.get("tool_calls"))
+    if calls:
+        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls]
     else:
-        content = message.get("content")
-        said = _plain(content)
+        said = _plain(message.get("content"))
     text = json.dumps([message.get("role"), message.get("tool_call_id"), said], sort_keys=True, default=str)
     return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _plain(content: Any) -> Any:
     """Content as text, so that a string and a list with that text alone are equal."""
-    if isinstance(content, list) and all(
-        isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
-    ):
-        return "\n".join(part["text"] for part in content)
-    return content or ""
+    if not isinstance(content, list):
+        return content or ""
+    parts = cast("list[Any]", content)
+    texts = [text for part in objects(parts) if isinstance(text := part.get("text"), str)]
+    return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
 def _name(call: Object) -> str:
-    inner = call.get("function") or call.get("custom") or {}
-    return str(inner.get("name", "")) if isinstance(inner, dict) else ""
+    return str(_inner(call).get("name") or "")
 
 
 def _arguments(call: Object) -> Any:
-    inner = call.get("function") or call.get("custom") or {}
-    return (inner.get("arguments") or inner.get("input")) if isinstance(inner, dict) else None
+    inner = _inner(call)
+    return inner.get("arguments") or inner.get("input")
 
 
-def _opening(messages: Sequence[Object], tools: Any) -> str:
+def _inner(call: Object) -> Object:
+    inner = call.get("function") or call.get("custom")
+    return cast(Object, inner) if isinstance(inner, dict) else {}
+
+
+def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
     first = [_mark(one) for one in messages[:2]]
     names = sorted(_name(tool) for tool in tools or ())
-    return blake2b(json.dumps([first, names]).encode(), digest_size=12).hexdigest()
+    return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

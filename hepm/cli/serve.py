@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from hepm.cli.commands import Option
-from hepm.cli.options import NAMESPACE, STORE, NamespaceOption, StoreOption, open_memory
+from hepm.cli.options import OUTCOME_BY, STORE, OutcomeByOption, Place, StoreOption, open_memory, rules_of
 from hepm.errors import MissingExtraError
+from hepm.graph.open_store import is_address
 
 if TYPE_CHECKING:
-    from hepm.agents.server import Access
+    from hepm.agents.guard import Access
 
 
 def serve(
@@ -25,8 +26,16 @@ def serve(
         Literal["auto", "tail", "system", "message"],
         Option(help="Where a hint goes: end of the last message, system message, or a message of its own."),
     ] = "auto",
-    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored without a label.")] = 1800,
+    upstream_key: Annotated[
+        str, Option(envvar="HEPM_UPSTREAM_KEY", help="The endpoint's key, for clients that do not have it.")
+    ] = "",
+    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
+    outcome_by: OutcomeByOption = OUTCOME_BY,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
+    sessions: Annotated[
+        Path | None,
+        Option(help="Folder for runs under way. Default: beside the file; ./hepm-sessions for a Neo4j server."),
+    ] = None,
     token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
     tokens: Annotated[
         Path | None, Option(help='JSON file of tokens: {"TOKEN": {"namespaces": ["desk"], "write": true}}.')
@@ -39,7 +48,8 @@ def serve(
     Example: `hepm serve --upstream http://localhost:11434/v1`, and base_url="http://127.0.0.1:8765/v1" in the agent.
     """
     try:
-        from hepm.agents.server import Access, ServeOptions, read_tokens, serve
+        from hepm.agents.guard import Access, read_tokens
+        from hepm.agents.server import ServeOptions, serve
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm serve` needs {error.name}: pip install 'hepm[serve]'") from error
 
@@ -50,24 +60,36 @@ def serve(
         host=host,
         port=port,
         upstream=upstream,
+        upstream_key=upstream_key,
         placement=placement,
         idle_s=idle,
+        outcome_by=rules_of(outcome_by),
         hint_s=hint_timeout,
         tokens=allowed,
         rate=rate,
         max_body=max_body,
     )
-    with open_memory(store) as memory:
+    with open_memory(store, sessions=_sessions(store, sessions)) as memory:
         serve(memory, options, lambda address: print(f"hepm serves {store} at {address}", file=sys.stderr, flush=True))
 
 
-def mcp(store: StoreOption = STORE, namespace: NamespaceOption = NAMESPACE) -> None:
-    """Serve a memory as MCP tools on standard input and output, for a client that starts this command."""
+def mcp(place: Place) -> None:
+    """Serve a memory as MCP tools on standard input and output, for a client that starts this command.
+
+    Example: `hepm mcp --store runs.hepm`; for Claude Code, `claude mcp add hepm -- hepm mcp --store runs.hepm`.
+    """
     try:
+        from hepm.agents.guard import NAMESPACE
         from hepm.agents.mcp import mcp_server
         from hepm.agents.runs import LiveRuns
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
-    with open_memory(store) as memory:
-        mcp_server(LiveRuns(memory), lambda: namespace).run(transport="stdio")
+    NAMESPACE.set(place.namespace)
+    with open_memory(place.store, sessions=_sessions(place.store, None)) as memory:
+        mcp_server(LiveRuns(memory)).run(transport="stdio")
+
+
+def _sessions(store: str, folder: Path | None) -> Path | None:
+    """Where runs under way are kept; None for beside the file."""
+    return Path("hepm-sessions") if folder is None and is_address(store) else folder

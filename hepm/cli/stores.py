@@ -15,9 +15,10 @@ import click
 
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
-from hepm.cli.options import STORE, Bar, JsonOption, Place, StoreOption, plain, print_json
+from hepm.cli.options import OUTCOME_BY, STORE, Bar, JsonOption, OutcomeByOption, Place, StoreOption, plain, print_json
 from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
+from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -39,6 +40,13 @@ class Reading:
     success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success"
     label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label"
     ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
+    command_names: Annotated[
+        bool | None,
+        Option(
+            "--command-names/--no-command-names",
+            help='Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.',
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class Preparing:
     """How runs are prepared before they are stored."""
 
     assume_success: Annotated[bool, Option(help="Treat runs without an outcome as successes.")] = False
+    outcome_by: OutcomeByOption = OUTCOME_BY
     own_states: Annotated[bool, Option(help="Store only the agents' own summaries as states (as in H-EPM).")] = False
     distrust: Annotated[
         list[str] | None,
@@ -67,7 +76,8 @@ class Preparing:
                 raise click.BadParameter(f"{given!r} is not KIND=REGEX, such as {example}", param_hint="--redact")
         redactor = None if self.keep_secrets else Redactor((*DEFAULT_RULES, *rules))
         trusted = TrustByTags.but(self.distrust) if self.distrust else None
-        return IngestOptions(redactor, self.assume_success, self.processes, trusted, self.own_states)
+        rules = options.rules_of(self.outcome_by)
+        return IngestOptions(redactor, self.assume_success, self.processes, trusted, self.own_states, rules)
 
 
 def ingest(
@@ -125,15 +135,17 @@ def ingest(
 def _print_report(report: IngestReport) -> None:
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
     print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-    name_key = "name the key of outcomes with --success-key or --reward-key, or pass --assume-success"
+    name_key = "name the key of outcomes with --success-key or --reward-key, pass --assume-success"
     if n := report.without_calls:
         print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
     if n := report.distrusted:
         kept = "is not trusted: it is kept, and counts" if n == 1 else "are not trusted: they are kept, and count"
         print(f"{n:,} of them {kept} for nothing")
+    for rule, n in sorted(report.by_rule.items()):
+        print(f"{n:,} of them {'has a label' if n == 1 else 'have labels'} by the rule {rule!r}")
     if n := report.unlabelled:
         unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
-        print(f"{n:,} of them {unknown} for nothing yet: {name_key}")
+        print(f"{n:,} of them {unknown} for nothing yet: {name_key}, or label them with `hepm label`")
     if report.rejected:
         print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
     for one in report.rejected[:_SHOWN_REJECTIONS]:
@@ -248,7 +260,7 @@ def copy(
     for name in (source, target):
         if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
             raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
-    files = [options.store_file(name) for name in (source, target)]
+    files = [embedded_file(name) for name in (source, target)]
     one, other = (file.absolute() if file else name for file, name in zip(files, (source, target), strict=True))
     if str(one).rstrip("/") == str(other).rstrip("/"):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")

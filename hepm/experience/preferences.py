@@ -83,7 +83,6 @@ class Preferences:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._redact = Redactor().text
 
     def reflect(
         self,
@@ -119,7 +118,8 @@ class Preferences:
     def _reflect(
         self, user: str, turns: Sequence[Turn], session: str, stored: bool, *, namespace: str, model: Client | None
     ) -> Reflected:
-        clean = [replace(turn, text=self._redact(turn.text)) for turn in turns]
+        redact = Redactor().text
+        clean = [replace(turn, text=redact(turn.text)) for turn in turns]
         texts = user_texts(clean)
 
         def make(lines: Sequence[str], version: int) -> Sequence[str] | None:
@@ -194,7 +194,7 @@ class Preferences:
         if not lines or not context.strip():
             return []
         if model is not None:
-            return picked(model.ask(recall_question(user, lines, self._redact(context), k)), lines, k)
+            return picked(model.ask(recall_question(user, lines, Redactor().text(context), k)), lines, k)
         return recalled(self._library, lines, context, k=k, floor=floor)
 
     def edit(self, user: str, text: str, *, namespace: str = DEFAULT_NAMESPACE, version: int | None = None) -> Notes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
+from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Added,
@@ -26,6 +27,7 @@ from hepm.graph.rows import (
     ToolRow,
     Vectored,
     as_bool,
+    known_runs,
     read_each,
     to_bytes,
     tool_row,
@@ -73,8 +75,7 @@ class TransactionState:
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        rows = self.lessons.rows("find_runs", ids=list(ids))
-        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
+        return known_runs(self.lessons.rows, ids)
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""
@@ -114,12 +115,43 @@ class TransactionState:
 def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
     added, new, relabelled = _sort_out(write, runs)
+    _store(write, new, relabelled, vectors, replay)
+    return added
+
+
+def relabel_runs(
+    write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
+) -> tuple[str, ...]:
+    """Replace stored runs by equal ones with another label or none (see `Store.relabel`)."""
+    known = write.known([run.id for run in runs])
+    new = [
+        run
+        for run in runs
+        if (before := known.get(run.id)) is not None
+        and before.digest == run.digest
+        and (not run.outcome_by or run.success is None or replaces(run, before))
+    ]
+    _store(write, new, [run.id for run in new], vectors, replay)
+    return tuple(run.id for run in new)
+
+
+def _store(
+    write: Transaction,
+    new: Sequence[Run],
+    relabelled: Sequence[str],
+    vectors: Mapping[str, FloatArray],
+    replay: Replay,
+) -> None:
+    """Store runs; those of `relabelled` replace stored ones."""
     new, vectors = _under_own_names(write, new, vectors, replay)
+    shown: list[Showing] = []
     if relabelled:
         # They are counted anew, with their label, and learned from anew.
         write.lessons.drop_answers_about(relabelled)
-        if withdrawn := {run.id for run in new if not run.trusted}.intersection(relabelled):
-            write.lessons.forget_from(sorted(withdrawn))
+        unlabelled = {run.id for run in new if run.success is None}.intersection(relabelled)
+        shown = write.lessons.showings([run.id for run in new if run.trusted and run.id in unlabelled])
+        if unlabelled:
+            write.lessons.forget_from(sorted(unlabelled))
         _remove(write, [run for name in relabelled for run in write.select(Selection(trajectory=name))], replay)
     if new:
         counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
@@ -127,8 +159,9 @@ def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, Floa
         write.insert_runs(counted, vectors, counted=True)
         write.apply(Delta.of(counted, now=time.time()), vectors)
         write.lessons.settle({run.id: run.success for run in new if run.success is not None})
+        for one in shown:
+            write.lessons.show(one.run, [one.lesson])
         write.note_change()
-    return added
 
 
 def _under_own_names(
@@ -243,9 +276,19 @@ def damaged_run(name: str, error: Exception) -> StoreDamagedError:
     )
 
 
-def replaces(run: Run, success: bool | None) -> bool:
-    """Whether a run replaces an equal stored one with this label: by another label, or because it is not trusted."""
-    return run.success not in (None, success) if run.trusted else success is not None
+def replaces(run: Run, known: Known) -> bool:
+    """Whether a run replaces an equal stored one: by another label, or because it is not trusted.
+
+    A label of a rule or a judge replaces no given one, and none that was removed by hand; a given one replaces an equal
+    one of theirs.
+    """
+    if not run.trusted:
+        return known.success is not None
+    if run.success is None:
+        return False
+    if run.outcome_by and known.derived != (known.success is not None):
+        return False
+    return run.success != known.success or (known.derived and not run.outcome_by)
 
 
 def _readable(
@@ -258,18 +301,18 @@ def _readable(
 
 def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
     """What happens to each run; the runs to store; and which of these are stored with another label."""
-    fresh: dict[str, Run] = {}
+    fresh: dict[str, Run] = {}  # a run may come twice in a batch
     duplicates: list[str] = []
     conflicts: list[str] = []
     relabelled: list[str] = []
     known = write.known([run.id for run in runs])
     for run in runs:
-        before = known.get(run.id) or fresh.get(run.id)
+        before = known.get(run.id) or (Known.of(fresh[run.id]) if run.id in fresh else None)
         if before is None:
             fresh[run.id] = run
         elif before.digest != run.digest:
             conflicts.append(run.id)
-        elif replaces(run, before.success):
+        elif replaces(run, before):
             if known.pop(run.id, None) is not None:
                 relabelled.append(run.id)
             fresh[run.id] = run

@@ -117,6 +117,7 @@ class Run(NamedTuple):
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
         trusted: If False it counts for nothing, also where it was stored with a label before.
+        outcome_by: The rule or judge behind its label, which never replaces a given one; "" if it was given.
     """
 
     id: str
@@ -137,6 +138,7 @@ class Run(NamedTuple):
     said: str
     record: str
     trusted: bool = True
+    outcome_by: str = ""
 
     @classmethod
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
@@ -171,6 +173,7 @@ class Run(NamedTuple):
             said=said_text(transitions[-1].state) if transitions else "",
             record=record,
             trusted=t.trusted,
+            outcome_by=t.outcome_by,
         )
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,24 @@ class Header:
 
 
 class Known(NamedTuple):
-    """A stored run: the digest of its content, and its outcome."""
+    """A stored run: the digest of its content, its label, and whether `OUTCOME_BY` tells where that is from."""
 
     digest: str
     success: bool | None
+    derived: bool = False
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """The same of a run that will be stored."""
+        return cls(run.digest, run.success, bool(run.outcome_by))
+
+
+def known_runs(rows: Callable[..., Iterable[Sequence[Any]]], ids: Sequence[str]) -> dict[str, Known]:
+    """Those of the ids that are stored; `rows` reads a named statement."""
+    found = {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows("find_runs", ids=list(ids))}
+    for (name,) in rows("derived_labels", ids=list(found)) if found else ():
+        found[name] = found[name]._replace(derived=True)
+    return found
 
 
 class StoredRun(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
+from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild, relabel_runs
 from hepm.graph.delta import Edge, Run
 from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
@@ -43,7 +43,7 @@ from hepm.graph.rows import (
     Totals,
     Vectored,
     Vectors,
-    as_bool,
+    known_runs,
     marks_of,
     of_size,
     tool_row,
@@ -166,12 +166,31 @@ class Store(ABC):
         A run whose id is stored with equal content is a duplicate; with other content a conflict, and is not stored. A
         stored run is replaced when it comes again with another label, so that a correction or a late label counts.
 
+        A label of a rule or a judge replaces no given one.
+
         Args:
             vectors: Of state summaries and of `Run.said`, by `embedder`; a text without one waits for `reembed`.
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
         work = partial(add_runs, runs=runs, vectors=vectors, replay=replay)
+        return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def relabel(
+        self,
+        runs: Sequence[Run],
+        vectors: Mapping[str, FloatArray],
+        *,
+        namespace: str,
+        replay: Replay,
+        embedder: str | None = None,
+    ) -> tuple[str, ...]:
+        """Replace stored runs by equal ones with another label, or with none; the ids of those that were replaced.
+
+        What is not stored, or has other content by now, is skipped; so is a label of a rule or a judge where one was
+        given. A run that loses its label teaches nothing any more.
+        """
+        work = partial(relabel_runs, runs=runs, vectors=vectors, replay=replay)
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
@@ -288,13 +307,19 @@ class Store(ABC):
 
     def find_known(self, ids: Sequence[str], *, namespace: str) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        rows = self.read("find_runs", namespace=namespace, ids=ids)
-        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
+        return known_runs(partial(self.read, namespace=namespace), ids)
 
     def iter_records(self, *, namespace: str) -> Iterator[tuple[str, str, bool]]:
         """Every stored trajectory's id and record in order of arrival, and whether it counts; lazy."""
         for name, record, counted in self.iterate("records", namespace=namespace):
             yield name, record, bool(counted)
+
+    def unlabelled(
+        self, *, namespace: str, before: int, environment: str | None, task: str | None, limit: int
+    ) -> list[tuple[int, str, str]]:
+        """Row number, id and record of runs of unknown outcome stored before row `before`, the latest first."""
+        values = {"before": before, "environment": environment, "task": task, "limit": limit}
+        return [(seq, name, record) for seq, name, record in self.read("unlabelled", namespace=namespace, **values)]
 
     def runs_by_task(self, *, namespace: str) -> list[tuple[Any, ...]]:
         """Environment, task ("" for none) and id of every stored run with an outcome, in that order."""

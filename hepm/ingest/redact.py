@@ -76,11 +76,9 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
-        self._rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
-        literals = frozenset(literal for rule in self._rules for literal in rule.literals)
-        self._literals = [(literal, literal.encode()) for literal in sorted(literals)]
-        self._any_literal = _any_of(literals)
-        self._kind: Callable[[str], str | None] = _kind_of_key if self._rules else lambda _: None
+        self.rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
+        self._literals, self._any_literal = _literals_of(self.rules)
+        self._kind: Callable[[str], str | None] = _kind_of_key if self.rules else lambda _: None
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self.hook = hook
         self._seen = _Seen()
@@ -150,7 +148,7 @@ class Redactor:
                 text = _without_secret_columns(text)
         patterns = self._chosen.get(there)
         if patterns is None:
-            rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
+            rules = [rule for rule in self.rules if not rule.literals or not there.isdisjoint(rule.literals)]
             patterns = [(rule.pattern, partial(_replacement, kind=rule.kind)) for rule in rules]
             if len(self._chosen) < _REMEMBERED_CHOICES:
                 self._chosen[there] = patterns
@@ -259,6 +257,12 @@ def _without_secret_columns(text: str) -> str:
 
 
 @lru_cache(maxsize=8)  # a redactor is made for every prompt and ingest, nearly always with the default rules
+def _literals_of(rules: tuple[Rule, ...]) -> tuple[list[tuple[str, bytes]], re.Pattern[bytes]]:
+    """The literals of all rules, as text and as bytes, and what finds whether any is in a text."""
+    literals = frozenset(literal for rule in rules for literal in rule.literals)
+    return [(literal, literal.encode()) for literal in sorted(literals)], _any_of(literals)
+
+
 def _any_of(literals: frozenset[str]) -> re.Pattern[bytes]:
     """Finds whether any literal is in a text, several times as fast as looking for one after the other.
 

@@ -36,18 +36,19 @@ from hepm.ingest.pipeline import (
     parse_stored,
     replay_with,
 )
-from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
-from hepm.ingest.records import SOLVED
+from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
+from hepm.ingest.records import graded
 from hepm.ingest.redact import Redactor
+from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.memory.journal import Journal
+from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
-    Outcome,
     Recalled,
     StateSummary,
     Suggestions,
@@ -84,9 +85,11 @@ class Memory:
         endpoint: tuple[str | None, str | None] = (None, None),
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
+        seen_files: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
+        self._seen_files = None if seen_files is None else Path(seen_files)
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
@@ -125,9 +128,12 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            if sessions is None and (file := embedded_file(path)) is not None:
+            file = embedded_file(path)
+            if sessions is None and file is not None:
                 sessions = file.with_name(f"{file.name}-sessions")
-            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox, sessions=sessions)
+            seen = None if file is None else file.with_name(f"{file.name}-files")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen}
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()
             raise
@@ -153,6 +159,9 @@ class Memory:
     ) -> IngestReport:
         """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
 
+        A longer version of a stored run replaces it, unless it has another label. Files that did not change since they
+        were read here are not read again, if their runs are still stored.
+
         Args:
             source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
                 content of a file in any format. The report lists what could not be read.
@@ -174,11 +183,26 @@ class Memory:
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
-        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
+        grown = not isinstance(source, Trajectory)  # sessions do it themselves
+        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox, replace_grown=grown)
         try:
             clean = options.redactor
             known = [tool if clean is None else clean.tool(tool) for tool in described]
-            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            if files is None or self._seen_files is None:
+                return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            seen = SeenFiles(self._seen_files, namespace, reading, options)
+            fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
+            pipeline.report.add_seen(same)
+
+            def stored(report: IngestReport) -> None:
+                seen.keep(done=False)
+                if on_batch is not None:
+                    on_batch(report)
+
+            report = pipeline.run(seen.watch(prepare(fresh, reading, options)), tools=known, on_batch=stored)
+            seen.keep(done=True)
+            return report
         finally:
             self._mirror.catch_up(defer=True)
 
@@ -290,22 +314,30 @@ class Memory:
             self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
         )
 
-    def store_abandoned(self, *, idle_s: float = 1_800) -> int:
-        """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
+    def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
+        """Store the sessions that nobody finished once they rest for `idle_s`; returns how many.
 
-        A crash may have ended them. They do not count until they are labelled, and `session(id=…)` continues them.
+        A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
+        they are labelled. `session(id=…)` continues them.
         """
         stored = 0
         for kept in () if self._journal is None else self._journal.idle(idle_s):
-            self.library.show(kept.run.id, list(kept.shown), namespace=kept.namespace)
-            stored += self.ingest(kept.run, namespace=kept.namespace).stored
+            report = self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace, options=options)
+            stored += report.stored
             kept.file.unlink(missing_ok=True)
+            if report.by_rule:
+                self.distil_soon(kept.run.id, namespace=kept.namespace)
         return stored
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
         record = self._store.records_of([id], namespace=namespace).get(id)
         return None if record is None else parse_stored(id, record)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
+        return Labels(self._store, self._agreed_embedder, lambda: self._mirror.catch_up(defer=True))
 
     def label(
         self,
@@ -315,29 +347,36 @@ class Memory:
         reward: float | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Set the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
+        """Set or correct the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
 
         Raises:
-            InputError: there is no such run.
+            NotFoundError: there is no such run.
         """
-        stored = self.run(id, namespace=namespace)
-        if stored is None:
-            raise InputError(
-                f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
-            )
-        if success is None and reward is not None:
-            success = reward >= SOLVED
-        self.ingest(replace(stored, outcome=Outcome(reward, success)), namespace=namespace)
+        self.labels.give(id, graded(reward, success), namespace=namespace)
 
-    def forget_beginning(self, run: Trajectory, *, namespace: str = DEFAULT_NAMESPACE) -> bool:
-        """Forget the stored run with this id if it has no label and is the beginning of `run`; whether it was."""
-        before = self.run(run.id, namespace=namespace)
-        if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
-            return False
+    def ingest_whole(
+        self,
+        run: Trajectory,
+        shown: Sequence[str] = (),
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        options: IngestOptions | None = None,
+    ) -> IngestReport:
+        """`ingest` of a session's run, with the lessons it was shown.
+
+        Its beginning may be stored without a label, as the session rested: it is replaced.
+        """
+        self.library.show(run.id, shown, namespace=namespace)
+        report = self.ingest(run, namespace=namespace, options=options)
+        before = self.run(run.id, namespace=namespace) if report.rejected else None
+        if before is None or given_label(before) or len(before.turns) > len(run.turns):
+            return report
         clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
-            return False
-        return bool(self.forget(trajectory=run.id, namespace=namespace))
+            return report
+        self.forget(trajectory=run.id, namespace=namespace)
+        self.library.show(run.id, shown, namespace=namespace)
+        return self.ingest(run, namespace=namespace, options=options)
 
     def suggest(
         self,
@@ -542,9 +581,13 @@ class Memory:
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    def refresh(self) -> None:
-        """See at once what other processes stored, and not only after about `poll_s`."""
-        self._mirror.refresh()
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self._mirror.refresh(defer=defer)
 
     def follow_now(self) -> None:
         """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""

@@ -43,6 +43,7 @@ def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_rec
     loopback.replies = [tool_call("get_order", {"parcel": 7}), completion("refunded")]
     with serving(memory, upstream=loopback.url) as (_, url), openai.OpenAI(base_url=f"{url}/v1", api_key="k") as client:
         messages: list[Any] = [WISH]
+        session = ""
         for _ in range(2):
             given: Any = client.chat.completions.with_raw_response.create(
                 model="small", messages=messages, tools=TOOLS, stream=stream

@@ -115,6 +115,10 @@ class LessonMirror:
         found = [one for one in self._now.lessons.values() if one.row.kind == kind and (retired or one.row.live)]
         return sorted(found, key=lambda one: one.seq)
 
+    def holds(self, kind: Kind) -> bool:
+        """Whether there ever was a lesson of a kind."""
+        return bool(self._now.shelves[kind].size)
+
     def cached(self, make: Callable[[Collection[StoredLesson]], T]) -> T:
         """What `make` computes from all lessons, retired ones included; kept until they change."""
         now = self._now

@@ -42,6 +42,20 @@ SELECT
 SELECT id, digest, success, seq FROM trajectory
 WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
+-- name: derived_labels
+-- Those of the ids with the tag OUTCOME_BY. In a record the tags come before the turns.
+SELECT id FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids))
+  AND instr(substr(record, 1, instr(record, '"turns":[')), '"hepm:outcome-by":') > 0;
+
+-- name: unlabelled
+-- Some runs of unknown outcome, the latest first. A part that is not given matches everything.
+SELECT seq, id, record FROM trajectory
+WHERE namespace = :namespace AND seq < :before AND success IS NULL AND reward IS NULL
+  AND (:environment IS NULL OR environment = :environment)
+  AND (:task IS NULL OR task = :task)
+ORDER BY seq DESC LIMIT :limit;
+
 -- name: add_trajectory
 INSERT INTO trajectory (namespace, id, digest, environment, task, model, user, reward, success, steps, ended_at, source,
                         counted, sequence, said, record)
