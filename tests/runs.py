@@ -9,6 +9,7 @@ from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray
 from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 
 
@@ -59,9 +60,12 @@ class Shelf:
         texts = sorted({t.summary for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
-    def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    def replay(
+        self, records: Sequence[str], aliases: Mapping[str, str] | None = None, /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         """See `hepm.graph.rows.Replay`."""
-        runs = [self._run(parse_run(record)) for record in records]
+        runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
+        runs = [run._replace(digest=f"digest of {run.id}") for run in runs]
         return runs, self.vectors(runs)
 
     def _run(self, t: Trajectory) -> Run:

@@ -7,39 +7,16 @@ parallel calls of a turn. What a hook adds stays in the agent's context, so noth
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
 from hepm.ingest.chat import OpenCall
+from hepm.ingest.shells import command_name
 from hepm.types import ToolName
-
-SHELLS: Final = frozenset({"Bash", "PowerShell", "shell", "local_shell", "exec_command"})
-"""Tools whose command says what they do: its first word becomes part of the name."""
-
-_PARTS: Final = re.compile(r"&&|\|\||[;|\n]")
-_SET: Final = re.compile(r"\w+=")
-_BEFORE: Final = frozenset({"sudo", "env", "time", "nohup", "exec"})
-_SILENT: Final = frozenset({"cd", "export", "source", ".", "set", "true", "#"})
 
 _HINTED: Final = ("UserPromptSubmit", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
-
-
-def tool_name(name: ToolName, arguments: object) -> ToolName:
-    """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
-    if name not in SHELLS or not isinstance(arguments, dict):
-        return name
-    command = cast(Object, arguments).get("command")
-    if isinstance(command, list):  # ["bash", "-lc", "git status"]
-        words = [str(word) for word in cast("list[Any]", command)]
-        command = words[2] if len(words) > 2 and words[1] in ("-c", "-lc") else " ".join(words)
-    for part in _PARTS.split(command if isinstance(command, str) else ""):
-        words = [word for word in part.split() if not _SET.match(word) and word not in _BEFORE]
-        if words and words[0] not in _SILENT:
-            return f"{name} {words[0].rsplit('/', 1)[-1]}"[:80]
-    return name
 
 
 class ClaudeCode:
@@ -85,7 +62,7 @@ class ClaudeCode:
                 continue
             call = cast(Object, call)
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
-            name = tool_name(read.name, read.arguments)
+            name = command_name(read.name, read.arguments)
             response: Any = call.get("tool_response")
             error = failed.get(str(read.id))
             result = error if error is not None else response if isinstance(response, str) else json.dumps(response)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,9 +82,18 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     return Access(None if names is None else frozenset(listed), write)
 
 
-def refused(status: int, message: str) -> Response:
+async def json_object(request: Request) -> dict[str, Any] | None:
+    """The body of a request; None if it is no JSON object."""
+    try:
+        body: Any = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else None
+
+
+def refused(status: int, message: str, **more: Any) -> Response:
     """An error in the form of OpenAI's API, which its clients show."""
-    return JSONResponse({"error": {"message": message, "type": "hepm", "param": None, "code": None}}, status)
+    return JSONResponse({"error": {"message": message, "type": "hepm", "param": None, "code": None, **more}}, status)
 
 
 def token_of(headers: Headers) -> str:
@@ -145,6 +154,8 @@ class Guard:
         except _TooLargeError:
             if not begun:
                 await self._too_large()(scope, receive, send)
+        except (BrokenOffError, ClientDisconnect):
+            pass  # the server closes the connection
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._host in LOCAL and not self._tokens:
@@ -154,6 +165,8 @@ class Guard:
             origin = headers.get("origin")
             if origin and _without_port(origin.rpartition("://")[2]) not in LOCAL:
                 return refused(403, "pages of other sites may not use this server")
+        if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
+            return refused(426, "hepm speaks HTTP, not WebSocket")
         if scope["path"] == "/health" or (scope["path"] == "/" and scope["method"] == "GET"):  # they hold no data
             return None
         return self._unauthorised(scope, headers) or self._too_much(scope, headers)
@@ -165,7 +178,9 @@ class Guard:
             response.headers["www-authenticate"] = "Bearer"
             return response
         if not access.to(namespace):
-            return refused(403, f"this token does not open the namespace {namespace!r}")
+            opened = sorted(access.namespaces or ())
+            message = f"this token does not open the namespace {namespace!r}, but {', '.join(opened) or 'none'}"
+            return refused(403, message, namespaces=opened)
         scope["hepm.access"] = access
         NAMESPACE.set(namespace)
         WRITES.set(access.write)
@@ -202,6 +217,10 @@ class Guard:
             self._buckets.clear()
         self._buckets[client] = (left - 1 if left >= 1 else left, now)
         return left >= 1
+
+
+class BrokenOffError(Exception):
+    """The endpoint broke off a reply whose beginning the client has: the client's connection breaks, too."""
 
 
 class _TooLargeError(Exception):

@@ -6,19 +6,20 @@ The bytes of a reply are passed on as they come and never rebuilt. If memory fai
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote
 
 import httpx2
 from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from hepm.agents import wire
+from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import HepmError
@@ -26,11 +27,11 @@ from hepm.errors import HepmError
 _log = logging.getLogger("hepm")
 
 SESSION_HEADER: Final = "x-hepm-session"
-_SESSION: Final = (SESSION_HEADER, "session_id", "x-session-id")  # the second is Codex's
-_OWN: Final = "x-hepm-"
+_SESSION: Final = (SESSION_HEADER, "session-id", "session_id", "x-session-id")  # the next two are Codex's
+_OWN: Final = b"x-hepm-"
 _HOP: Final = frozenset({
-    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"),
-    *("upgrade", "host", "content-length", "accept-encoding"),
+    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer", b"upgrade"),
+    *(b"transfer-encoding", b"proxy-connection", b"host", b"content-length", b"accept-encoding", b"expect"),
 })  # fmt: skip
 _MAX_COPY: Final = 32 << 20
 """Bytes of a reply that are kept for the record; a longer one is passed on and not recorded."""
@@ -60,16 +61,15 @@ class Proxy:
         self._runs = runs
         self._key = key
         self._own_tokens = own_tokens
-        self._placement: Placement = placement
-        if placement == "auto":
-            own = (urlsplit(upstream).hostname or "").endswith("api.openai.com")
-            self._placement = "message" if own else "tail"
+        self._placement: Placement = wire.resolved(placement, upstream)
         self._hint_s = hint_s
         self._client = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(10, read=None, pool=None), limits=httpx2.Limits(max_connections=None)
+            limits=httpx2.Limits(max_connections=None),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # one client's cookies are no other's
         )
         self._ask = ThreadPoolExecutor(4, thread_name_prefix="hepm-hint")
         self._record = ThreadPoolExecutor(1, thread_name_prefix="hepm-record")
+        self._recording: Future[None] | None = None
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
@@ -79,6 +79,10 @@ class Proxy:
 
     async def handle(self, request: Request, path: str, namespace: str) -> Response:
         """The upstream's answer to a request for a path below `/v1`."""
+        try:
+            url = httpx2.URL(f"{self.upstream}/{_encoded(request, path)}", query=request.scope["query_string"] or None)
+        except httpx2.InvalidURL as error:
+            return refused(400, f"this path cannot be passed on: {error}")
         raw = await request.body()
         api = wire.api_of(path) if request.method == "POST" else None
         run: LiveRun | None = None
@@ -90,14 +94,16 @@ class Proxy:
                 run, content = await asyncio.wait_for(hinted, self._hint_s)
             except TimeoutError:
                 self._runs.counts["late_hints", namespace] += 1
-        return await self._pass_on(request, path, content, api, run)
+        return await self._pass_on(request, url, content, api, run)
 
     def _with_hint(
         self, api: Api, raw: bytes, headers: Mapping[str, str], namespace: str
     ) -> tuple[LiveRun | None, bytes]:
         """The run of a request, and its body with the hint; the body as it is if memory cannot read it."""
         try:
-            body = wire.read_body(raw)
+            if self._recording is not None:  # the reply before this request, and all that ended by now
+                self._recording.result()
+            body = wire.read_body(api, raw)
             sequel = wire.continued(body) if api == "responses" else ""
             tools = wire.tools_of(body)
             run = self._runs.continued(
@@ -115,7 +121,7 @@ class Proxy:
             )
             prompt = self._runs.hint(run, keep=False)
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
-            return run, raw if placed is body else json.dumps(placed, ensure_ascii=False).encode()
+            return run, raw if placed is body else wire.write_body(placed)
         except Exception as error:  # the agent goes on without memory
             known = isinstance(error, HepmError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
@@ -123,47 +129,54 @@ class Proxy:
             return None, raw
 
     async def _pass_on(
-        self, request: Request, path: str, content: bytes, api: Api | None, run: LiveRun | None
+        self, request: Request, url: httpx2.URL, content: bytes, api: Api | None, run: LiveRun | None
     ) -> Response:
-        url = httpx2.URL(f"{self.upstream}/{quote(path)}", query=request.url.query.encode() or None)
-        sent = self._client.build_request(request.method, url, content=content, headers=self._headers(request))
-        sending = asyncio.ensure_future(self._client.send(sent, stream=True))
-        leaving = asyncio.ensure_future(_left(request))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():  # the client is gone before the first byte: free the model
-                return Response(status_code=499)
-            upstream = sending.result()
-        except httpx2.HTTPError as error:
-            what = f"hepm cannot reach {self.upstream}: {type(error).__name__} {error}".strip()
-            return JSONResponse(
-                {"error": {"message": what, "type": "upstream_error", "param": None, "code": None}}, 502
+            sent = httpx2.Request(  # not the client's `build_request`, which adds headers of its own
+                request.method,
+                url,
+                content=content,
+                headers=self._headers(request),
+                extensions={"timeout": {"connect": 10.0, "write": 10.0}},  # a model may think for an hour
             )
-        finally:
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
-        kept = [(k, v) for k, v in upstream.headers.multi_items() if k.lower() not in _HOP]
+            sending = asyncio.ensure_future(self._client.send(sent, stream=True))
+            leaving = asyncio.ensure_future(_left(request))
+            try:
+                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():  # the client is gone before the first byte: free the model
+                    return Response(status_code=499)
+                upstream = sending.result()
+            finally:
+                leaving.cancel()
+                if not sending.done():
+                    sending.cancel()
+        except httpx2.HTTPError as error:
+            where = f"{url.scheme}://{url.host}"  # without the user and password that a URL may hold
+            return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
-        response.raw_headers = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in kept]
-        if (length := upstream.headers.get("content-length")) is not None:
-            response.raw_headers.append((b"content-length", length.encode()))
-        if run is not None:
-            response.raw_headers.append((SESSION_HEADER.encode(), run.id.encode("ascii", "replace")))
+        named = _named(upstream.headers.get("connection", ""))
+        kept = [(k.lower(), v) for k, v in upstream.headers.raw]
+        response.raw_headers = [(k, v) for k, v in kept if k == b"content-length" or k not in _HOP | named]
+        if run is not None and run.id.isascii() and run.id.isprintable():
+            response.headers[SESSION_HEADER] = run.id
         if "text/event-stream" in upstream.headers.get("content-type", ""):
             response.headers["x-accel-buffering"] = "no"
             response.headers.setdefault("cache-control", "no-cache")
         response.background = BackgroundTask(upstream.aclose)
         return response
 
-    def _headers(self, request: Request) -> list[tuple[str, str]]:
-        found = [(k, v) for k, v in request.headers.items() if k not in _HOP and not k.startswith(_OWN)]
-        found.append(("accept-encoding", "identity"))  # so that the copy can be read
-        given = request.headers.get("authorization", "").partition(" ")[2].strip()
-        if given in self._own_tokens or (self._key and not given):
-            found = [(k, v) for k, v in found if k != "authorization"]
-            if self._key:
-                found.append(("authorization", f"Bearer {self._key}"))
+    def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
+        dropped = _HOP | _named(request.headers.get("connection", ""))
+        own = [token.encode() for token in self._own_tokens]
+        found = [
+            (k, v)
+            for k, v in request.headers.raw
+            if k not in dropped and not k.startswith(_OWN) and not any(token in v for token in own)
+        ]
+        found.append((b"accept-encoding", b"identity"))  # so that the copy can be read
+        if self._key and not any(k == b"authorization" and v.partition(b" ")[2].strip() for k, v in found):
+            found = [(k, v) for k, v in found if k != b"authorization"]
+            found.append((b"authorization", f"Bearer {self._key}".encode()))
         return found
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
@@ -175,10 +188,14 @@ class Proxy:
                     copy.append(part)
                     size += len(part)
                 yield part
+        except httpx2.HTTPError as error:
+            _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
+            raise BrokenOffError from error
         finally:
-            if run is not None and api is not None and upstream.status_code < 300 and size <= _MAX_COPY:
+            if run is not None and api is not None:
+                readable = upstream.status_code < 300 and size <= _MAX_COPY
                 kind = upstream.headers.get("content-type", "")
-                self._record.submit(self._recorded(api, run, kind, copy))
+                self._recording = self._record.submit(self._recorded(api, run, kind, copy if readable else []))
             await upstream.aclose()
 
     def _recorded(self, api: Api, run: LiveRun, kind: str, copy: list[bytes]) -> Callable[[], None]:
@@ -189,6 +206,19 @@ class Proxy:
                 _log.warning("a reply is not recorded", exc_info=True)
 
         return record
+
+
+def _encoded(request: Request, path: str) -> str:
+    """A path below `/v1` as the client wrote it, in percent-encoding; InvalidURL if it leads out of `/v1`."""
+    if any(part in (".", "..") for part in path.replace("\\", "/").split("/")):
+        raise httpx2.InvalidURL("the path has a part . or ..")
+    raw = request.scope["raw_path"].partition(b"/v1/")[2].decode("ascii", "replace")
+    return raw if unquote(raw) == path else quote(path)
+
+
+def _named(connection: str) -> frozenset[bytes]:
+    """Headers that belong to one connection alone."""
+    return frozenset(name.strip().lower().encode("latin-1") for name in connection.split(","))
 
 
 async def _left(request: Request) -> None:

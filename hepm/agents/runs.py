@@ -21,6 +21,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
+from hepm.types import Outcome
 
 _log = logging.getLogger("hepm")
 
@@ -56,6 +57,7 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
     """
 
@@ -68,6 +70,7 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -76,6 +79,16 @@ class LiveRun:
     def id(self) -> str:
         """The id of the stored run."""
         return self.session.id
+
+    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
+        """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
+        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
+
+    def reply(self, messages: Sequence[Object]) -> None:
+        """Add a model's reply to the record."""
+        self.messages.extend(messages)
+        self.marks.extend(map(_mark, messages))
+        self.replied = True
 
 
 class LiveRuns:
@@ -108,6 +121,10 @@ class LiveRuns:
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def has(self, id: str, *, namespace: str) -> bool:
+        """Whether a run is under way."""
+        return (namespace, id) in self._runs
 
     # Which run
 
@@ -144,20 +161,12 @@ class LiveRuns:
         return run
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own, number = id or uuid4().hex, 1
-        while id and self._is_over(own, namespace):
-            number += 1
-            own = f"{id}-{number}"
+        own = free_id(self.memory, id, namespace=namespace)
         options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
         session = self.memory.session(id=own, namespace=namespace, **options, **about)
         run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
         self.counts["runs", namespace] += 1
         return run
-
-    def _is_over(self, id: str, namespace: str) -> bool:
-        """Whether the run of a session was given its outcome: what follows is another run."""
-        stored = self.memory.run(id, namespace=namespace)
-        return stored is not None and given_label(stored)
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
@@ -171,6 +180,12 @@ class LiveRuns:
             if least < len(marks) and known[:least] == marks[:least] and (not run.replied or marks[least] == known[-1]):
                 found = run if found is None or len(known) > len(found.marks) else found
         return found
+
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
 
     # During a run
 
@@ -200,9 +215,7 @@ class LiveRuns:
             return
         with run.lock:
             run.touched = time.time()
-            run.messages.extend(reply.messages)
-            run.marks.extend(map(_mark, reply.messages))
-            run.replied = True
+            run.reply(reply.messages)
             run.session.keep()
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
@@ -247,6 +260,16 @@ class LiveRuns:
             self._end(run)
         self.counts["outcomes", namespace] += 1
 
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
+
     def _end(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.id), None)
@@ -257,20 +280,29 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without an outcome but by rule."""
+        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
             idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
         for run in idle:
             try:
                 with run.lock:
-                    run.session.finish()
+                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
             except HepmError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+
+
+def free_id(memory: Memory, id: str, *, namespace: str) -> str:
+    """An id for a new run, `id` if it is free. After a given outcome, what follows is another run."""
+    own, number = id or uuid4().hex, 1
+    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
+        number += 1
+        own = f"{id}-{number}"
+    return own
 
 
 def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import logging
 import socket
 import time
@@ -20,12 +19,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
-from hepm.agents.guard import LOCAL, Access, Guard, access_of, namespace_of, refused
+from hepm.agents.guard import LOCAL, Access, Guard, access_of, json_object, namespace_of, refused
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Object, Placement
+from hepm.agents.traces import Traces
+from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.memory import Memory
@@ -96,6 +97,8 @@ class Server:
             Route("/outcome", self._outcome, methods=["POST"]),
             Route("/hooks/claude-code", self._hook, methods=["POST"]),
             *mcp.routes,
+            *page.routes(self.runs),
+            *Traces(self.runs, max_body=options.max_body).routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HepmError: _explained})
@@ -186,15 +189,6 @@ class Server:
         if not access_of(request).write:
             return refused(403, "this token may not write: the proxy records runs")
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
-
-
-async def json_object(request: Request) -> Object | None:
-    """The body of a request; None if it is no JSON object."""
-    try:
-        body: Any = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        return None
-    return cast(Object, body) if isinstance(body, dict) else None
 
 
 async def _explained(request: Request, error: Exception) -> Response:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import click
 
 from hepm.cli.commands import Argument, Group, Option
-from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json, store_file
+from hepm.cli.options import Bar, JsonOption, Place, chosen_by, print_json
 from hepm.errors import LocalServerError
+from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def paint(
     Example: `hepm neo4j paint --namespace shop`
     """
     store, namespace = place.store, place.namespace
-    if store_file(store) is not None:
+    if embedded_file(store) is not None:
         sentence = f"{store}, {chosen_by(store)}, is no server, and Neo4j Browser shows only servers: name one like"
         sentence += " neo4j://localhost:7687, or set HEPM_STORE. `hepm view` draws an embedded store."
         raise click.BadParameter(sentence, param_hint="--store")

@@ -16,6 +16,7 @@ import click
 
 from hepm.cli.commands import Option
 from hepm.errors import HepmError, InputError
+from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -74,7 +75,12 @@ def rules_of(names: str, option: str = "--outcome-by") -> tuple[str, ...]:
 
 
 def open_memory(
-    store: str, *, embedder: str | None = None, counting: Counting | None = None, named_by: str = "--store"
+    store: str,
+    *,
+    embedder: str | None = None,
+    counting: Counting | None = None,
+    sessions: Path | None = None,
+    named_by: str = "--store",
 ) -> Memory:
     """Open a memory, or create it. `named_by` is the option or argument with its name.
 
@@ -88,7 +94,7 @@ def open_memory(
         print(f"hepm: {store}, {chosen}, is made now.{hint}", file=sys.stderr)
     endpoint = (os.environ.get("OPENAI_BASE_URL"), os.environ.get("OPENAI_API_KEY"))
     try:
-        return Memory.open(store, embedder=embedder, counting=counting, endpoint=endpoint)
+        return Memory.open(store, embedder=embedder, counting=counting, endpoint=endpoint, sessions=sessions)
     except StoreError as error:
         if chosen == f"from {named_by}":
             raise
@@ -113,18 +119,9 @@ def _server_hint(chosen: str) -> str:
     return ' NEO4J_URI is set: give --store "$NEO4J_URI" to use that server.' if unused else ""
 
 
-def store_file(store: str) -> Path | None:
-    """The file behind `--store`, existing or not; None for a server."""
-    from hepm.graph.open_store import is_address
-    from hepm.graph.sqlite.store import FILE_NAME
-
-    path = Path(store)
-    return None if is_address(store) else path / FILE_NAME if path.is_dir() else path
-
-
 def check_store(store: str, named_by: str = "--store") -> None:
     """Reject a missing file."""
-    file = store_file(store)
+    file = embedded_file(store)
     if file is not None and not file.exists():
         chosen = chosen_by(store, named_by)
         option = f" --store {store}" if chosen == f"from {named_by}" else ""
@@ -148,7 +145,7 @@ def known_namespace(memory: Memory | Store, namespace: str, store: str, named_by
 
 def check_target(target: Path, store: str) -> None:
     """Reject an output path that is the store being read."""
-    file = store_file(store)
+    file = embedded_file(store)
     if file is not None and target.exists() and file.exists() and target.samefile(file):
         raise click.BadParameter(f"{target} is the store itself: name another file to write", param_hint="PATH")
 
@@ -156,7 +153,7 @@ def check_target(target: Path, store: str) -> None:
 @contextmanager
 def no_empty_store(store: str) -> Generator[None]:
     """Delete a store that was created inside and is empty at the end, whatever ended it."""
-    file = store_file(store)
+    file = embedded_file(store)
     existed = file is None or file.exists()
     try:
         yield

@@ -20,6 +20,7 @@ from hepm.cli.commands import Argument, Option
 from hepm.cli.lessons import read_messages_file
 from hepm.cli.model import ModelChoice, ModelOption, cost_of, tell_cost
 from hepm.cli.options import JsonOption, Place, plain, print_json, raw
+from hepm.graph.open_store import embedded_file
 from hepm.text import on_one_line
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def cypher(
     text = options.read_text("-", "QUERY") if query == "-" else query
     named = question(text.strip()) if re.fullmatch(r"\s*\w+\s*", text) else None
     if named is not None:
-        text = named.text if options.store_file(place.store) is None else named.embedded
+        text = named.text if embedded_file(place.store) is None else named.embedded
     values = _values(param or [], place.namespace, named)
     with _open(place.store, place.namespace if "$namespace" in text else None, write=write) as ask:
         found = ask(text, values, timeout_s=timeout, limit=limit)
@@ -189,7 +190,7 @@ def cypher(
 
 @contextlib.contextmanager
 def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callable[..., Result]]:
-    file = options.store_file(store)
+    file = embedded_file(store)
     if file is None:
         from hepm.graph.neo4j.connection import Connection
         from hepm.graph.open_store import Login

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from hepm.cli.commands import Option
 from hepm.cli.options import OUTCOME_BY, STORE, OutcomeByOption, Place, StoreOption, open_memory, rules_of
 from hepm.errors import MissingExtraError
+from hepm.graph.open_store import is_address
 
 if TYPE_CHECKING:
     from hepm.agents.guard import Access
@@ -31,6 +32,10 @@ def serve(
     idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
     outcome_by: OutcomeByOption = OUTCOME_BY,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
+    sessions: Annotated[
+        Path | None,
+        Option(help="Folder for runs under way. Default: beside the file; ./hepm-sessions for a Neo4j server."),
+    ] = None,
     token: Annotated[str, Option(envvar="HEPM_TOKEN", help="Bearer token that opens every namespace.")] = "",
     tokens: Annotated[
         Path | None, Option(help='JSON file of tokens: {"TOKEN": {"namespaces": ["desk"], "write": true}}.')
@@ -64,7 +69,7 @@ def serve(
         rate=rate,
         max_body=max_body,
     )
-    with open_memory(store) as memory:
+    with open_memory(store, sessions=_sessions(store, sessions)) as memory:
         serve(memory, options, lambda address: print(f"hepm serves {store} at {address}", file=sys.stderr, flush=True))
 
 
@@ -81,5 +86,10 @@ def mcp(place: Place) -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     NAMESPACE.set(place.namespace)
-    with open_memory(place.store) as memory:
+    with open_memory(place.store, sessions=_sessions(place.store, None)) as memory:
         mcp_server(LiveRuns(memory)).run(transport="stdio")
+
+
+def _sessions(store: str, folder: Path | None) -> Path | None:
+    """Where runs under way are kept; None for beside the file."""
+    return Path("hepm-sessions") if folder is None and is_address(store) else folder

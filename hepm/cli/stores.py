@@ -16,7 +16,9 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import OUTCOME_BY, STORE, Bar, JsonOption, OutcomeByOption, Place, StoreOption, plain, print_json
+from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
+from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -38,6 +40,13 @@ class Reading:
     success_key: Annotated[str, Option(help="Key of the success flag in chat JSONL.")] = "success"
     label_key: Annotated[str, Option(help="Key of a textual label in chat JSONL.")] = "label"
     ids: Annotated[Literal["own", "content"], Option(help="Identify runs by their id, or by a hash.")] = "own"
+    command_names: Annotated[
+        bool | None,
+        Option(
+            "--command-names/--no-command-names",
+            help='Name shell calls by their program, too: "Bash git". Default: only for Claude Code and Codex.',
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
 
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
+_SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
 
 
@@ -174,14 +184,17 @@ def stats(
     namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print counts of a memory by namespace. Example: `hepm stats --store runs.hepm`"""
+    """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
+    Example: `hepm stats --store runs.hepm`
+    """
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
+        said = {name: remarks(memory, name) for name in names}
     if as_json:
-        print_json({"store": str(store), **header, "namespaces": totals})
+        print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
         return
     from rich.table import Table
 
@@ -199,6 +212,11 @@ def stats(
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
+        sentences = [f"{tool} {sentence}" for tool, about in said[name].items() for sentence in about]
+        for sentence in sentences[:_SHOWN_REMARKS]:
+            print(on_one_line(f"{name}: {sentence}"))
+        if (more := len(sentences) - _SHOWN_REMARKS) > 0:
+            print(on_one_line(f"{name}: {more:,} more such sentences; `hepm tool list` has all"))
 
 
 def export(
@@ -242,7 +260,7 @@ def copy(
     for name in (source, target):
         if re.search(r"\.jsonl(\.\w+)?$", name) and not Path(name).is_dir():
             raise click.BadParameter(f"{name} is no store: `hepm export` writes and `hepm import` reads JSON lines")
-    files = [options.store_file(name) for name in (source, target)]
+    files = [embedded_file(name) for name in (source, target)]
     one, other = (file.absolute() if file else name for file, name in zip(files, (source, target), strict=True))
     if str(one).rstrip("/") == str(other).rstrip("/"):
         raise click.BadParameter("name another store than the source", param_hint="TARGET")

@@ -19,6 +19,7 @@ from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
+from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 from hepm.ingest.transitions import agent_state
@@ -148,6 +149,7 @@ def recollect(
     suggestions: Suggestions,
     *,
     counts: Counts,
+    names: ToolNames,
     namespace: str,
     user: str,
     environment: str,
@@ -157,11 +159,12 @@ def recollect(
     """Everything that memory has to say at a moment, without contradictions.
 
     `suggestions` holds `FURTHER` more tools than `options` asks for; for `counts` see `in_one_voice`.
+    `names` are what the agent calls its tools.
     """
     principles, preferences = Principles(library), Preferences(library)
     rules: list[FoundPrinciple] = []
     if k := options.principles:
-        here = principles.at(now.after, namespace=namespace, environment=environment, k=k)
+        here = principles.at(now.after, namespace=namespace, environment=environment, k=k, names=names)
         alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
         rules = [*here, *(one for one in alike if one.id not in {rule.id for rule in here})][:k]
     found: list[FoundExperience] = []
@@ -177,7 +180,7 @@ def recollect(
         except LlmError as error:
             _log.warning("notes are recalled by similarity, as the model could not be asked: %s", error)
             recalled = recall()
-    place = principles.place(now.after, namespace=namespace, environment=environment)
+    place = principles.place(now.after, namespace=namespace, environment=environment, names=names)
     lessons = (*(one.principle for one in rules), *(one.experience for one in found))
     kept, suggestions = in_one_voice(place, lessons, suggestions, counts)
     return Recollection(

@@ -52,19 +52,29 @@ class EdgeCounts:
 
 @dataclass
 class ToolCounts:
-    """How often a tool was called, and how often the call failed by the record."""
+    """How often a tool was called, how often the call failed by the record, and its newest description.
+
+    `described_at` is when the run with that description ended, in Unix seconds; 0 without a description.
+    """
 
     calls: int = 0
     errors: int = 0
     description: str = ""
     parameters: str = "{}"
+    described_at: float = 0.0
 
     def add(self, other: ToolCounts) -> None:
-        """Add other counts; the longer description stays, ties by text."""
+        """Add other counts; the newer description stays, ties by length and text."""
         self.calls += other.calls
         self.errors += other.errors
-        self.description = max(self.description, other.description, key=lambda s: (len(s), s))
-        self.parameters = max(self.parameters, other.parameters, key=lambda s: (len(s), s))
+        at, others = self.described_at, other.described_at
+        self.description = _newer((self.description, at), (other.description, others), nothing="")
+        self.parameters = _newer((self.parameters, at), (other.parameters, others), nothing="{}")
+        self.described_at = max(at, others)
+
+
+def _newer(one: tuple[str, float], other: tuple[str, float], *, nothing: str) -> str:
+    return max(one, other, key=lambda pair: (pair[0] != nothing, pair[1], len(pair[0]), pair[0]))[0]
 
 
 @dataclass
@@ -113,7 +123,7 @@ class Run(NamedTuple):
     Attributes:
         digest: Hash of the content as it was read; distinguishes a repeat from another run with the same id.
         steps: Assistant turns, the rollout length n.
-        calls: Calls and recorded errors by tool.
+        calls: Calls, errors, and calls of which it is recorded whether they failed, by tool.
         called: Every call in listed order, parallel ones flattened.
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
@@ -132,7 +142,7 @@ class Run(NamedTuple):
     steps: int
     ended_at: float | None
     source: str
-    calls: Mapping[ToolName, tuple[int, int]]
+    calls: Mapping[ToolName, tuple[int, int, int]]
     called: tuple[ToolName, ...]
     tools: tuple[Tool, ...]
     transitions: tuple[TransitionRow, ...]
@@ -145,10 +155,10 @@ class Run(NamedTuple):
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
         """The run of a trajectory with these transitions."""
         t = trajectory
-        calls: dict[ToolName, tuple[int, int]] = {}
+        calls: dict[ToolName, tuple[int, int, int]] = {}
         for call in t.calls():
-            made, failed = calls.get(call.name, (0, 0))
-            calls[call.name] = made + 1, failed + (call.error is True)
+            made, failed, known = calls.get(call.name, (0, 0, 0))
+            calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
         own_only = OWN_STATES in t.tags
         rows: list[TransitionRow] = []
         for passed in transitions:
@@ -194,43 +204,66 @@ _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
 
 @dataclass(slots=True)
 class Delta:
-    """What runs add, ready to be applied; `run_edges` are the ids of the runs that took each edge."""
+    """What runs add, ready to be applied.
+
+    Attributes:
+        run_edges: Ids of the runs that took each edge.
+        outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
+            failed of which it is recorded. Tools of which nothing is recorded are left out.
+    """
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
+    outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
+        default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
+    )
 
     @classmethod
-    def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
-        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
+    def of(cls, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> Delta:
+        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative.
+
+        Args:
+            now: When runs of unknown end described their tools, in Unix seconds.
+        """
         delta = cls()
-        delta.add(runs, sign=sign)
+        delta.add(runs, sign=sign, now=now)
         return delta
 
-    def add(self, runs: Iterable[Run], *, sign: int = 1) -> None:
+    def add(self, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
-        described: tuple[Tool, ...] | None = None
+        described: dict[int, tuple[tuple[Tool, ...], float]] = {}
         for run in runs:
             self._count(run, sign)
-            # Runs of one file share one list of tools.
-            if run.tools is not described and sign > 0:
-                described = run.tools
-                for tool in described:
-                    parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                    self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
+            if run.tools and sign > 0:  # runs of one file share one list of tools
+                at = now if run.ended_at is None else run.ended_at
+                described[id(run.tools)] = run.tools, max(at, described.get(id(run.tools), ((), at))[1])
+        for tools, at in described.values():
+            self.describe(tools, at)
+
+    def describe(self, tools: Iterable[Tool], at: float) -> None:
+        """Add descriptions as of a time, in Unix seconds."""
+        for tool in tools:
+            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+            at_all = tool.description or tool.parameters
+            self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters, at if at_all else 0.0))
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success
         inverse = sign * inverse_steps(run.steps) if success else 0
         one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
-        for edge in run.edges:
+        edges = run.edges
+        for edge in edges:
             self.edges[edge].add(one)
             self.run_edges[edge].add(run.id)
-        for name, (made, failed) in run.calls.items():
+        targets = {target for _, target in edges}
+        for name, (made, failed, known) in run.calls.items():
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
+            if known and name in targets:
+                self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         for step, t in enumerate(run.transitions if success is not None else ()):
             if t.key:
                 states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]

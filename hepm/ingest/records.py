@@ -63,6 +63,7 @@ class ReadOptions:
         reward_key, success_key, label_key: Where a chat record keeps its reward, whether it succeeded, and a verdict in
             words or numbers; dots for nested keys ("metadata.score").
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
+        command_names: Whether a shell call is named by its program, too ("Bash git"); None: for Claude Code and Codex.
     """
 
     format: str = "auto"
@@ -70,6 +71,7 @@ class ReadOptions:
     success_key: str = "success"
     label_key: str = "label"
     ids: Literal["own", "content"] = "own"
+    command_names: bool | None = None
 
     def __post_init__(self) -> None:
         if self.ids not in {"own", "content"}:

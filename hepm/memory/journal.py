@@ -49,11 +49,11 @@ class Journal:
 
     def write(self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str) -> None:
         """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
-        line = json.dumps({"namespace": namespace, "at": at, "shown": list(shown), "run": write_run(run)}) + "\n"
+        line = json.dumps({"namespace": namespace, "at": at, "shown": list(shown), "run": write_run(run)})
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
-                file.write(line)  # one write, so that another process sees a whole line or none
+                file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
         except OSError as error:
             if not self._warned:
                 self._warned = True

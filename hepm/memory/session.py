@@ -67,7 +67,7 @@ class Session:
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
             self._written = kept.run.turns
-            self._resumed = list(_as_messages(kept.run.turns))
+            self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
 
     @property
@@ -84,17 +84,25 @@ class Session:
         """
         return self.prompt(messages).text
 
-    def prompt(self, messages: Sequence[object] | None = None, *, keep: bool = True) -> Prompt:
+    def prompt(
+        self,
+        messages: Sequence[object] | None = None,
+        *,
+        tools: Iterable[ToolName] | None = None,
+        keep: bool = True,
+    ) -> Prompt:
         """`hint` in its parts: what stays through a session, what belongs to this turn, and the suggestions.
 
         Args:
+            tools: Names of the tools of this turn, if they are not those of the session.
             keep: Whether to write the turns to disk before; False if the caller does it with `keep`.
         """
         from hepm.experience.prompt import Prompt
 
         if messages is not None and not self._kept(lambda: self._take(messages)):
             return Prompt()
-        tools = None if self._tools is None else [tool.name for tool in self._tools]
+        if tools is None and self._tools is not None:
+            tools = [tool.name for tool in self._tools]
         if keep:
             self.keep()
         return self._ask(self._messages, tools=tools, environment=self._run.environment) or Prompt()
@@ -111,6 +119,11 @@ class Session:
             return None
         self._shown.update(dict.fromkeys(found.lessons))
         return found
+
+    def follow(self, messages: Sequence[object]) -> None:
+        """Record the conversation so far, as `prompt` does, without asking for a hint."""
+        if self._kept(lambda: self._take(messages)):
+            self.keep()
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -161,8 +174,11 @@ class Session:
         number = f"{'again' if self._resumed else 'call'}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
+        last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
+        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
+            last["tool_calls"] = [issued]
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
@@ -209,6 +225,11 @@ class Session:
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
+
+    def discard(self) -> None:
+        """Forget what is on disk of a session that is not to be stored."""
+        if self._journal is not None:
+            self._journal.remove(self._namespace, self.id)
 
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
@@ -263,10 +284,8 @@ class Session:
                         f"the run {self.id!r} was finished already, with {before.outcome}: a session is one run. "
                         "Begin another session, or ingest the run again to correct its label."
                     )
-            self._memory.library.show(self.id, list(self._shown), namespace=self._namespace)
-            report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
-            if report.rejected and self._memory.forget_beginning(run, namespace=self._namespace):
-                report = self._memory.ingest(run, namespace=self._namespace, options=self._ingest_options)
+            shown, options = list(self._shown), self._ingest_options
+            report = self._memory.ingest_whole(run, shown, namespace=self._namespace, options=options)
             if report.rejected:
                 raise InputError(f"the run {self.id!r} is not stored: {report.rejected[0].reason}")
             self._stored = run
@@ -315,7 +334,7 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     return tuple(found)
 
 
-def _as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
     """Turns as chat messages, each result with whether its call failed."""
     number = 0
     for turn in turns:

@@ -177,4 +177,4 @@ def answer_well(request: Request) -> Reply:
 
 
 def _usage(request: Request, text: str) -> tuple[int, int]:
-    return tokens(json.dumps(request.body["messages"], ensure_ascii=False)), tokens(text)
+    return tokens(json.dumps(request.body.get("messages") or request.body["input"], ensure_ascii=False)), tokens(text)

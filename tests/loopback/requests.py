@@ -14,6 +14,7 @@ from tests.loopback.checks import (
     check_messages,
     check_tools,
 )
+from tests.loopback.responses import check_response_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Rules:
             check_tools(request.body)
             check_format(request.body, self.formats)
             check_messages(request.body["messages"], system_first=self.system_first)
+        elif request.path.endswith("/responses"):
+            check_response_request(request.body)
         else:
             check_embedding_fields(request.body)
         model = request.body["model"]

@@ -9,19 +9,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.loopback.checks import RefusedError
 from tests.loopback.replies import Drop, Reply, Script, answer_well, error
 from tests.loopback.requests import Request, Rules
+from tests.loopback.responses import response_events_of, response_of
 from tests.loopback.streams import events_of
 
-_PATHS = ("/v1/chat/completions", "/v1/embeddings")
+_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings")
 
 
 class Loopback:
-    """Plays an endpoint: POST /v1/chat/completions and /v1/embeddings, GET /v1/models.
+    """Plays an endpoint: POST /v1/chat/completions, /v1/responses and /v1/embeddings, GET /v1/models.
 
     A request is held against `rules` first. What passes gets the next of `replies`, and what `script` says when they
     are used up. Set either while no request is under way.
@@ -189,7 +191,13 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.drop is Drop.AT_ONCE:
             self.close_connection = True
             return
-        streamed = request.body.get("stream") and isinstance(reply.body, dict) and reply.body.get("choices")
+        chosen = isinstance(reply.body, dict) and reply.body.get("choices")
+        streamed = request.body.get("stream") and chosen
+        if chosen and request.path == "/v1/responses":
+            reply = replace(reply, body=response_of(reply.body, request.body))
+            streamed = ()
+            if request.body.get("stream"):
+                reply = replace(reply, events=list(response_events_of(reply.body)))
         if reply.events is not None:
             self._write_events(reply, reply.events)
         elif streamed:

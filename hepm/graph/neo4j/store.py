@@ -27,8 +27,10 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
+    call_text,
     check_embedder,
     from_bytes,
+    marks_of,
     to_bytes,
 )
 from hepm.graph.store import Store
@@ -220,7 +222,8 @@ class Neo4jTransaction(Sender, TransactionState):
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
         TransactionState.__init__(self, namespace)
         Sender.__init__(self, tx, namespace)
-        ((self._last_run, self._last_state, shown),) = self.run("counters", space=self.space)
+        ((self._last_run, self._last_state, shown, marked),) = self.run("counters", space=self.space)
+        self.aliases = marks_of(marked).aliases
         self.lessons = self._lessons = Neo4jLessonTransaction(self, shown=shown)
 
     def note_change(self, *, everything: bool = False) -> None:
@@ -245,6 +248,9 @@ class Neo4jTransaction(Sender, TransactionState):
         else:
             rows = self.run("select_runs", space=self.space, **asdict(selection))
         return self.stored(rows)
+
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        return self.stored(self.run("runs_naming", space=self.space, text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
         found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
@@ -281,21 +287,21 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def apply(self, delta: Delta, vectors: Mapping[str, FloatArray]) -> None:
         stale = self._add_counts(delta)
-        space = self.space
-        rows = [
-            {
-                "run": uid(space, "run", run),
-                "target": self._tool(target),
-                "after": source,
-                "edge": self._edge((source, target)),
-                "seq": self.row_numbers[run],
-            }
-            for (source, target), of_edge in delta.run_edges.items()
-            for run in of_edge
-        ]
-        self.put("add_run_edges", rows)
+        self._add_run_edges(delta)
         self._add_states(delta.states, vectors)
         self.put("tell_edges", [{"source": a, "target": b} for a, b in stale], limit=EDGE_SUMMARIES)
+
+    def _add_run_edges(self, delta: Delta) -> None:
+        rows: list[dict[str, object]] = []
+        waiting = dict(delta.outcomes)
+        for (source, target), of_edge in sorted(delta.run_edges.items()):
+            tool, edge = self._tool(target), self._edge((source, target))
+            for run in of_edge:
+                row = {"run": uid(self.space, "run", run), "target": tool, "after": source, "edge": edge}
+                ended, failed = waiting.pop((target, run), (None, None))
+                outcome = {"called": None if ended is None else tool, "ended": ended, "failed": failed}
+                rows.append({**row, "seq": self.row_numbers[run], **outcome})
+        self.put("add_run_edges", rows)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
         self.rewritten = True
@@ -312,7 +318,7 @@ class Neo4jTransaction(Sender, TransactionState):
             tools[START] = ToolCounts()
         rows = [{"uid": self._tool(name), "name": name, **vars(tool)} for name, tool in sorted(tools.items())]
         self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
-        self.sources.update(source for source, _ in delta.edges)
+        self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]
         return self.ask("add_edges", rows)

@@ -1,0 +1,116 @@
+"""Memory for LiteLLM, as SDK and as proxy: `litellm.callbacks = [HepmLogger(memory)]`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final, cast
+
+from litellm.integrations.custom_logger import CustomLogger
+
+from hepm.agents import wire
+from hepm.agents.adapter import fail_open
+from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.wire import Object, Reply
+from hepm.memory import Memory
+from hepm.types import DEFAULT_NAMESPACE
+
+_SWEEP_S: Final = 30.0
+
+
+class HepmLogger(CustomLogger):
+    """Adds a hint to each chat completion with tools, and records the runs that the requests belong to.
+
+    A request's `metadata` names its run: `session_id`, also `litellm_session_id`. Without one, requests whose messages
+    continue one another are one run. A run ends with `finish`; one that rests is stored without a label.
+
+    Args:
+        idle_s: A run that rests for so long is stored.
+        about: Further arguments of `Memory.session`: task, environment.
+    """
+
+    def __init__(
+        self, memory: Memory, *, namespace: str = DEFAULT_NAMESPACE, idle_s: float = 1_800.0, **about: Any
+    ) -> None:
+        super().__init__()
+        self.runs = LiveRuns(memory, idle_s=idle_s)
+        self._namespace = namespace
+        self._about = about
+        self._calls: dict[str, LiveRun | None] = {}
+        self._swept = time.monotonic()
+
+    def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
+        """Store a run with its outcome.
+
+        Raises:
+            InputError: no such run is known, or it has another outcome.
+            StoreError: the store cannot be written.
+        """
+        self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
+
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
+        """Add a hint to an async call, of the SDK or in the proxy."""
+        if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("messages"):
+            return None
+        given = {**kwargs, "metadata": {**(kwargs.get("litellm_metadata") or {}), **(kwargs.get("metadata") or {})}}
+        messages = await asyncio.to_thread(self._hinted, str(kwargs.get("litellm_call_id")), given)
+        return {**kwargs, "messages": messages}
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        """Add a hint to a call that is not async: LiteLLM has no other hook before it sends the request."""
+        with fail_open("goes on without a hint"):
+            id = str(kwargs.get("litellm_call_id"))
+            sent = (kwargs.get("additional_args") or {}).get("complete_input_dict")
+            if id in self._calls or not isinstance(sent, dict) or not sent.get("messages"):
+                return
+            about = kwargs.get("litellm_params") or {}
+            metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
+            sent["messages"] = self._hinted(id, {**about, **sent, "metadata": metadata})
+
+    async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Record a reply, whole also if it was streamed."""
+        await asyncio.to_thread(self.log_success_event, kwargs, response_obj, start_time, end_time)
+
+    def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Record a reply, whole also if it was streamed."""
+        with fail_open("has an unrecorded reply"):
+            run = self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+            choices = getattr(response_obj, "choices", None)
+            message = getattr(choices[0], "message", None) if choices else None
+            if run is not None and message is not None:
+                self.runs.replied(run, Reply((message.model_dump(exclude_none=True),)))
+            if time.monotonic() - self._swept > _SWEEP_S:
+                self._swept = time.monotonic()
+                self.runs.store_idle()
+
+    async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Forget a call that failed."""
+        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+
+    def log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Forget a call that failed."""
+        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+
+    def _hinted(self, call: str, given: Object) -> list[Object]:
+        """The messages of a request, with a hint."""
+        messages = cast("list[Object]", given["messages"])
+        with fail_open("goes on without a hint"):
+            self._calls[call] = None
+            if not (tools := wire.tools_of(given)):
+                return messages
+            run = self._calls[call] = self.runs.continued(
+                [dict(message) for message in messages],
+                id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
+                sequel="",
+                group=wire.cache_key_of(given),
+                namespace=self._namespace,
+                door="litellm",
+                user=wire.user_of(given),
+                model=str(given.get("model") or ""),
+                tools=tools,
+                **self._about,
+            )
+            prompt = self.runs.hint(run)
+            body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
+            return cast("list[Object]", body["messages"])
+        return messages

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm import Memory, Trajectory
+from hepm.ingest import parse_run
+from hepm.types import HINT
+from tests.agents.adapters.frameworks import drive
+from tests.loopback import Loopback, Reply, Request, completion
+
+IN_ENVIRONMENTS = ("langchain", "openai_agents", "litellm")
+FRAMEWORKS = [
+    pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
+    *(pytest.param(name, marks=[pytest.mark.exhaustive, pytest.mark.xdist_group(name)]) for name in IN_ENVIRONMENTS),
+]
+UNKNOWN_ERRORS = ("litellm",)  # chat messages do not say that a call failed
+SCENARIOS = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread")
+WISH = "Refund parcel 7, the glass is broken."
+CALLS = [[("get_photo", True), ("get_order", False)], [("refund", False)]]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A scenario: what the framework returned, what hepm logged, what the model was asked, and the runs stored."""
+
+    returned: Any
+    logged: str
+    requests: list[Request]
+    runs: list[Trajectory]
+
+
+def script(request: Request) -> Reply:
+    """Two parallel calls, of which one fails; a refund; an answer."""
+    said = json.dumps(request.body.get("messages") or request.body["input"])
+    parcel = re.findall(r"Refund parcel (\d+)", said)[0]
+    results = len(re.findall(r'"role": "tool"|"function_call_output"', said))
+    arguments = {"parcel": int(parcel)}
+    if results == 0:
+        return completion(None, tool_calls=[("get_photo", arguments), ("get_order", arguments)])
+    if results == 2:
+        return completion(None, tool_calls=[("refund", arguments)])
+    return completion(f"refunded {parcel}")
+
+
+def seed(file: Path) -> None:
+    """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
+    with Memory.open(file) as memory:
+        for number in range(5):
+            messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
+            for name in ("get_order", "get_photo", "refund", "send_gift"):
+                call = {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+                messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+                messages.append({"role": "tool", "tool_call_id": name, "content": "done"})
+            memory.ingest(messages=messages, id=f"seed-{number}", success=True)
+
+
+def runs_in(store: Path) -> list[Trajectory]:
+    with Memory.open(store) as memory:
+        found = [parse_run(line) for line in memory.export()]
+    return [run for run in found if not run.id.startswith("seed")]
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Played]]:
+    """Every scenario, played in one process, as frameworks take seconds to import."""
+    folder = tmp_path_factory.mktemp(request.param)
+    seed(folder / "seed.hepm")
+    with ExitStack() as stack:
+        models: dict[str, Loopback] = {}
+        for name in SCENARIOS:
+            shutil.copy(folder / "seed.hepm", folder / f"{name}.hepm")
+            models[name] = Loopback()
+            models[name].script = script
+            stack.callback(models[name].stop)
+        given = {name: {"store": str(folder / f"{name}.hepm"), "url": models[name].url} for name in SCENARIOS}
+        told = drive(request.param, f"drive_{request.param}", given)
+        yield {
+            name: Played(
+                told[name]["returned"],
+                "\n".join(told[name]["logged"]),
+                models[name].requests,
+                runs_in(folder / f"{name}.hepm"),
+            )
+            for name in SCENARIOS
+        }
+
+
+def calls_of(run: Trajectory) -> list[list[Any]]:
+    """Of each turn with calls: names and errors."""
+    return [[(call.name, call.error) for call in turn.calls] for turn in run.turns if turn.calls]
+
+
+def hints_in(request: Request) -> list[str]:
+    """Of each hint in a request, what follows it."""
+    text = json.dumps(request.body)
+    return [text[match.end() : match.end() + 20] for match in re.finditer(HINT, text)]
+
+
+@pytest.mark.parametrize("scenario", ["once", "in_async", "streamed"])
+def test_an_agent_is_hinted_before_each_call_of_its_model_and_its_run_is_recorded(
+    played: dict[str, Played], scenario: str
+) -> None:
+    it = played[scenario]
+    first, second, _ = it.requests
+    assert hints_in(first)[0].startswith("get_order")
+    assert hints_in(second)[0].startswith("refund")
+    assert all(len(hints_in(request)) <= 1 for request in it.requests)
+    assert HINT not in json.dumps(it.returned)
+    [run] = it.runs
+    assert calls_of(run) == CALLS
+    assert run.turns[-1].text == "refunded 7"
+    assert HINT not in repr(run)
+    assert run.outcome.success is True
+    assert not it.logged
+
+
+def test_only_the_agents_own_tools_are_suggested(played: dict[str, Played]) -> None:
+    assert "send_gift" not in json.dumps([request.body for request in played["once"].requests])
+
+
+def test_a_hint_is_in_the_last_message_alone(played: dict[str, Played]) -> None:
+    for request in played["once"].requests[:2]:
+        *before, last = request.body.get("messages") or request.body["input"]
+        assert HINT in json.dumps(last)
+        assert HINT not in json.dumps(before)
+
+
+def test_a_tool_that_raises_ends_the_run_as_without_memory_and_is_recorded(played: dict[str, Played]) -> None:
+    it = played["raising"]
+    assert "no photo of 7" in it.returned
+    [run] = it.runs
+    [[photo, order]] = calls_of(run)
+    assert photo == ("get_photo", True)
+    assert order[0] == "get_order"
+    assert run.outcome.success is None
+
+
+def test_concurrent_runs_of_one_agent_do_not_mix(played: dict[str, Played]) -> None:
+    it = played["together"]
+    assert it.returned == ["refunded 1", "refunded 2", "refunded 3"]
+    assert sorted(run.turns[-1].text for run in it.runs) == it.returned
+    for run in it.runs:
+        assert calls_of(run) == CALLS
+        assert {str(call.arguments["parcel"]) for call in run.calls()} == {run.turns[-1].text[-1]}
+
+
+def test_an_agent_goes_on_if_memory_fails(played: dict[str, Played]) -> None:
+    it = played["broken"]
+    assert "refunded 7" in it.returned
+    assert "closed" in it.logged
+    assert not any(map(hints_in, it.requests))
+
+
+def test_a_session_of_the_user_gets_the_run_and_its_outcome(played: dict[str, Played]) -> None:
+    [run] = played["own_session"].runs
+    assert (run.id, run.task, run.user, run.outcome.success) == ("mine", "broken parcel", "ann", True)
+    assert calls_of(run) == CALLS
+
+
+def test_a_conversation_that_goes_on_contains_its_calls_once(played: dict[str, Played]) -> None:
+    it = played["thread"]
+    last = max(it.runs, key=lambda run: len(run.turns))
+    assert [name for turn in calls_of(last) for name, _ in turn] == ["get_photo", "get_order", "refund"]
+    assert [turn.text for turn in last.turns if turn.role == "user"] == [WISH, "Thank you."]
+    assert len(hints_in(it.requests[-1])) <= 1

@@ -1,0 +1,505 @@
+"""What a hostile client, page or endpoint can do to `hepm serve`: the routes come from the application itself."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from hepm import Memory
+from hepm.agents.guard import Access
+from hepm.agents.server import Server
+from tests.agents.raw import RawEndpoint, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.serving import serving
+from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+
+DESK, ALL, READER = "desk-token-1", "all-token-22", "reader-token"
+TOKENS = {DESK: Access(frozenset({"desk"})), ALL: Access(), READER: Access(frozenset({"desk"}), write=False)}
+OPEN = {"/health", "/"}
+SECRET = "zq9-of-the-shop"
+CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[RawEndpoint]:
+    with raw_endpoint() as endpoint:
+        yield endpoint
+
+
+def routes(server: Server) -> list[tuple[str, str]]:
+    """Every path with every method that the application knows."""
+    found: list[tuple[str, str]] = []
+    for route in server.app._app.routes:  # type: ignore[attr-defined]
+        path = re.sub(r"\{[^}]*\}", "chat/completions" if route.path.startswith("/v1") else "x", route.path)
+        found += [(path, method) for method in sorted(route.methods or {"GET", "POST", "DELETE"}) if method != "HEAD"]
+    assert {"/v1/chat/completions", "/mcp", "/hooks/claude-code", "/outcome", "/metrics"} <= {path for path, _ in found}
+    return found
+
+
+def ask(url: str, path: str, method: str, body: Any = None, **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx2.request(method, f"{url}{path}", json=body or {}, headers=named, timeout=30)
+
+
+# Tokens
+
+
+def test_no_route_answers_without_the_right_token(memory: Memory, endpoint: RawEndpoint) -> None:  # noqa: F811
+    wrong = ["", "wrong-token", DESK[:-1], DESK + "x", DESK.upper(), f"{DESK}, {DESK}", "\x00" * 8, "ü" * 8]
+    with serving(memory, upstream=endpoint.url, tokens=TOKENS) as (server, url):
+        for path, method in routes(server):
+            for token in wrong:
+                for header in ("authorization: Bearer ", "x-hepm-token: ", "authorization: "):
+                    answer = answer_to(url, request_bytes(path, b"{}", header + token, method=method))
+                    expected = {200} if path in OPEN and method == "GET" else {401, 400, 405} - {405}
+                    assert status_of(answer) in expected, (path, method, token, header, answer[:300])
+                    assert DESK.encode() not in answer
+    assert endpoint.taken == []
+
+
+def test_a_token_that_may_not_write_changes_nothing_behind_any_route(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+) -> None:
+    before = list(memory.export(namespace="desk"))
+    with serving(memory, upstream=endpoint.url, tokens=TOKENS) as (server, url):
+        for path, method in routes(server):
+            body = CHAT | {"session": "s", "success": True, "session_id": "s", "hook_event_name": "UserPromptSubmit"}
+            answer = ask(url, f"/desk{path}", method, body, x_hepm_token=READER, x_hepm_session="s")
+            assert answer.status_code < 500
+        told = {"session_id": "s", "success": True, "calls": ["refund"]}
+        for name, arguments in {
+            "record_outcome": told,
+            "summarize_the_task": {"session_id": "s", "summary": "x"},
+        }.items():
+            assert "may not write" in mcp_call(url, name, arguments, x_hepm_token=READER, x_hepm_namespace="desk")
+        assert len(server.runs) == 0
+    assert list(memory.export(namespace="desk")) == before
+    assert endpoint.taken == []
+
+
+def mcp_call(url: str, name: str, arguments: dict[str, Any], path: str = "/mcp", **headers: str) -> str:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    named = {"accept": "application/json, text/event-stream", "mcp_protocol_version": "2025-06-18"} | headers
+    return ask(url, path, "POST", body, **named).text
+
+
+# Namespaces
+
+
+@pytest.fixture
+def two(memory: Memory) -> Memory:  # noqa: F811
+    """A memory with a namespace that the token of the desk does not open."""
+    call = {"id": "1", "type": "function", "function": {"name": SECRET, "arguments": "{}"}}
+    messages = [WISH, {"role": "assistant", "content": SECRET, "tool_calls": [call]}]
+    for namespace in ("shop", "Desk", "desk2"):
+        for number in range(5):
+            memory.ingest(messages=messages, id=f"{SECRET}-{number}", success=True, namespace=namespace)
+    memory.ingest(messages=[WISH], id="own", namespace="desk")
+    return memory
+
+
+def test_a_token_neither_reads_nor_writes_another_namespace(two: Memory, endpoint: RawEndpoint) -> None:
+    others = {name: list(two.export(namespace=name)) for name in ("shop", "Desk", "desk2", "default")}
+    names = ["shop", "Desk", "DESK", "desk2", "default", "", "desk%00", "desk%20", "%64%65%73%6b2", "desk%2F..%2Fshop"]
+    names += [
+        "shop%2Fv1",
+        "desk/../shop",
+        "./shop",
+        "/shop",
+        "shop/",
+        "//shop",
+        "..",
+        "d%C3%AAsk",
+        "ｄesk",
+        "desk\u200b",
+    ]
+    body = CHAT | {"session": f"{SECRET}-0", "success": False, "session_id": f"{SECRET}-0"}
+    body |= {"namespace": "shop", "hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    raw = json.dumps(body).encode()
+    with serving(two, upstream=endpoint.url, tokens=TOKENS) as (server, url):
+        for path, method in routes(server):
+            sent = [request_bytes(f"/{name}{path}", raw, f"x-hepm-token: {DESK}", method=method) for name in names]
+            sent += [
+                request_bytes(place + path, raw, f"x-hepm-token: {DESK}", f"x-hepm-namespace: {name}", method=method)
+                for place in ("", "/shop")
+                for name in (*names, "desk, shop", "desk\r\nx-hepm-namespace: shop", "shop\r\nx-hepm-namespace: desk")
+            ]
+            for one in sent:
+                answer = answer_to(url, one)
+                assert SECRET.encode() not in answer.replace(raw, b""), (one[:200], answer[:500])
+                assert status_of(answer) < 500, (one[:200], answer[:500])
+        assert {run.namespace for run in server.runs._runs.values()} <= {"desk"}
+    for name, runs in others.items():
+        assert list(two.export(namespace=name)) == runs
+    for one in endpoint.taken:
+        assert SECRET not in one.body.decode().replace(f"{SECRET}-0", ""), "a hint from another namespace"
+        assert b"token" not in one.head
+
+
+def test_the_tools_of_mcp_read_the_namespace_of_the_token_alone(two: Memory) -> None:
+    with serving(two, tokens=TOKENS) as (_, url):
+        for name, arguments in {
+            "suggest_next_tools": {"session_id": f"{SECRET}-0", "history": []},
+            "search_experience": {"query": WISH["content"]},
+            "summarize_the_task": {"session_id": f"{SECRET}-0", "summary": WISH["content"]},
+            "record_outcome": {"session_id": f"{SECRET}-1", "success": False},
+        }.items():
+            wide = arguments | {"namespace": "shop", "ns": "shop", "_meta": {"namespace": "shop"}}
+            inside = mcp_call(url, name, wide, x_hepm_token=DESK, x_hepm_namespace="desk")
+            assert SECRET not in inside.replace(f"{SECRET}-1", ""), inside
+            assert "error" in mcp_call(url, name, arguments, x_hepm_token=DESK, x_hepm_namespace="shop")
+            assert "error" in mcp_call(url, name, arguments, path="/shop/mcp", x_hepm_token=DESK)
+        assert SECRET in mcp_call(
+            url, "suggest_next_tools", {"session_id": "a", "history": []}, x_hepm_token=ALL, x_hepm_namespace="shop"
+        )
+    stored = two.run(f"{SECRET}-1", namespace="shop")
+    assert stored is not None
+    assert stored.outcome.success is True
+
+
+def test_the_same_session_id_is_another_run_in_each_namespace(two: Memory, endpoint: RawEndpoint) -> None:
+    with serving(two, upstream=endpoint.url, tokens=TOKENS) as (_, url):
+        for namespace, said in (("desk", "of the desk"), ("shop", "of the shop")):
+            body = CHAT | {"messages": [{"role": "user", "content": said}]}
+            for _ in range(2):
+                ask(url, f"/{namespace}/v1/chat/completions", "POST", body, x_hepm_token=ALL, x_hepm_session="same")
+        told = {"session": "same", "success": True}
+        assert ask(url, "/desk/outcome", "POST", told, x_hepm_token=DESK).status_code == 200
+        assert ask(url, "/shop/outcome", "POST", told, x_hepm_token=DESK).status_code == 403
+        shop = two.run("same", namespace="shop")
+        assert shop is None or shop.outcome.success is None
+    desk = two.run("same", namespace="desk")
+    assert desk is not None
+    assert [turn.text for turn in desk.turns] == ["of the desk"]
+
+
+def test_metrics_tell_a_token_of_its_own_namespaces_and_names_cannot_forge_lines(
+    two: Memory, endpoint: RawEndpoint
+) -> None:
+    forged = 'desk"} 1 hepm_forged_total{x="'
+    with serving(two, upstream=endpoint.url, tokens=TOKENS) as (_, url):
+        for namespace in ("desk", "shop", forged):
+            ask(url, "/v1/chat/completions", "POST", CHAT, x_hepm_token=ALL, x_hepm_namespace=namespace)
+        own = ask(url, "/metrics", "GET", x_hepm_token=DESK, x_hepm_namespace="desk").text
+        whole = ask(url, "/metrics", "GET", x_hepm_token=ALL).text
+    assert 'hepm_runs_total{namespace="desk"} 1' in own
+    assert "shop" not in own
+    assert 'namespace="shop"' in whole
+    assert [
+        line
+        for line in whole.splitlines()
+        if not re.fullmatch(r'#.*|hepm_\w+(\{namespace="(\\.|[^"\\])*"\})? \d+', line)
+    ] == []
+
+
+# Pages and other machines
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.", "0.0.0.0", "[::2]", "", "2130706433"]
+)
+def test_a_page_with_a_name_of_its_own_for_this_machine_is_refused(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    host: str,
+) -> None:
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for path, method in routes(server):
+            answer = answer_to(url, request_bytes(path, b"{}", method=method, host=host))
+            assert status_of(answer) == 421, (path, method, answer)
+    assert endpoint.taken == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("origin: https://evil.example", "origin: null", "origin: http://localhost.evil.example"),
+        *("origin: http://127.0.0.1@evil.example", "sec-fetch-site: cross-site"),
+    ],
+)
+def test_a_page_of_another_site_is_refused(memory: Memory, endpoint: RawEndpoint, header: str) -> None:  # noqa: F811
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for path, method in routes(server):
+            answer = answer_to(url, request_bytes(path, b"{}", header, method=method))
+            assert status_of(answer) == 403, (path, method, answer)
+            assert b"access-control-allow" not in answer.lower()
+    assert endpoint.taken == []
+
+
+def test_an_upgrade_to_websocket_is_refused_in_a_sentence(memory: Memory, endpoint: RawEndpoint) -> None:  # noqa: F811
+    upgrade = ("upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==")
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for path in {path for path, _ in routes(server)}:
+            sent = request_bytes(path, b"", *upgrade, method="GET").replace(
+                b"connection: close", b"connection: Upgrade"
+            )
+            with connected(url) as connection:
+                connection.sendall(sent)
+                answer = connection.recv(65_536)
+            assert 400 <= status_of(answer) < 500, answer
+            assert b"WebSocket" in answer
+    assert endpoint.taken == []
+
+
+# What passes to the endpoint
+
+
+@pytest.mark.parametrize(
+    ("path", "reaches"),
+    [
+        ("/v1/../admin", None),
+        ("/v1/%2e%2e/admin", None),
+        ("/v1/a/%2E./%2e%2E/%2e%2e/admin", None),
+        ("/v1/..%2fadmin", None),
+        ("/v1/..%5cadmin", None),
+        ("/v1/./models", None),
+        ("/desk/v1/../../admin", None),
+        ("/v1/..;/admin", "/v1/..;/admin"),
+        ("/v1//evil.example/x", "/v1//evil.example/x"),
+        ("/v1/http://evil.example/", "/v1/http://evil.example/"),
+        ("/v1/@evil.example/", "/v1/@evil.example/"),
+        ("/v1/files/a%2Fb%3Fc%23d", "/v1/files/a%2Fb%3Fc%23d"),
+        ("/v1/x%0d%0ax-evil:%201", "/v1/x%0d%0ax-evil:%201"),
+        ("/v1/models?a=..&b=%0d%0a&c=%E4", "/v1/models?a=..&b=%0d%0a&c=%E4"),
+        ("/desk/v1/models", "/v1/models"),
+    ],
+)
+def test_a_path_reaches_the_endpoint_as_written_or_not_at_all(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    path: str,
+    reaches: str | None,
+) -> None:
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = answer_to(url, request_bytes(path, method="GET"))
+    assert status_of(answer) == (200 if reaches else 400), answer
+    assert [one.head.split(b"\r\n")[0].decode() for one in endpoint.taken] == [f"GET {reaches} HTTP/1.1"] * bool(
+        reaches
+    )
+
+
+def test_hepms_tokens_stay_here_and_the_endpoints_key_goes_there_alone(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+) -> None:
+    key = "sk-upstream-0042"
+    ways = [
+        (f"authorization: Bearer {DESK}",),
+        (f"authorization: bearer   {DESK}",),
+        (f"x-hepm-token: {DESK}", f"authorization: Bearer {ALL}"),
+        (f"x-hepm-token: {DESK}", "authorization: Bearer sk-of-the-client", f"authorization: Bearer {ALL}"),
+        (f"x-hepm-token: {DESK}", f"api-key: {DESK}", f"cookie: token={READER}"),
+        (f"x-hepm-token: {DESK}", "connection: x-private", "x-private: 1", "proxy-authorization: Basic eA=="),
+    ]
+    secrets = (DESK.encode(), ALL.encode(), READER.encode(), b"x-private", b"proxy-auth", b"x-hepm")
+    with serving(memory, upstream=endpoint.url, upstream_key=key, tokens=TOKENS) as (_, url):
+        for way in ways:
+            answer = answer_to(url, request_bytes("/desk/v1/chat/completions", json.dumps(CHAT).encode(), *way))
+            assert status_of(answer) == 200
+            assert key.encode() not in answer
+        told = json.dumps({"session": answer.split(b"x-hepm-session: ")[1].split(b"\r\n")[0].decode(), "success": True})
+        answer_to(url, request_bytes("/desk/outcome", told.encode(), f"x-hepm-token: {DESK}"))
+    for way, one in zip(ways, endpoint.taken, strict=True):
+        assert not any(secret in one.head.lower() for secret in secrets), (way, one.head)
+        expected = "sk-of-the-client" if "sk-of" in str(way) else key
+        assert one.head.count(b"authorization: Bearer " + expected.encode()) == 1, one.head
+    assert key not in "".join(memory.export(namespace="desk"))
+
+
+def test_an_endpoints_cookies_are_not_sent_for_another_client(memory: Memory, endpoint: RawEndpoint) -> None:  # noqa: F811
+    endpoint.answer = b"HTTP/1.1 200 OK\r\nset-cookie: who=first; path=/\r\ncontent-length: 2\r\n\r\n{}"
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        first = answer_to(url, request_bytes("/v1/models", method="GET"))
+        answer_to(url, request_bytes("/v1/models", method="GET"))
+    assert b"set-cookie: who=first" in first
+    assert b"cookie" not in endpoint.taken[1].head
+    assert b"user-agent" not in endpoint.taken[1].head, "a header that the client did not send"
+
+
+@pytest.mark.parametrize(
+    "session", ["a\r\nset-cookie: x=1", "a\nb", "naïve", "\x00", "x" * 9_000, "\ud800", "../../etc/passwd", "a b"]
+)
+def test_a_hostile_session_id_neither_breaks_a_reply_nor_forges_a_header(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    session: str,
+) -> None:
+    body = json.dumps(CHAT | {"metadata": {"session_id": session}}).encode()
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        answer = answer_to(url, request_bytes("/v1/chat/completions", body))
+        assert status_of(answer) == 200, answer
+        assert b"\r\nset-cookie" not in answer
+        told = ask(url, "/outcome", "POST", {"session": session, "success": True}) if session != "\ud800" else None
+        assert told is None or told.status_code < 500, told.text
+    assert len(endpoint.taken) == 1
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "content-length: 5\r\ncontent-length: 50",
+        "content-length: 5\r\ntransfer-encoding: chunked",
+        "transfer-encoding: chunked\r\ntransfer-encoding: identity",
+        "transfer-encoding: xchunked",
+        "transfer-encoding : chunked",
+        "content-length: +5",
+        "content-length: -5",
+        "content-length: 5, 5",
+        "content-length: 0x5",
+        "x: y\r\n content-length: 50",
+        "content-length: 5\r\n\tx",
+    ],
+)
+def test_a_request_with_two_lengths_is_one_request_or_none(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    framing: str,
+) -> None:
+    hidden = b"0\r\n\r\nGET /v1/hidden HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    sent = f"POST /v1/seen HTTP/1.1\r\nhost: 127.0.0.1\r\n{framing}\r\n\r\n".encode() + hidden
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        with connected(url) as connection:
+            connection.sendall(sent)
+            answer = connection.recv(65_536)
+        time.sleep(0.02)
+    assert status_of(answer) < 500
+    # If the server reads a further request after the first one, it has to be one on the wire as well.
+    seen = [one.head.split()[1] for one in endpoint.taken]
+    assert seen in ([], [b"/v1/seen"], [b"/v1/seen", b"/v1/hidden"])
+    if seen[1:]:
+        assert framing == "content-length: 5\r\ntransfer-encoding: chunked" or "5, 5" in framing
+    for one in endpoint.taken:
+        assert one.head.lower().count(b"content-length:") + one.head.lower().count(b"transfer-encoding:") <= 1
+
+
+# Bodies
+
+
+def odd_bodies(count: int) -> Iterator[bytes]:
+    """Mutations of good bodies: other types, deep nesting, huge numbers, lone surrogates, NaN, doubled keys, noise."""
+    draw = random.Random(7)
+    call = {"id": "c", "type": "function", "function": {"name": "get_order", "arguments": "{}"}}
+    chat = CHAT | {
+        "messages": [
+            {"role": "system", "content": "kind"},
+            WISH,
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "delivered"}]},
+        ],
+        "metadata": {"session_id": "s"},
+        "user": "ann",
+    }
+    items = [{"type": "function_call", "call_id": "c", "name": "get_order", "arguments": "{}"}]
+    responses = {"model": "small", "input": [*items, {"role": "user", "content": "x"}], "previous_response_id": "r"}
+    batch = {"session_id": "s", "hook_event_name": "PostToolBatch", "prompt": "x", "last_assistant_message": "y"}
+    batch["tool_calls"] = [
+        {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "c", "tool_response": {}}
+    ]  # type: ignore[assignment]
+    outcome = {"session": "s", "success": True, "reward": 0.5}
+    tool = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "record_outcome", "arguments": outcome},
+    }
+    values: list[Any] = [
+        *(None, True, 0, -1, 1.5, 10**400, "", "x", "\ud800", "\x00", [], {}, [[]], [None], [1, "a"], {"": {}}),
+        *(float("nan"), float("inf"), "a" * 3_000, {"role": "user"}, {"type": []}, [{"role": []}], {"text": 1}),
+    ]
+
+    def changed(value: Any) -> Any:
+        if draw.random() < 0.12:
+            return draw.choice(values)
+        if isinstance(value, dict):
+            return {
+                (k if draw.random() > 0.02 else k + "\ud800"): changed(v)
+                for k, v in value.items()
+                if draw.random() > 0.04
+            }
+        if isinstance(value, list):
+            return [changed(one) for one in value for _ in range(draw.choice((1, 1, 1, 1, 0, 2)))]
+        return value
+
+    for number in range(count):
+        raw = json.dumps(changed(draw.choice((chat, responses, batch, outcome, tool)))).encode()
+        kind = number % 10
+        if kind == 0:
+            raw = bytes(byte if draw.random() > 0.01 else draw.randrange(256) for byte in raw)
+        elif kind == 1:
+            raw = raw.replace(b"{", b'{"messages": [], "input": 1, "session": "s", "session": "s",', 1)
+        elif kind == 2:
+            raw = raw[: draw.randrange(len(raw) + 1)]
+        elif kind == 3 and number % 50 == 3:
+            raw = b'{"messages": ' + b"[" * 20_000 + b"]" * 20_000 + b"}"
+        yield raw
+
+
+def assert_odd_bodies_are_borne(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    count: int,
+    err: pytest.CaptureFixture[str],
+) -> None:
+    doors = ["/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/outcome", "/hooks/claude-code", "/mcp"]
+    kinds = ["application/json", "text/plain", "application/json; charset=utf-16", "multipart/form-data", "\x01"]
+    accept = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+    draw = random.Random(8)
+    changed = 0
+    with serving(memory, upstream=endpoint.url) as (server, url), httpx2.Client(timeout=60) as client:
+        for raw in odd_bodies(count):
+            door = draw.choice(doors)
+            kind = kinds[0] if draw.random() < 0.8 else draw.choice(kinds[:-1])
+            answer = client.post(url + door, content=raw, headers=accept | {"content-type": kind})
+            assert answer.status_code < 500, (door, raw, answer.text)
+            if not door.startswith("/v1"):
+                continue
+            assert answer.status_code == 200, (door, raw, answer.text)
+            (sent,) = endpoint.taken
+            endpoint.taken.clear()
+            if sent.body != raw:
+                changed += 1
+                assert_only_hinted(json.loads(raw), json.loads(sent.body))
+        assert ask(url, "/health", "GET").status_code == 200
+        assert server.runs.counts["failed", "default"]
+    assert changed
+    said = err.readouterr()
+    assert "Traceback" not in said.out + said.err, said.err[-3_000:]
+
+
+def assert_only_hinted(given: Any, sent: Any) -> None:
+    """A request that memory read: all keys and messages are there, and what was added carries its marks."""
+    key = "messages" if "messages" in sent and "messages" in given else "input"
+    for name in given.keys() | sent.keys():
+        if name not in (key, "instructions"):
+            assert json.dumps(given[name]) == json.dumps(sent[name])
+    assert "<hepm-memory>" in json.dumps(sent)
+    before = given.get(key) or []
+    before = [{"role": "user", "content": before}] if isinstance(before, str) else before
+    assert len(before) <= len(sent[key]) <= len(before) + 1
+    for old, new in zip(before, sent[key], strict=False):
+        added = json.dumps(new)
+        assert json.dumps(old) == added or "<hepm-memory>" in added
+
+
+def test_odd_bodies_get_no_error_of_ours_and_reach_the_endpoint_unchanged(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert_odd_bodies_are_borne(memory, endpoint, 600, capfd)
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_odd_bodies_get_no_error_of_ours(
+    memory: Memory,  # noqa: F811
+    endpoint: RawEndpoint,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert_odd_bodies_are_borne(memory, endpoint, 10_000, capfd)

@@ -1,0 +1,147 @@
+"""Sessions under way are on disk: what a crash leaves, and how it goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Trajectory
+
+CRASHES = """
+import os, sys
+from hepm import Memory
+memory = Memory.open(sys.argv[1])
+session = memory.session(id="parcel-7", task="refund", user="ada")
+session.say("user", "Refund parcel 7. My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF.")
+session.record("get_order", {"parcel": 7}, "delivered")
+session.record("refund", {"parcel": 7}, "no such parcel", error=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """A memory beside which a killed process left a session."""
+    file = tmp_path / "m.hepm"
+    process = subprocess.run([sys.executable, "-c", CRASHES, str(file)], check=False)
+    assert process.returncode == -9
+    return file
+
+
+@pytest.fixture
+def memory(crashed: Path) -> Iterator[Memory]:
+    with Memory.open(crashed) as memory:
+        yield memory
+
+
+def kept(crashed: Path) -> list[Path]:
+    return list(crashed.with_name("m.hepm-sessions").iterdir())
+
+
+def calls(run: Trajectory | None) -> list[tuple[str, bool | None]]:
+    assert run is not None
+    return [(call.name, call.error) for turn in run.turns for call in turn.calls]
+
+
+def rest(file: Path, seconds: float) -> None:
+    os.utime(file, (time.time() - seconds,) * 2)
+
+
+def test_what_a_killed_process_recorded_is_stored_without_a_label_once_it_rests(crashed: Path, memory: Memory) -> None:
+    assert memory.store_abandoned() == 0
+    rest(*kept(crashed), 1_801)
+    assert memory.store_abandoned() == 1
+    run = memory.run("parcel-7")
+    assert calls(run) == [("get_order", None), ("refund", True)]
+    assert run is not None
+    assert (run.task, run.user, run.outcome.success) == ("refund", "ada", None)
+    assert kept(crashed) == []
+    assert memory.store_abandoned() == 0
+
+
+def test_no_secret_of_a_session_under_way_is_on_disk(crashed: Path) -> None:
+    (file,) = kept(crashed)
+    assert "sk-proj-" not in file.read_text()
+    assert file.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_session_goes_on_where_a_crash_ended_it(crashed: Path, memory: Memory) -> None:
+    with memory.session(id="parcel-7", task="refund", user="ada") as session:
+        session.record("get_order", {"parcel": 70}, "delivered")
+        session.finish(success=True)
+    assert calls(memory.run("parcel-7")) == [("get_order", None), ("refund", True), ("get_order", None)]
+    assert kept(crashed) == []
+
+
+def test_a_session_may_be_finished_after_a_restart(memory: Memory) -> None:
+    session = memory.resume("parcel-7")
+    assert session is not None
+    session.finish(success=False)
+    run = memory.run("parcel-7")
+    assert run is not None
+    assert run.outcome.success is False
+    assert memory.resume("parcel-7") is None
+
+
+def test_messages_that_hold_the_whole_run_are_not_added_to_what_was_kept(memory: Memory) -> None:
+    said = "Refund parcel 7. My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEF."
+    messages = [{"role": "user", "content": said}]
+    for number, name in enumerate(("get_order", "refund", "close_ticket")):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": "done"})
+    session = memory.session(id="parcel-7")
+    session.hint(messages)
+    session.finish(success=True)
+    assert [name for name, _ in calls(memory.run("parcel-7"))] == ["get_order", "refund", "close_ticket"]
+
+
+def test_a_session_that_was_stored_while_it_rested_goes_on_and_is_one_run(crashed: Path, memory: Memory) -> None:
+    session = memory.session(id="other")
+    session.say("user", "Where is parcel 8?")
+    session.record("get_order", {"parcel": 8}, "lost")
+    for file in kept(crashed):
+        rest(file, 1_801)
+    assert memory.store_abandoned() == 2
+    session.record("refund", {"parcel": 8}, "done")
+    with Memory.open(crashed) as after_a_crash:
+        assert calls(kept_run(after_a_crash, "other")) == [("get_order", None), ("refund", None)]
+    session.finish(success=True)
+    run = memory.run("other")
+    assert calls(run) == [("get_order", None), ("refund", None)]
+    assert run is not None
+    assert run.outcome.success is True
+    assert memory.totals().trajectories == 2
+
+
+def kept_run(memory: Memory, id: str) -> Trajectory | None:
+    assert memory.resume(id) is not None
+    memory.store_abandoned(idle_s=0)
+    return memory.run(id)
+
+
+def test_a_line_that_a_crash_tore_loses_its_own_turn_alone(crashed: Path, memory: Memory) -> None:
+    (file,) = kept(crashed)
+    lines = file.read_bytes()
+    file.write_bytes(lines[: len(lines) - 20])
+    session = memory.resume("parcel-7")
+    assert session is not None
+    session.finish(success=False)
+    assert calls(memory.run("parcel-7")) == [("get_order", None)]
+
+
+def test_turns_recorded_after_a_torn_line_are_kept(crashed: Path, memory: Memory) -> None:
+    (file,) = kept(crashed)
+    lines = file.read_bytes()
+    file.write_bytes(lines[: len(lines) - 20])
+    memory.session(id="parcel-7").record("close_ticket", {}, "done")
+    session = memory.resume("parcel-7")
+    assert session is not None
+    session.finish(success=False)
+    assert calls(memory.run("parcel-7")) == [("get_order", None), ("close_ticket", None)]
