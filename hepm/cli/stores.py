@@ -16,6 +16,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import OUTCOME_BY, STORE, Bar, JsonOption, OutcomeByOption, Place, StoreOption, plain, print_json
+from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
@@ -177,6 +178,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
 
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
+_SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
 
 
@@ -185,14 +187,17 @@ def stats(
     namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print counts of a memory by namespace. Example: `hepm stats --store runs.hepm`"""
+    """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
+    Example: `hepm stats --store runs.hepm`
+    """
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
+        said = {name: remarks(memory, name) for name in names}
     if as_json:
-        print_json({"store": str(store), **header, "namespaces": totals})
+        print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
         return
     from rich.table import Table
 
@@ -210,6 +215,11 @@ def stats(
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
+        sentences = [f"{tool} {sentence}" for tool, about in said[name].items() for sentence in about]
+        for sentence in sentences[:_SHOWN_REMARKS]:
+            print(on_one_line(f"{name}: {sentence}"))
+        if (more := len(sentences) - _SHOWN_REMARKS) > 0:
+            print(on_one_line(f"{name}: {more:,} more such sentences; `hepm tool list` has all"))
 
 
 def export(
