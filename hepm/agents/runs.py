@@ -316,7 +316,11 @@ def _name(call: Object) -> str:
 
 def _arguments(call: Object) -> Any:
     inner = _inner(call)
-    return inner.get("arguments") or inner.get("input")
+    arguments = inner.get("arguments") or inner.get("input")
+    try:  # a client may write the same JSON in another way
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _inner(call: Object) -> Object:

@@ -100,7 +100,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
             for model in models[way]:
                 stack.callback(model.stop)
             memory = stack.enter_context(Memory.open(folder / f"{way}.hepm"))
-            _, url = stack.enter_context(serving(memory, upstream=models[way][1].url, idle_s=1.0))
+            _, url = stack.enter_context(serving(memory, upstream=models[way][1].url))
             urls[way] = {"direct": models[way][0].url, "served": f"{url}/v1"}
         if framework:
             told = drive(framework, "clients", urls)
