@@ -14,8 +14,8 @@ import pytest
 from hepm import Memory, Trajectory
 from hepm.ingest import parse_run
 from hepm.types import HINT
-from tests.agents.adapters.frameworks import drive
-from tests.loopback import Loopback, Reply, Request, completion
+from tests.agents.adapters.frameworks import ROOT, drive, run_block
+from tests.loopback import Loopback, Reply, Request, completion, tool_call
 
 AGENTS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
@@ -188,3 +188,39 @@ def test_a_conversation_that_goes_on_contains_its_calls_once(played: dict[str, P
     assert [name for turn in calls_of(last) for name, _ in turn] == ["get_photo", "get_order", "refund"]
     assert [turn.text for turn in last.turns if turn.role == "user"] == [WISH, "Thank you."]
     assert len(hints_in(it.requests[-1])) <= 1
+
+
+def blocks_of_the_page() -> dict[str, str]:
+    """The example of each section of docs/adapters.md, after the tools that all of them share."""
+    text = (ROOT / "docs" / "adapters.md").read_text("utf-8")
+    blocks = [code for title, code in re.findall(r"^## ([^\n]+)\n+```py\n(.*?)^```$", text, re.M | re.S)]
+    titles = re.findall(r"^## ([^\n]+)\n+```py\n", text, re.M)
+    tools = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)[0]
+    return {title: f"{tools}\n\n{code}" for title, code in zip(titles, blocks, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("title", "framework"),
+    [
+        ("pydantic-ai", "pydantic_ai"),
+        pytest.param("LangChain and LangGraph", "langchain", marks=pytest.mark.exhaustive),
+        pytest.param("OpenAI Agents SDK", "openai_agents", marks=pytest.mark.exhaustive),
+        pytest.param("LiteLLM", "litellm", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_the_example_of_the_page_runs_and_stores_a_labelled_run(title: str, framework: str, tmp_path: Path) -> None:
+    model = Loopback()
+    model.replies = [] if framework == "litellm" else [tool_call("refund", {"parcel": 7}), completion("refunded")]
+    environment = {
+        "OPENAI_BASE_URL": model.url,
+        "OPENAI_API_KEY": "k",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    try:
+        run_block(framework, blocks_of_the_page()[title], tmp_path, **environment)
+    finally:
+        model.stop()
+    [run] = runs_in(tmp_path / "agent.hepm")
+    assert run.outcome.success is True
+    assert run.turns[0].text == WISH
