@@ -82,9 +82,18 @@ def _access(token: str, about: dict[str, Any]) -> Access:
     return Access(None if names is None else frozenset(listed), write)
 
 
-def refused(status: int, message: str) -> Response:
+async def json_object(request: Request) -> dict[str, Any] | None:
+    """The body of a request; None if it is no JSON object."""
+    try:
+        body: Any = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else None
+
+
+def refused(status: int, message: str, **more: Any) -> Response:
     """An error in the form of OpenAI's API, which its clients show."""
-    return JSONResponse({"error": {"message": message, "type": "hepm", "param": None, "code": None}}, status)
+    return JSONResponse({"error": {"message": message, "type": "hepm", "param": None, "code": None, **more}}, status)
 
 
 def token_of(headers: Headers) -> str:
@@ -154,7 +163,8 @@ class Guard:
             if (host := _without_port(headers.get("host", ""))) not in LOCAL:
                 return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {host!r}")
             origin = headers.get("origin")
-            if origin and _without_port(origin.rpartition("://")[2]) not in LOCAL:
+            elsewhere = headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
+            if elsewhere or (origin and _without_port(origin.rpartition("://")[2]) not in LOCAL):
                 return refused(403, "pages of other sites may not use this server")
         if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
             return refused(426, "hepm speaks HTTP, not WebSocket")
@@ -169,7 +179,9 @@ class Guard:
             response.headers["www-authenticate"] = "Bearer"
             return response
         if not access.to(namespace):
-            return refused(403, f"this token does not open the namespace {namespace!r}")
+            opened = sorted(access.namespaces or ())
+            message = f"this token does not open the namespace {namespace!r}, but {', '.join(opened) or 'none'}"
+            return refused(403, message, namespaces=opened)
         scope["hepm.access"] = access
         NAMESPACE.set(namespace)
         WRITES.set(access.write)

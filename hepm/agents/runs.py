@@ -17,8 +17,12 @@ from uuid import uuid4
 from hepm.agents.wire import Object, Reply, objects
 from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
+from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
+from hepm.memory.labels import given_label
 from hepm.memory.session import Session
+from hepm.types import Outcome
 
 _log = logging.getLogger("hepm")
 
@@ -54,7 +58,13 @@ class LiveRun:
         opening: Hash of what opens it, which concurrent runs of one task share.
         sequel: Ids of the responses and the conversation that a next request may continue.
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
+        outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
+        waiting: Requests that have no reply yet.
+        name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
+        failed: Errors of calls that a hook told before the calls, by their id.
+        said: What hooks' answers held, see `unsaid`.
+        resumed: Whether it began before this process did.
     """
 
     session: Session
@@ -66,6 +76,12 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    waiting: int = 0
+    name: str = ""
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    said: dict[str, str] = field(default_factory=dict[str, str])
+    resumed: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
     lock: RLock = field(default_factory=RLock)
@@ -90,23 +106,38 @@ class LiveRuns:
     """All runs under way in one process. Threads may share it.
 
     Args:
-        idle_s: A run that rests for so long is stored without a label.
+        idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
+        outcome_by: Rules for runs without an outcome (see `IngestOptions`).
     """
 
-    def __init__(self, memory: Memory, *, idle_s: float = 1_800.0, options: PromptOptions | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        idle_s: float = 1_800.0,
+        options: PromptOptions | None = None,
+        outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT,
+    ) -> None:
         self.memory = memory
         self.idle_s = idle_s
         self.counts: Counter[tuple[str, str]] = Counter()
         self.recent: deque[Shown] = deque(maxlen=RECENT)
         self._options = options
+        self._outcome_by = outcome_by
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._lock = RLock()
+        kept = [one for one in memory.under_way() if one.aliases]
+        self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def has(self, id: str, *, namespace: str) -> bool:
+        """Whether a run is under way."""
+        return (namespace, id) in self._runs
 
     # Which run
 
@@ -128,39 +159,63 @@ class LiveRuns:
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
-            before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
-            run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
+            run = self._sequels.get((namespace, sequel)) if sequel else None
+            opening = "" if id or run else _opening(messages, about.get("tools"), group, about.get("user"))
             if run is None:
-                run = self._begin(id, namespace, door, **about)
-                run.opening = opening
+                run = self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            if run is None:
+                before = "" if id else self._before_restart(namespace, sequel, opening, marks)
+                run = self._begin(id or before, namespace, door, **about)
+                run.opening, run.resumed = opening, bool(before)
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
             run.touched = time.time()
+            run.waiting += 1
             _extend(run, messages, marks, whole=not sequel)
+            run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
+
+    def is_over(self, id: str, *, namespace: str) -> bool:
+        """Whether the client's run of this name has its outcome, and no other one is under way."""
+        return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         own = free_id(self.memory, id, namespace=namespace)
-        session = self.memory.session(id=own, namespace=namespace, prompt_options=self._options, **about)
-        run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
+        options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
+        session = self.memory.session(id=own, namespace=namespace, **options, **about)
+        run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
 
+    def _before_restart(self, namespace: str, sequel: str, opening: str, marks: Sequence[str]) -> str:
+        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none."""
+        for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
+            if (id := self._kept.pop((namespace, alias), None)) is not None:
+                return id
+        return ""
+
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
-        found: LiveRun | None = None
+        alike: list[LiveRun] = []
+        changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._runs.values():
-            if run.namespace != namespace or run.opening != opening:
-                continue
             known = run.marks
-            # A model's reply may come back changed: what was before it must be there.
             least = len(known) - run.replied
-            if least < len(marks) and known[:least] == marks[:least] and (not run.replied or marks[least] == known[-1]):
-                found = run if found is None or len(known) > len(found.marks) else found
-        return found
+            if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
+                continue
+            again = not (run.replied or run.waiting)  # a request without a reply is repeated
+            if len(marks) > least or (again and len(marks) == least):
+                (alike if not run.replied or marks[least] == known[-1] else changed).append(run)
+        found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
+        return max(found, key=lambda run: len(run.marks), default=None)
+
+    def under_way(self, namespace: str) -> list[LiveRun]:
+        """The runs under way in a namespace, the latest active first."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.namespace == namespace]
+        return sorted(runs, key=lambda run: -run.touched)
 
     # During a run
 
@@ -185,12 +240,14 @@ class LiveRuns:
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
-        """Add a model's reply to the record."""
-        if not reply.messages:
-            return
+        """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
             run.touched = time.time()
-            run.reply(reply.messages)
+            run.waiting -= 1
+            if reply.messages:
+                run.reply(reply.messages)
+            if reply.id:
+                run.session.aliases = (*run.session.aliases, reply.id)
             run.session.keep()
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
@@ -217,12 +274,14 @@ class LiveRuns:
         """
         key = namespace, id
         with self._lock:
-            run = self._runs.get(key)
+            run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
         if session is None:
             self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            if success is not None or reward is not None:
+                self.memory.distil_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
             return
         if run is None:
@@ -233,36 +292,47 @@ class LiveRuns:
             self._end(run)
         self.counts["outcomes", namespace] += 1
 
+    def discard(self, id: str, *, namespace: str) -> None:
+        """Forget a run under way, as it goes on under another id."""
+        with self._lock:
+            run = self._runs.get((namespace, id))
+        if run is not None:
+            with run.lock:
+                self._end(run)
+                self._ended.pop((namespace, id), None)
+                run.session.discard()
+
     def _end(self, run: LiveRun) -> None:
         with self._lock:
-            self._runs.pop((run.namespace, run.id), None)
+            self._runs.pop((run.namespace, run.name), None)
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
-            self._ended[run.namespace, run.id] = run.session
+            for name in {run.id, run.name}:
+                self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without a label."""
+        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
             idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
         for run in idle:
             try:
                 with run.lock:
-                    run.session.finish()
+                    run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
             except HepmError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
-        self.memory.store_abandoned(idle_s=self.idle_s)
+        self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
-    """An id for a new run, `id` if it is free. A run with an outcome is over: what follows it is another run."""
+    """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
     own, number = id or uuid4().hex, 1
-    while id and (stored := memory.run(own, namespace=namespace)) and stored.outcome.success is not None:
+    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
         number += 1
         own = f"{id}-{number}"
     return own
@@ -273,7 +343,10 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     known = run.marks
     if not whole:
         at = len(known)
-        fresh = [one for one in range(len(messages)) if messages[one].get("role") != "system" or not known]
+        first = not (known or run.resumed)
+        again = not run.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
+        fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
+        fresh = [] if again else fresh
     else:
         at = next(
             (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
@@ -289,6 +362,16 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     run.messages.extend(messages[n] for n in fresh)
     run.marks.extend(marks[n] for n in fresh)
     run.replied = False
+
+
+def _aliases(opening: str, marks: Sequence[str]) -> list[str]:
+    """A hash for each beginning of a conversation."""
+    found: list[str] = []
+    hashed = blake2b(opening.encode(), digest_size=12)
+    for mark in marks:
+        hashed.update(mark.encode())
+        found.append(hashed.hexdigest())
+    return found
 
 
 def _mark(message: Object) -> str:
@@ -315,12 +398,13 @@ def _name(call: Object) -> str:
 
 
 def _arguments(call: Object) -> Any:
+    """Parsed, as clients write JSON again in their own way."""
     inner = _inner(call)
-    arguments = inner.get("arguments") or inner.get("input")
-    try:  # a client may write the same JSON in another way
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    given = inner.get("arguments") or inner.get("input")
+    try:
+        return json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
-        return arguments
+        return given
 
 
 def _inner(call: Object) -> Object:

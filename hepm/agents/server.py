@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import logging
 import socket
 import time
@@ -20,13 +19,16 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
-from hepm.agents.guard import LOCAL, Access, Guard, access_of, namespace_of, refused
+from hepm.agents.guard import LOCAL, Access, Guard, access_of, json_object, namespace_of, refused
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
-from hepm.agents.wire import Object, Placement
+from hepm.agents.traces import Traces
+from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.memory import Memory
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ class ServeOptions:
         upstream: Base URL of the endpoint behind the proxy, with its `/v1`.
         upstream_key: The endpoint's key, for clients whose key is a token of hepm or missing.
         hint_s: Seconds that a request waits for memory; after them it goes on without a hint.
-        idle_s: A run that rests for so long is stored without a label.
+        idle_s: A run that rests for so long is stored; a rule may label it.
+        outcome_by: Rules for runs without an outcome (see `IngestOptions`).
         max_body: Bytes of a request's body.
         rate: Requests a second of one client, in the mean over ten seconds; 0 for no limit.
         tokens: What each bearer token allows; empty on loopback lets every client in.
@@ -60,6 +63,7 @@ class ServeOptions:
     placement: Placement = "auto"
     hint_s: float = 1.0
     idle_s: float = 1_800.0
+    outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
     max_body: int = 64 << 20
     rate: float = 0.0
     tokens: Mapping[str, Access] = field(default_factory=dict[str, Access], repr=False)
@@ -79,7 +83,7 @@ class Server:
     def __init__(self, memory: Memory, options: ServeOptions) -> None:
         self.memory = memory
         self.options = options
-        self.runs = LiveRuns(memory, idle_s=options.idle_s)
+        self.runs = LiveRuns(memory, idle_s=options.idle_s, outcome_by=options.outcome_by)
         self.started = time.time()
         self._proxy: Proxy | None = None
         self._hooks = ClaudeCode(self.runs)
@@ -87,12 +91,16 @@ class Server:
         mcp = self._mcp_server.streamable_http_app(
             stateless_http=True, json_response=True, transport_security=_NO_CHECK
         )
+        for route in mcp.routes:  # without sessions there is nothing to wait for in the stream that GET opens
+            cast(Route, route).methods = {"POST"}
         routes = [
             Route("/health", self._health),
             Route("/metrics", self._metrics),
             Route("/outcome", self._outcome, methods=["POST"]),
             Route("/hooks/claude-code", self._hook, methods=["POST"]),
             *mcp.routes,
+            *page.routes(self.runs),
+            *Traces(self.runs, max_body=options.max_body).routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
         inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HepmError: _explained})
@@ -183,15 +191,6 @@ class Server:
         if not access_of(request).write:
             return refused(403, "this token may not write: the proxy records runs")
         return await self._proxy.handle(request, request.path_params["path"], namespace_of(request))
-
-
-async def json_object(request: Request) -> Object | None:
-    """The body of a request; None if it is no JSON object."""
-    try:
-        body: Any = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        return None
-    return cast(Object, body) if isinstance(body, dict) else None
 
 
 async def _explained(request: Request, error: Exception) -> Response:

@@ -10,17 +10,17 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.ingest.openai_items import item_messages
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
 Placement: TypeAlias = Literal["auto", "tail", "system", "message"]
 Api: TypeAlias = Literal["chat", "responses"]
 Object: TypeAlias = dict[str, Any]
 
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
-_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
-_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
-_OWN_CALLS: Final = ("local_shell_call", "shell_call", "apply_patch_call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,15 @@ def api_of(path: str) -> Api | None:
     return {"chat/completions": "chat", "responses": "responses"}.get(path.strip("/"))  # pyright: ignore
 
 
+def resolved(placement: Placement, base_url: str) -> Placement:
+    """What "auto" means for an endpoint: a message of its own for OpenAI, else the tail, which every model takes."""
+    if placement != "auto":
+        return placement
+    return "message" if (urlsplit(base_url).hostname or "").endswith("api.openai.com") else "tail"
+
+
 def read_body(api: Api, raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects."""
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
     try:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -52,8 +59,8 @@ def read_body(api: Api, raw: bytes) -> Object:
     body = cast(Object, body)
     key = "messages" if api == "chat" else "input"
     listed = body.get(key)
-    if not (api == "responses" and isinstance(listed, str | None)) and objects(listed) != listed:
-        raise InputError(f'"{key}" is no list of objects')
+    if not (listed and (objects(listed) == listed or (api == "responses" and isinstance(listed, str)))):
+        raise InputError(f'"{key}" holds no messages')
     return body
 
 
@@ -72,7 +79,9 @@ def messages_of(api: Api, body: Object) -> list[Object]:
     if api == "chat":
         return objects(body.get("messages"))
     given = body.get("input")
-    said: list[Object] = [{"role": "user", "content": given}] if isinstance(given, str) else _chat(objects(given))
+    said: list[Object] = (
+        [{"role": "user", "content": given}] if isinstance(given, str) else item_messages(objects(given))
+    )
     instructions = body.get("instructions")
     return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
 
@@ -138,7 +147,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present:
-        _append(messages, _last_given(messages), present)
+        _append(messages, _last_given(messages), _tagged(present))
     return {**body, "messages": messages}
 
 
@@ -155,6 +164,11 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
         items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
         changed["input"] = [*items, {"role": "developer", "content": present}]
     return changed
+
+
+def _tagged(text: str) -> str:
+    """A line of memory with tags, so that it is not taken for a part of the message that it stands in."""
+    return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
 
 
 def _index_of_system(messages: Sequence[Object], *, default: int) -> int:
@@ -196,7 +210,7 @@ def read_reply(api: Api, content_type: str, raw: bytes) -> Reply:
         return Reply()
     body = cast(Object, body)
     if api == "responses":
-        return Reply(tuple(_chat(objects(body.get("output")))), _text(body.get("id")))
+        return Reply(tuple(item_messages(objects(body.get("output")))), _text(body.get("id")))
     message = next((one.get("message") for one in objects(body.get("choices")) if not one.get("index")), None)
     return Reply((cast(Object, message),) if isinstance(message, dict) else ())
 
@@ -255,41 +269,7 @@ def _streamed_response(events: Sequence[Object]) -> Reply:
             id = id or _text(cast(Object, response).get("id"))
         if event.get("type") == "response.output_item.done" and isinstance(item, dict):
             items.append(cast(Object, item))
-    return Reply(tuple(_chat(items)), id)
-
-
-def _chat(items: Sequence[Object]) -> list[Object]:
-    """Items of the Responses API as chat messages; calls that follow one another are parallel."""
-    found: list[Object] = []
-    for item in items:
-        kind = item.get("type", "message")
-        if kind in _CALLS or kind in _OWN_CALLS:
-            name = _text(item.get("name")) or kind.removesuffix("_call")
-            arguments = item.get(_CALLS.get(kind, "action"))
-            id = _text(item.get("call_id") or item.get("id"))
-            call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            if found and found[-1].get("tool_calls"):
-                found[-1]["tool_calls"].append(call)
-            else:
-                found.append({"role": "assistant", "content": "", "tool_calls": [call]})
-            if kind == "mcp_call" and ("output" in item or "error" in item):
-                found.append(_result(id, item.get("output") or item.get("error"), bool(item.get("error"))))
-        elif kind in _RESULTS or (kind.endswith("_call_output") and "call_id" in item):
-            found.append(_result(_text(item.get("call_id")), item.get("output"), None))
-        elif kind == "message":
-            content = item.get("content")
-            if isinstance(content, list):
-                content = "\n".join(_text(part.get("text")) for part in objects(cast("list[Any]", content)))
-            found.append({"role": item.get("role", "user"), "content": content})
-    return found
-
-
-def _result(call: str, output: Any, error: bool | None) -> Object:
-    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-    if error is None:
-        return {"role": "tool", "tool_call_id": call, "content": text}
-    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
-    return {"role": "user", "content": [block]}
+    return Reply(tuple(item_messages(items)), id)
 
 
 def objects(value: Any) -> list[Object]:

@@ -98,6 +98,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
     if base is bool:
         names = mark.names or (f"{dashed}/--no-{dashed[2:]}" if default is True else dashed,)
         settings |= {"type": None, "is_flag": True}
+        if default is None:
+            settings["default"] = None  # else click takes a missing flag for False
     settings |= {"required": default is MISSING} if default in (MISSING, None) or many else {"default": default}
     settings |= {"multiple": many, "show_default": default not in (MISSING, None, "", False, 0) and not many}
     return click.Option([name, *names], help=mark.help, show_envvar=True, **settings, **mark.settings)
@@ -118,6 +120,7 @@ class Group(click.Group):
 COMMANDS: Final = {
     "demo": ("reports:demo", "Show what memory makes of recorded runs."),
     "ingest": ("stores:ingest", "Read recorded runs and remember them."),
+    "label": ("label:label", "Label runs of unknown outcome: by hand, by rule, or by a model."),
     "suggest": ("queries:suggest", "Suggest the next tools, or say why there is no opinion."),
     "search": ("queries:search", "Find the remembered situations most like this one."),
     "prompt": ("queries:prompt", "Print what memory adds to a prompt: notes, lessons and the next tools."),
@@ -131,12 +134,14 @@ COMMANDS: Final = {
     "forget": ("stores:forget", "Forget runs and everything they added."),
     "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
     "reembed": ("stores:reembed", "Compute the vectors of all states."),
+    "tool": ("tool:app", "Tools: other names, changes, and which are retired."),
     "experience": ("upkeep:experience", "What each run taught (PRIME)."),
     "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
     "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
     "library": ("library:app", "Experiences, principles and notes as a file."),
     "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
     "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
+    "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),
     "neo4j": ("neo4j:app", "Run a Neo4j server on this machine."),
 }
 """Module and function of each command, and its line in `hepm --help`, which imports none of them."""

@@ -31,9 +31,15 @@ _STORE_HELP: Final = "The memory: a file, a folder that contains one, or a Neo4j
 StoreOption = Annotated[str, Option("--store", "-s", envvar="HEPM_STORE", help=_STORE_HELP)]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON for programs.")]
 
+OutcomeByOption = Annotated[
+    str,
+    Option(help="Rules that label runs without an outcome: tests, exit-code, user; comma-separated, or none."),
+]
+
 # The defaults of `Memory`, repeated here: `--help` takes half the time without its imports.
 STORE: Final = "memory.hepm"
 NAMESPACE: Final = "default"
+OUTCOME_BY: Final = "tests"
 
 _DEFAULT: Final = "the default in this folder"
 
@@ -54,6 +60,18 @@ class Place:
             memory.close()
             raise
         return memory
+
+
+def rules_of(names: str, option: str = "--outcome-by") -> tuple[str, ...]:
+    """The rules of `OutcomeByOption`; none for "none"."""
+    from hepm.ingest.outcome import check_rules
+
+    rules = () if names == "none" else tuple(name.strip() for name in names.split(","))
+    try:
+        check_rules(rules)
+    except InputError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+    return rules
 
 
 def open_memory(

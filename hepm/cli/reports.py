@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,18 +205,10 @@ def _write_page(
     from hepm.graph.page import read_content, render_page
 
     totals = memory.totals(namespace=namespace)
-    lessons: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    if totals.principles or totals.experiences:
-        found = [*memory.library.list("principle", namespace=namespace)]
-        found += memory.library.list("experience", namespace=namespace)
-        for one in sorted(found, key=lambda one: -len(one.row.sources)):
-            text = one.row.text if one.row.kind == "principle" else str(one.row.properties["lesson"])
-            for tool in one.row.tools:
-                lessons[tool][text] = None
     content = read_content(
         memory.graph(namespace=namespace),
         evidence=memory.mirror(namespace).evidence_of,
-        lessons={tool: [*texts] for tool, texts in lessons.items()},
+        lessons=memory.library.texts_by_tool(namespace=namespace),
         outcomes=(totals.successes, totals.failures),
         focus=focus,
         max_tools=max_tools,

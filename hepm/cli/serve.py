@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from hepm.cli.commands import Option
-from hepm.cli.options import STORE, Place, StoreOption, open_memory
+from hepm.cli.options import OUTCOME_BY, STORE, OutcomeByOption, Place, StoreOption, open_memory, rules_of
 from hepm.errors import MissingExtraError
 from hepm.graph.open_store import is_address
 
@@ -29,7 +29,8 @@ def serve(
     upstream_key: Annotated[
         str, Option(envvar="HEPM_UPSTREAM_KEY", help="The endpoint's key, for clients that do not have it.")
     ] = "",
-    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored without a label.")] = 1800,
+    idle: Annotated[float, Option(min=1.0, help="Seconds after which a resting run is stored.")] = 1800,
+    outcome_by: OutcomeByOption = OUTCOME_BY,
     hint_timeout: Annotated[float, Option(min=0.001, help="Seconds that a request waits for a hint.")] = 1.0,
     sessions: Annotated[
         Path | None,
@@ -62,6 +63,7 @@ def serve(
         upstream_key=upstream_key,
         placement=placement,
         idle_s=idle,
+        outcome_by=rules_of(outcome_by),
         hint_s=hint_timeout,
         tokens=allowed,
         rate=rate,

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -19,13 +20,14 @@ from hepm.experience.comparison import says_nothing
 from hepm.experience.lessons import applies_in
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
-from hepm.graph.lessons.rows import Answer, Kind, StoredLesson
+from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
+from hepm.graph.rows import Marks
 from hepm.graph.store import FloatArray, LessonStore, Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
-from hepm.types import DEFAULT_NAMESPACE, Trajectory
+from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -60,6 +62,11 @@ class Task:
     runs: Sequence[Trajectory]
     wanted: frozenset[str]
     alike: bool = False
+
+
+def sentence_of(row: LessonRow) -> str:
+    """What a principle or an experience says."""
+    return row.text if row.kind == "principle" else str(row.properties["lesson"])
 
 
 class Library:
@@ -97,11 +104,24 @@ class Library:
         """The lessons of a namespace in memory."""
         return self._mirror.lessons(namespace)
 
+    def marks(self, namespace: str) -> Marks:
+        """Other names of tools, and retired tools."""
+        return self._mirror.namespace(namespace).marks
+
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False
     ) -> builtins.list[StoredLesson]:
         """Lessons of a kind in order of arrival."""
         return self.lessons(namespace).all(kind, retired=retired)
+
+    def texts_by_tool(self, *, namespace: str = DEFAULT_NAMESPACE) -> dict[ToolName, builtins.list[str]]:
+        """What principles and experiences say about each tool, those that most runs taught first."""
+        found = [*self.list("principle", namespace=namespace), *self.list("experience", namespace=namespace)]
+        texts: defaultdict[ToolName, dict[str, None]] = defaultdict(dict)
+        for one in sorted(found, key=lambda one: -len(one.row.sources)):
+            for tool in one.row.tools:
+                texts[tool][sentence_of(one.row)] = None
+        return {tool: [*each] for tool, each in texts.items()}
 
     def change(self, change: LessonChange, *, namespace: str = DEFAULT_NAMESPACE) -> Changed:
         """Write a change; later reads see it."""
@@ -120,6 +140,14 @@ class Library:
         if retired:
             self.change(LessonChange(revive=retired), namespace=namespace)
         return retired
+
+    def retire(self, kind: Kind, ids: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
+        """Keep lessons of a kind from searches and prompts; the ids of those that were found. `revive` undoes it."""
+        known = (self.lessons(namespace).get(id) for id in dict.fromkeys(ids))
+        live = [one.row.id for one in known if one is not None and one.row.kind == kind and one.row.live]
+        if live:
+            self.change(LessonChange(retire=dict.fromkeys(live, "deleted")), namespace=namespace)
+        return live
 
     def forget_user(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> builtins.list[str]:
         """See `LessonStore.forget_user`."""
@@ -187,6 +215,11 @@ class Library:
         """The runs that a lesson was shown in, each with its outcome."""
         shown = self.store.lessons.showings(namespace=namespace)
         return {one.run: one.success for one in shown if one.lesson == lesson}
+
+    def outcomes(self, runs: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:
+        """Whether stored runs succeeded, by id; None without a label. Others are left out."""
+        known = self.store.find_known(list(dict.fromkeys(runs)), namespace=namespace)
+        return {run: one.success for run, one in known.items()}
 
     # Runs to learn from
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
 from hepm.graph.delta import Delta, Run
+from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Added,
+    Aliases,
     Counting,
     FloatArray,
     Header,
@@ -22,11 +24,15 @@ from hepm.graph.rows import (
     Selection,
     StoredRun,
     TextEmbedder,
+    ToolRow,
     Vectored,
     as_bool,
+    known_runs,
     read_each,
     to_bytes,
+    tool_row,
 )
+from hepm.graph.tool_life import add_alias, own_names, retire
 from hepm.types import Tool, ToolName
 
 if TYPE_CHECKING:
@@ -51,6 +57,7 @@ class TransactionState:
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
+        aliases: Other names of tools; records are counted under the tools' own.
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
         row_numbers: Of the runs that were read or stored, by id.
@@ -58,6 +65,7 @@ class TransactionState:
 
     header: Header
     lessons: LessonTransaction
+    aliases: Aliases
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -67,8 +75,7 @@ class TransactionState:
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
-        rows = self.lessons.rows("find_runs", ids=list(ids))
-        return {name: Known(digest, as_bool(success)) for name, digest, success, *_ in rows}
+        return known_runs(self.lessons.rows, ids)
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""
@@ -79,13 +86,24 @@ class TransactionState:
         name, key, column = _PUT_VECTORS[of]
         self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
 
-    def describe(self, tools: Sequence[Tool]) -> None:
-        """Set descriptions and parameters."""
-        rows: list[dict[str, str]] = []
-        for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            rows.append({"tool": tool.name, "description": tool.description, "parameters": parameters})
-        self.lessons.write("describe_tools", rows)
+    def tools(self) -> list[ToolRow]:
+        """All tools."""
+        return list(map(tool_row, self.lessons.rows("tools")))
+
+    def copy_tools(self, rows: Sequence[ToolRow]) -> None:
+        """Set everything about tools but their counts."""
+        names = ("description", "parameters", "described_at", "changed_at", "former_description", "former_parameters")
+        self.lessons.write("copy_tools", [{"tool": r.name, **{n: getattr(r, n) for n in names}} for r in rows])
+        self.mark_tools((row.name, row.retired, row.aliases) for row in rows)
+
+    def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
+        """Set whether tools are retired, and their aliases."""
+        rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
+        self.lessons.write("mark_tools", rows)
+
+    def drop_tool(self, tool: ToolName) -> None:
+        """Delete a tool that no run calls."""
+        self.lessons.write("drop_tool", [{"tool": tool}])
 
     def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
         """Runs of stored rows, by id."""
@@ -97,20 +115,81 @@ class TransactionState:
 def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
     added, new, relabelled = _sort_out(write, runs)
+    _store(write, new, relabelled, vectors, replay)
+    return added
+
+
+def relabel_runs(
+    write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
+) -> tuple[str, ...]:
+    """Replace stored runs by equal ones with another label or none (see `Store.relabel`)."""
+    known = write.known([run.id for run in runs])
+    new = [
+        run
+        for run in runs
+        if (before := known.get(run.id)) is not None
+        and before.digest == run.digest
+        and (not run.outcome_by or run.success is None or replaces(run, before))
+    ]
+    _store(write, new, [run.id for run in new], vectors, replay)
+    return tuple(run.id for run in new)
+
+
+def _store(
+    write: Transaction,
+    new: Sequence[Run],
+    relabelled: Sequence[str],
+    vectors: Mapping[str, FloatArray],
+    replay: Replay,
+) -> None:
+    """Store runs; those of `relabelled` replace stored ones."""
+    new, vectors = _under_own_names(write, new, vectors, replay)
+    shown: list[Showing] = []
     if relabelled:
         # They are counted anew, with their label, and learned from anew.
         write.lessons.drop_answers_about(relabelled)
-        if withdrawn := {run.id for run in new if not run.trusted}.intersection(relabelled):
-            write.lessons.forget_from(sorted(withdrawn))
+        unlabelled = {run.id for run in new if run.success is None}.intersection(relabelled)
+        shown = write.lessons.showings([run.id for run in new if run.trusted and run.id in unlabelled])
+        if unlabelled:
+            write.lessons.forget_from(sorted(unlabelled))
         _remove(write, [run for name in relabelled for run in write.select(Selection(trajectory=name))], replay)
     if new:
         counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
         write.insert_runs(excluded, vectors, counted=False)
         write.insert_runs(counted, vectors, counted=True)
-        write.apply(Delta.of(counted), vectors)
+        write.apply(Delta.of(counted, now=time.time()), vectors)
         write.lessons.settle({run.id: run.success for run in new if run.success is not None})
+        for one in shown:
+            write.lessons.show(one.run, [one.lesson])
         write.note_change()
-    return added
+
+
+def _under_own_names(
+    write: Transaction, new: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
+) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
+    for tool in {tool.name: tool for run in new for tool in run.tools if tool.aliases or tool.retired}.values():
+        write.apply(described(tool), {})
+        for alias in tool.aliases:
+            add_alias(write, alias, tool.name, replay)
+        if tool.retired:
+            retire(write, tool.name, retired=True)
+    if not write.aliases:
+        return new, vectors
+    at = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
+    again, more = read_each([new[number].record for number in at], replay, write.aliases)
+    runs = own_names(new, write.aliases)
+    for number, run in zip(at, again, strict=True):
+        if isinstance(run, Run):
+            runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
+    return runs, {**vectors, **more}
+
+
+def described(tool: Tool) -> Delta:
+    """What the description of a tool adds."""
+    delta = Delta()
+    delta.describe([tool], time.time())
+    return delta
 
 
 def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> list[str]:
@@ -139,7 +218,7 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}
     known: list[Run] = []
-    for held, runs, vectors in _in_batches(stored, replay):
+    for held, runs, vectors in _in_batches(stored, replay, write.aliases):
         for one, run in zip(held, runs, strict=True):
             if (other := stored_as.setdefault(run.id, one.id)) != one.id:
                 raise StoreDamagedError(stored_twice(run.id, one.id, other))
@@ -153,18 +232,18 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     excluded = excluded_of(known, counting)
     for name in excluded:
         write.set_counted(name, False)
-    for _, runs, vectors in _in_batches(stored, replay) if counting == "shortest" else ():
+    for _, runs, vectors in _in_batches(stored, replay, write.aliases) if counting == "shortest" else ():
         write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
     write.lessons.mend(embedder)
     write.note_change(everything=True)
 
 
 def _in_batches(
-    stored: Sequence[StoredRun], replay: Replay
+    stored: Sequence[StoredRun], replay: Replay, aliases: Aliases
 ) -> Iterator[tuple[Sequence[StoredRun], Sequence[Run], Mapping[str, FloatArray]]]:
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
-        found, vectors = read_each([one.record for one in held], replay)
+        found, vectors = read_each([one.record for one in held], replay, aliases)
         runs: list[Run] = []
         for one, run in zip(held, found, strict=True):
             if not isinstance(run, Run):
@@ -197,31 +276,43 @@ def damaged_run(name: str, error: Exception) -> StoreDamagedError:
     )
 
 
-def replaces(run: Run, success: bool | None) -> bool:
-    """Whether a run replaces an equal stored one with this label: by another label, or because it is not trusted."""
-    return run.success not in (None, success) if run.trusted else success is not None
+def replaces(run: Run, known: Known) -> bool:
+    """Whether a run replaces an equal stored one: by another label, or because it is not trusted.
+
+    A label of a rule or a judge replaces no given one, and none that was removed by hand; a given one replaces an equal
+    one of theirs.
+    """
+    if not run.trusted:
+        return known.success is not None
+    if run.success is None:
+        return False
+    if run.outcome_by and known.derived != (known.success is not None):
+        return False
+    return run.success != known.success or (known.derived and not run.outcome_by)
 
 
-def _readable(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+def _readable(
+    write: Transaction, records: Sequence[str], replay: Replay
+) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
     # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
-    runs, vectors = read_each(records, replay)
+    runs, vectors = read_each(records, replay, write.aliases)
     return [run for run in runs if isinstance(run, Run)], vectors
 
 
 def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
     """What happens to each run; the runs to store; and which of these are stored with another label."""
-    fresh: dict[str, Run] = {}
+    fresh: dict[str, Run] = {}  # a run may come twice in a batch
     duplicates: list[str] = []
     conflicts: list[str] = []
     relabelled: list[str] = []
     known = write.known([run.id for run in runs])
     for run in runs:
-        before = known.get(run.id) or fresh.get(run.id)
+        before = known.get(run.id) or (Known.of(fresh[run.id]) if run.id in fresh else None)
         if before is None:
             fresh[run.id] = run
         elif before.digest != run.digest:
             conflicts.append(run.id)
-        elif replaces(run, before.success):
+        elif replaces(run, before):
             if known.pop(run.id, None) is not None:
                 relabelled.append(run.id)
             fresh[run.id] = run
@@ -243,28 +334,29 @@ def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list
         counted.append(first)
         if stored is not None:
             write.set_counted(stored.id, False)
-            _retract(write, [stored], replay)
+            retract_runs(write, [stored], replay)
     return counted, excluded
 
 
 def _remove(write: Transaction, gone: Sequence[StoredRun], replay: Replay) -> None:
-    _retract(write, [run for run in gone if run.counted], replay)
+    retract_runs(write, [run for run in gone if run.counted], replay)
     write.drop_runs([run.id for run in gone])
     if write.header.counting == "shortest":
         for environment, task in sorted({_task(run) for run in gone if run.counted and _competes(run)}):
             if best := write.shortest_success(environment, task):
                 write.set_counted(best.id, True)
-                runs, vectors = _readable([best.record], replay)
+                runs, vectors = _readable(write, [best.record], replay)
                 write.apply(Delta.of(runs), vectors)
 
 
-def _retract(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
+def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
+    """Take back what stored runs added to the graph; their records stay."""
     if not stored:
         return
-    runs, _ = _readable([one.record for one in stored], replay)
+    runs, _ = _readable(write, [one.record for one in stored], replay)
     delta = Delta.of(runs, sign=-1)
     write.retract(delta, [run.id for run in stored])
-    others, vectors = _readable(write.records_on_moves(delta.states), replay)
+    others, vectors = _readable(write, write.records_on_moves(delta.states), replay)
     states = Delta.of(others).states
     kept = Delta()
     kept.states.update((move, states[move]) for move in delta.states if move in states)

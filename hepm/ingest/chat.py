@@ -32,7 +32,7 @@ _BAD: Final = re.compile("failure|failed|fail|unsolved|unresolved|incorrect|wron
 class OpenCall:
     """A call whose result may still come."""
 
-    __slots__ = ("arguments", "error", "id", "name", "result")
+    __slots__ = ("arguments", "error", "id", "latency_s", "name", "result")
 
     def __init__(self, id: Any, name: Any, arguments: Any) -> None:
         if type(name) is not str:
@@ -42,6 +42,11 @@ class OpenCall:
         self.arguments = arguments if fields.is_object(arguments) else _parsed_arguments(arguments)
         self.result: str | None = None
         self.error: bool | None = None
+        self.latency_s: float | None = None
+
+    def made(self) -> ToolCall:
+        """The call as it was made."""
+        return ToolCall(self.name, self.arguments, self.result, self.error, self.latency_s)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -98,10 +103,7 @@ class TurnBuilder:
     def build(self) -> tuple[Turn, ...]:
         """The turns with their calls."""
         return tuple(
-            [
-                Turn(role, text, tuple([ToolCall(c.name, c.arguments, c.result, c.error) for c in calls]), reward)
-                for role, text, calls, reward in self._turns
-            ]
+            [Turn(role, text, tuple([c.made() for c in calls]), reward) for role, text, calls, reward in self._turns]
         )
 
 
@@ -140,12 +142,11 @@ def chat_turns(
         for block in filter(_is_result, blocks):
             builder.add_result(block.get("tool_use_id"), fields.plain_text(block.get("content")), block.get("is_error"))
         if known == "assistant":
-            used = [OpenCall(b.get("id"), b.get("name"), b.get("input")) for b in blocks if b.get("type") == "tool_use"]
             reward = message.get("reward")  # anything but a finite number has another meaning
             is_finite = isinstance(reward, int | float) and abs(reward) <= sys.float_info.max
-            builder.add(known, text, [*_calls(message), *used], reward=reward if is_finite else None)
+            builder.add(known, text, chat_calls(message), reward=reward if is_finite else None)
         elif text or not blocks:
-            builder.add(known, text, _calls(message) if user_calls else [])
+            builder.add(known, text, chat_calls(message) if user_calls else [])
     return builder.build()
 
 
@@ -170,12 +171,19 @@ def _is_result(part: Any) -> bool:
     return fields.is_object(part) and part.get("type") == "tool_result"
 
 
-def _calls(message: Object) -> list[OpenCall]:
+def chat_calls(message: Object) -> list[OpenCall]:
+    """The calls in a chat message, those in blocks of its content last."""
+    content = message.get("content")
+    used = [
+        OpenCall(part.get("id"), part.get("name"), part.get("input"))
+        for part in (content if fields.is_list(content) else ())
+        if fields.is_object(part) and part.get("type") == "tool_use"
+    ]
     if calls := message.get("tool_calls"):
-        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")]
+        return [_call(fields.as_object(call, "a tool call")) for call in fields.as_list(calls, "'tool_calls'")] + used
     if legacy := message.get("function_call"):
         return [_call({"function": fields.as_object(legacy, "'function_call'")})]
-    return []
+    return used
 
 
 def _call(record: Object) -> OpenCall:
@@ -200,26 +208,7 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
         return
 
     def build(record: Object) -> Trajectory:
-        if "messages" not in record:
-            alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
-            raise RecordError(f"it has no 'messages'{alone}")
-        outcome, label = _outcome(record, options)
-        recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
-        tags = {key: fields.text(recorded, key) for key in recorded}
-        tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
-        return identified(
-            fields.text(record, "id", "session_id") if options.ids == "own" else "",
-            chat_turns(fields.as_list(record["messages"], "'messages'")),
-            outcome,
-            environment=fields.text(record, "environment", "domain"),
-            task=fields.text(record, "task_id", "task"),
-            model=fields.text(record, "model"),
-            user=fields.text(record, "user"),
-            ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
-            tags=tags | label,
-            source=document.name,
-            tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
-        )
+        return read_record(record, document.name, options)
 
     if not document.is_list or "role" not in document.keys or fields.is_list(document.first):
         for number, value in document.records():
@@ -234,21 +223,45 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
     yield built(document.name, 1, {"messages": messages}, build)
 
 
+def read_record(record: Object, source: str, options: ReadOptions) -> Trajectory:
+    """The run of a chat record; RecordError if it is none."""
+    if "messages" not in record:
+        alone = ": it is one message, and a run is a record with a list of them" if "role" in record else ""
+        raise RecordError(f"it has no 'messages'{alone}")
+    outcome, label = _outcome(record, options)
+    recorded = fields.object_at(record, "tags") if fields.is_object(record.get("tags")) else {}
+    tags = {key: fields.text(recorded, key) for key in recorded}
+    tags |= {key: value for key in ("trial", "split", "attack") if (value := fields.text(record, key))}
+    return identified(
+        fields.text(record, "id", "session_id") if options.ids == "own" else "",
+        chat_turns(fields.as_list(record["messages"], "'messages'")),
+        outcome,
+        environment=fields.text(record, "environment", "domain"),
+        task=fields.text(record, "task_id", "task"),
+        model=fields.text(record, "model"),
+        user=fields.text(record, "user"),
+        ended_at=next((time for key in _TIMES if (time := fields.unix_time(record.get(key))) is not None), None),
+        tags=tags | label,
+        source=source,
+        tools=listed_tools(fields.list_at(record, "tools") or fields.list_at(record, "functions")),
+    )
+
+
 def _outcome(record: Object, options: ReadOptions) -> tuple[Outcome, dict[str, str]]:
     """Success as the record has it; else its label; else its reward, where 1 means solved. And the label as a tag."""
     reward = _value_at(record, options.reward_key)
     reward = None if reward is None else fields.as_number(reward, repr(options.reward_key))
     success = _value_at(record, options.success_key)
     if success is not None:
-        verdict = _verdict(success, options.success_key)
-        if verdict is None:
+        succeeded = verdict(success, options.success_key)
+        if succeeded is None:
             raise RecordError(
                 f"{options.success_key!r} is {str(success)[:40]!r}, which says neither success nor failure"
             )
-        return Outcome(reward, verdict), {}
+        return Outcome(reward, succeeded), {}
     label = _value_at(record, options.label_key)
-    if label is not None and (verdict := _verdict(label, options.label_key)) is not None:
-        return Outcome(reward, verdict), {}
+    if label is not None and (succeeded := verdict(label, options.label_key)) is not None:
+        return Outcome(reward, succeeded), {}
     # A label of another kind ("refund") is no verdict, but it distinguishes runs.
     return graded(reward), {"label": label} if isinstance(label, str) else {}
 
@@ -260,7 +273,8 @@ def _value_at(record: Object, dotted: str) -> Any:
     return value
 
 
-def _verdict(value: Any, key: str) -> bool | None:
+def verdict(value: Any, key: str) -> bool | None:
+    """Whether a word, a number or a boolean under `key` means success; None for another word."""
     if isinstance(value, int | float):
         return value >= SOLVED
     if isinstance(value, str):

@@ -279,7 +279,7 @@ class Document:
         if (found := find(self)) is not None:
             return found
         keys, first = self.keys, self.first
-        for record in self._first_records():
+        for record in self.first_records():
             self._notice(record)
             if (found := find(self)) is not None:
                 return found
@@ -311,9 +311,13 @@ class Document:
             return
         path, number = (), None
         text = io.TextIOWrapper(io.BufferedReader(self._bytes, _CHUNK), "utf-8", newline="")
+        window = TextWindow(lambda: text.read(_CHUNK), self._limit)
         try:
-            for path, number, value in walk(TextWindow(lambda: text.read(_CHUNK), self._limit), targets):
+            for path, number, value in walk(window, targets):
                 yield path, number, value
+            while window.peek() == "{":  # objects one after another, over several lines each
+                number = (number or 1) + 1
+                yield (), number, window.value()
         except (Broken, UnicodeDecodeError) as error:
             reason = str(error) if isinstance(error, Broken) else _why_undecoded(error)
             yield path, (number or 0) + 1, Broken(f"{reason} ({self._bytes.reason})" if self._bytes.reason else reason)
@@ -353,8 +357,8 @@ class Document:
             empty = "it is not JSON: hepm reads runs from JSON and JSON lines" if opening else "it is empty"
             raise UnreadableError(self._bytes.reason or empty)
 
-    def _first_records(self) -> Iterator[Any]:
-        """The first lines or elements that can be decoded; none of one object."""
+    def first_records(self) -> Iterator[Any]:
+        """The first lines or elements that can be decoded, to recognise the file; none of one object."""
         if fields.is_list(self._value):
             yield from self._value[:LOOKED_AT]
         elif self._lines:
@@ -396,11 +400,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One format. `read` raises nothing because of what the file holds."""
+    """One format. `read` raises nothing because of what the file holds.
+
+    Attributes:
+        command_names: Whether its shell calls are named by their programs, unless the user says otherwise.
+    """
 
     name: str
     recognises: Callable[[Document], bool]
     read: Callable[[Document, ReadOptions], Iterator[Item]]
+    command_names: bool = False
 
 
 def record_reader(

@@ -22,10 +22,12 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.doctor import differences
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.rows import Aliases, Known, Replay, Selection
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
+from hepm.ingest.seen_files import SeenFile
 from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -36,6 +38,8 @@ _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
     "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
 )
+_CHARS_A_BATCH: Final = 16 << 20
+"""Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _LESSONS_A_BATCH: Final = 500
 _SUFFIX: Final = ".runs"
 _number = count()
@@ -51,6 +55,7 @@ class IngestReport:
         without_calls: Stored runs in which no tool was called: nothing is learned from them.
         distrusted: Stored runs that do not count whatever their outcome, since they are not trusted.
         queued: Runs in the outbox, since the store did not answer.
+        by_rule: Stored runs that a rule or a judge labelled, by its name.
     """
 
     read: int = 0
@@ -62,13 +67,22 @@ class IngestReport:
     by_format: Counter[str] = field(default_factory=Counter[str])
     distrusted: int = 0
     queued: int = 0
+    by_rule: Counter[str] = field(default_factory=Counter[str])
+
+    def add_seen(self, files: Iterable[SeenFile]) -> None:
+        """Count the runs of files that need not be read again."""
+        for file in files:
+            self.read += len(file.ids)
+            self.duplicates += len(file.ids)
+            self.by_format[file.format] += len(file.ids)
 
     def to_json(self) -> dict[str, object]:
         """As `hepm ingest --json` prints it."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         values["rejected"] = [asdict(rejection) for rejection in self.rejected]
         values["by_format"] = dict(sorted(self.by_format.items()))
-        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued")}
+        values["by_rule"] = dict(sorted(self.by_rule.items()))
+        return {key: value for key, value in values.items() if value or key not in ("distrusted", "queued", "by_rule")}
 
 
 class Outbox:
@@ -139,12 +153,20 @@ class Pipeline:
     Args:
         embedder: Makes the vectors of state summaries; None stores summaries alone, for `reembed` to catch up.
         outbox: Keeps runs while the store does not answer; without one that is an error.
+        replace_grown: Whether a longer version of a stored run replaces it, unless it has another label.
     """
 
     def __init__(
-        self, store: Store, embedder: Embedder | None, *, namespace: str, outbox: Outbox | None = None
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        namespace: str,
+        outbox: Outbox | None = None,
+        replace_grown: bool = False,
     ) -> None:
         self._store, self._embedder, self._namespace, self._outbox = store, embedder, namespace, outbox
+        self._replace_grown = replace_grown
         self.report = IngestReport()
 
     def run(
@@ -168,7 +190,7 @@ class Pipeline:
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            while batch := list(islice(runs, self._store.runs_a_batch)):
+            while batch := list(_batch(runs, self._store.runs_a_batch)):
                 self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
@@ -195,28 +217,70 @@ class Pipeline:
             self._store.describe(tools, namespace=self._namespace)
         if not runs:
             return
-        known = self._store.find_known([run.id for run in runs], namespace=self._namespace)
+        known = dict(self._store.find_known([run.id for run in runs], namespace=self._namespace))
+        if self._replace_grown:
+            for name in self._grown(runs, known):
+                self._store.forget(
+                    Selection(trajectory=name), namespace=self._namespace, replay=replay_with(self._embedder)
+                )
+                del known[name]
         added = self._store.add(
             runs,
-            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id].success)], self._embedder),
+            embed_texts([r for r in runs if r.id not in known or replaces(r, known[r.id])], self._embedder),
             namespace=self._namespace,
             replay=replay_with(self._embedder),
             embedder=None if self._embedder is None else self._embedder.name,
         )
         report, names, stored = self.report, set(added.stored), dict[str, Run]()
         for run in runs:  # a run may come twice in a batch: it counts once, with its last label
-            before = stored.get(run.id)
-            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before.success))):
+            before = None if run.id not in stored else Known.of(stored[run.id])
+            if run.id in names and (before is None or (before.digest == run.digest and replaces(run, before))):
                 stored[run.id] = run
         report.stored += len(added.stored)
         report.duplicates += len(added.duplicates)
         report.distrusted += sum(not run.trusted for run in stored.values())
         report.unlabelled += sum(run.success is None and run.trusted for run in stored.values())
+        report.by_rule.update(run.outcome_by for run in stored.values() if run.outcome_by)
         report.without_calls += sum(not run.transitions for run in stored.values())
         sources = {run.id: run.source for run in runs}
         for name in added.conflicts:
             reason = f"a run with other content is stored under the id {name!r}, and stays as it is. {_CONFLICT}"
             report.rejected.append(Rejection(sources[name] or "(a run that names no file)", name, reason))
+
+    def _grown(self, runs: Sequence[Run], known: Mapping[str, Known]) -> list[str]:
+        """Ids of stored runs of which a longer version comes."""
+        longer = {
+            run.id: run
+            for run in runs
+            if (stored := known.get(run.id)) and stored.digest != run.digest and _may_be_replaced(stored, run)
+        }
+        records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
+        return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+
+
+def _batch(runs: Iterator[Run], most: int) -> Iterator[Run]:
+    chars = 0
+    for run in islice(runs, most):
+        yield run
+        chars += len(run.record)
+        if chars > _CHARS_A_BATCH:
+            return
+
+
+def _may_be_replaced(stored: Known, run: Run) -> bool:
+    if stored.success is None:
+        return not stored.derived  # else its label was removed by hand
+    return stored.derived or stored.success == run.success
+
+
+def _continues(run: Run, before: Trajectory) -> bool:
+    """Whether a run is a longer version of another: it has its calls, and its user said the same, and more follows."""
+    after = parse_run(run.record)
+    called = [[call.name for call in one.calls()] for one in (before, after)]
+    said = [[turn.text for turn in one.turns if turn.role == "user"] for one in (before, after)]
+    return len(after.turns) + len(called[1]) > len(before.turns) + len(called[0]) and all(
+        new[: len(old)] == old for old, new in (called, said)
+    )
 
 
 def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
@@ -245,13 +309,13 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
     return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
 
 
-def replay_with(
-    embedder: Embedder | None,
-) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
-    """How a store reads its own records again (see `hepm.graph.rows.Replay`)."""
+def replay_with(embedder: Embedder | None) -> Replay:
+    """How a store reads its own records again."""
 
-    def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        runs = [run_of(parse_run(record), record) for record in records]
+    def replay(
+        records: Sequence[str], aliases: Aliases | None = None, /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
         return runs, embed_texts(runs, embedder)
 
     return replay
@@ -301,11 +365,16 @@ def copy_store(
     for namespace in namespaces:
         vectors = _vectors(source, namespace)
         total = stored = 0
+        # First: runs are counted under the names that aliases stand for.
+        known_tools = {row.name: row._replace(calls=0, errors=0) for row in target.tools(namespace=namespace)}
+        tools = [row._replace(calls=0, errors=0) for row in source.tools(namespace=namespace)]
+        if different := [row for row in tools if known_tools.get(row.name) != row]:
+            target.copy_tools(different, namespace=namespace, replay=replay)
         records = source.iter_records(namespace=namespace)
         while batch := list(islice(records, target.runs_a_batch)):
             known = target.find_known([name for name, _, _ in batch], namespace=namespace)
             runs, _ = replay([record for _, record, _ in batch])
-            new = [run for run in runs if run.id not in known or replaces(run, known[run.id].success)]
+            new = [run for run in runs if run.id not in known or replaces(run, known[run.id])]
             if new:
                 embedder = target.header.embedder if vectors else None
                 added = target.add(new, vectors, namespace=namespace, replay=replay, embedder=embedder)
@@ -314,10 +383,6 @@ def copy_store(
             seen += len(batch)
             if on_progress is not None:
                 on_progress(seen)
-        described = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
-        rows = [row for row in source.tools(namespace=namespace) if described.get(row.name) != row[1:3]]
-        if tools := [Tool(row.name, row.description, json.loads(row.parameters)) for row in rows]:
-            target.describe(tools, namespace=namespace)
         _copy_lessons(source, target, namespace)
         yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
 
@@ -328,9 +393,10 @@ def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
     by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
     found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
     said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
+    aliases = source.marks(namespace=namespace).aliases
     for name, record, _ in source.iter_records(namespace=namespace):
         if name in said:
-            ((run,), _) = replay_with(None)([record])
+            ((run,), _) = replay_with(None)([record], aliases)
             found[run.said] = said[name]
     return found
 

@@ -26,9 +26,11 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.graph.rows import no_text
+from hepm.graph.rows import Aliases, no_text
+from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
 from hepm.ingest.hepm import write_run
+from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
 from hepm.ingest.reading import read_runs, read_value
 from hepm.ingest.records import ReadOptions, Rejection, content_digest, is_record
 from hepm.ingest.redact import Redactor
@@ -104,6 +106,8 @@ class IngestOptions:
             before, that is retracted; stored again as trusted, it counts. Worker processes need `TrustByTags`.
         own_states: Keep only the agents' own summaries as states, as H-EPM does; else an extract of the conversation
             replaces a missing one. A run keeps to how it was first stored; a tag records it.
+        outcome_by: Rules that label runs without an outcome (see `hepm.ingest.outcome.RULES`); the first one that
+            answers counts. They read results uncut, and a tag names the rule.
     """
 
     redactor: Redactor | None = field(default_factory=Redactor)
@@ -111,6 +115,10 @@ class IngestOptions:
     processes: int | None = None
     trusted: Callable[[Trajectory], bool] | None = None
     own_states: bool = False
+    outcome_by: tuple[str, ...] = OUTCOME_BY_DEFAULT
+
+    def __post_init__(self) -> None:
+        check_rules(self.outcome_by)
 
 
 def source_of(
@@ -141,16 +149,26 @@ def prepare(source: Source | Iterable[Source], reading: ReadOptions, options: In
 
     InputError: `source` is a list of messages, or a process ended in the middle of a file; else as `read_runs`.
     """
-    sources = cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
+    sources = _listed(source)
     if isinstance(sources, list | tuple) and any(map(_is_message, sources[:1])):
         raise InputError(
             "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
         )
-    files = regular_files(sources) if isinstance(sources, list | tuple) else None
+    files = files_of(sources)
     if files is not None and (count := workers_for(files, options)):
         yield from _prepare_in_processes(files, reading, options, count)
     else:
         yield from prepare_here(sources, reading, options)
+
+
+def files_of(source: Source | Iterable[Source]) -> list[Path] | None:
+    """The files that are to be read; None if anything else is, too."""
+    sources = _listed(source)
+    return regular_files(sources) if isinstance(sources, list | tuple) else None
+
+
+def _listed(source: Source | Iterable[Source]) -> Iterable[Source]:
+    return cast("Iterable[Source]", [source] if isinstance(source, (str, PathLike)) or is_record(source) else source)
 
 
 def _is_message(value: object) -> bool:
@@ -172,9 +190,13 @@ def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: Inges
             yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
 
 
-def run_of(trajectory: Trajectory, record: str, digest: str | None = None) -> Run:
-    """A trajectory as stores take it, with its `record` and the digest of its content."""
+def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None) -> Run:
+    """A trajectory as stores take it, with its `record` and the digest of its content.
+
+    `aliases` are other names of tools, which become the tools' own.
+    """
     digest = content_digest(trajectory) if digest is None else digest
+    trajectory = with_own_names(trajectory, aliases or {})
     return Run.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
 
@@ -199,6 +221,9 @@ class _Preparer:
         trusted = trajectory.trusted and (options.trusted is None or options.trusted(trajectory))
         if options.assume_success and trajectory.outcome.success is None and trusted:
             trajectory = replace(trajectory, outcome=Outcome(trajectory.outcome.reward, True))
+        elif options.outcome_by and trusted:
+            found = verdict_of(trajectory, options.outcome_by)
+            trajectory = trajectory if found.success is None else found.labelled
         trajectory = shorten(trajectory)
         if options.redactor is not None:
             trajectory = options.redactor(trajectory)

@@ -10,16 +10,32 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from hepm.errors import FormatError
-from hepm.ingest import atif, benchmark_runs, bfcl, chat, hepm
+from hepm.ingest import (
+    atif,
+    benchmark_runs,
+    bfcl,
+    chat,
+    coding_agents,
+    hepm,
+    message_layouts,
+    openai_items,
+    otlp,
+    run_trees,
+)
 from hepm.ingest.document import RECORD_LIMIT, Document, Reader, UnreadableError
 from hepm.ingest.records import Item, ReadOptions, RecordError, Rejection, json_of
+from hepm.ingest.shells import with_command_names
 from hepm.ingest.sources import Source, open_source
 
 READERS: Final = (
     benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
-    atif.READER, bfcl.READER, chat.READER,
+    atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER, openai_items.READER,
+    message_layouts.LANGCHAIN, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH, chat.READER,
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
+
+KEYED: Final = frozenset({"chat", "responses", "langchain", "otlp", "langfuse", "langsmith"})
+"""Formats whose outcomes are under keys that `ReadOptions` names."""
 
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
@@ -31,7 +47,8 @@ def read_runs(
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.atif`).
+        sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
+            `hepm.ingest.atif`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.
@@ -42,7 +59,7 @@ def read_runs(
 
     def read() -> Iterator[tuple[str, Item]]:
         for source in [os.fspath(source) for source in sources]:
-            if source.startswith(f"{atif.AGENTPILE}:"):
+            if source.startswith(f"{atif.AGENTPILE}:") or atif.is_dataset(source):
                 for item in atif.read_dataset(source, options):
                     yield atif.AGENTPILE, item
                 continue
@@ -83,6 +100,10 @@ def _chosen(name: str) -> Sequence[Reader]:
 def _read_one(
     source: Source, readers: Sequence[Reader], options: ReadOptions, limit: int
 ) -> Iterator[tuple[str, Item]]:
+    if source.begins_with(openai_items.DATABASE):
+        for item in openai_items.read_sessions(source, options):
+            yield openai_items.READER.name, _named(item, openai_items.READER, options)
+        return
     try:
         document = Document(source, limit=limit)
     except UnreadableError as error:
@@ -91,7 +112,7 @@ def _read_one(
     reader = document.recognised(lambda it: next((reader for reader in readers if reader.recognises(it)), None))
     if reader is not None:
         for item in reader.read(document, options):
-            yield reader.name, item
+            yield reader.name, _named(item, reader, options)
     elif document.is_empty:
         yield _UNKNOWN, document.rejected(None, _appearance(document))
     elif options.format == "auto":
@@ -108,9 +129,14 @@ def _read_one(
             if isinstance(item, Rejection):
                 reason = _appearance(document) if item.record is None else item.reason
                 item = replace(item, reason=f"{foreign}: {reason}")  # noqa: PLW2901
-            yield readers[0].name, item
+            yield readers[0].name, _named(item, readers[0], options)
         if none:
             yield _UNKNOWN, document.rejected(None, f"{foreign}: {_appearance(document)}")
+
+
+def _named(item: Item, reader: Reader, options: ReadOptions) -> Item:
+    wanted = reader.command_names if options.command_names is None else options.command_names
+    return with_command_names(item) if wanted and not isinstance(item, Rejection) else item
 
 
 def _appearance(document: Document) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from hepm.errors import FormatError
-from hepm.types import DISTRUSTED, OWN_STATES, Outcome, Trajectory, Turn
+from hepm.types import DISTRUSTED, OUTCOME_BY, OWN_STATES, Outcome, Trajectory, Turn
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object as decoded."""
@@ -63,6 +63,7 @@ class ReadOptions:
         reward_key, success_key, label_key: Where a chat record keeps its reward, whether it succeeded, and a verdict in
             words or numbers; dots for nested keys ("metadata.score").
         ids: "own" takes a record's id where it has one, "content" always hashes the content.
+        command_names: Whether a shell call is named by its program, too ("Bash git"); None: for Claude Code and Codex.
     """
 
     format: str = "auto"
@@ -70,6 +71,7 @@ class ReadOptions:
     success_key: str = "success"
     label_key: str = "label"
     ids: Literal["own", "content"] = "own"
+    command_names: bool | None = None
 
     def __post_init__(self) -> None:
         if self.ids not in {"own", "content"}:
@@ -116,7 +118,7 @@ def content_digest(trajectory: Trajectory) -> str:
     if t.id.startswith(_HASHED):
         return _hash(_encode([t.id, t.environment, t.task]))
     # These tags are hepm's, not the run's.
-    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OWN_STATES)}
+    tags = {key: value for key, value in t.tags.items() if key not in (DISTRUSTED, OUTCOME_BY, OWN_STATES)}
     return _finite_and_digest(t.turns, (t.environment, t.task, t.model, tags))[1]
 
 

@@ -76,9 +76,9 @@ class Redactor:
     """
 
     def __init__(self, rules: Sequence[Rule | tuple[str, str]] = DEFAULT_RULES, hook: Hook | None = None) -> None:
-        self._rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
-        self._literals, self._any_literal = _literals_of(self._rules)
-        self._kind: Callable[[str], str | None] = _kind_of_key if self._rules else lambda _: None
+        self.rules = tuple(rule if isinstance(rule, Rule) else _compiled(*rule) for rule in rules)
+        self._literals, self._any_literal = _literals_of(self.rules)
+        self._kind: Callable[[str], str | None] = _kind_of_key if self.rules else lambda _: None
         self._chosen: dict[frozenset[str], list[tuple[re.Pattern[str], partial[str]]]] = {}
         self.hook = hook
         self._seen = _Seen()
@@ -136,7 +136,8 @@ class Redactor:
     def tool(self, tool: Tool) -> Tool:
         """A tool whose description and parameters hold no secret."""
         # Not by names: a schema names arguments such as "password", which are no secrets.
-        return Tool(tool.name, self.text(tool.description), _rewritten(tool.parameters, self.text, lambda _: None))
+        parameters = _rewritten(tool.parameters, self.text, lambda _: None)
+        return Tool(tool.name, self.text(tool.description), parameters, tool.aliases, tool.retired)
 
     def _replaced(self, text: str) -> str:
         searched = text.encode("utf-8", "replace").lower()
@@ -147,7 +148,7 @@ class Redactor:
                 text = _without_secret_columns(text)
         patterns = self._chosen.get(there)
         if patterns is None:
-            rules = [rule for rule in self._rules if not rule.literals or not there.isdisjoint(rule.literals)]
+            rules = [rule for rule in self.rules if not rule.literals or not there.isdisjoint(rule.literals)]
             patterns = [(rule.pattern, partial(_replacement, kind=rule.kind)) for rule in rules]
             if len(self._chosen) < _REMEMBERED_CHOICES:
                 self._chosen[there] = patterns

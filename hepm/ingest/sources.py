@@ -135,6 +135,16 @@ class Source:
     read_beside: Callable[[str], bytes | None] = lambda _: None
     head: bytes = b""
 
+    def begins_with(self, magic: bytes) -> bool:
+        """Whether it is a file with these first bytes; they will be read again."""
+        with suppress(*STREAM_ERRORS, AttributeError):  # tarfile's streams lack `seekable`
+            if not self.head and self.stream.seekable():
+                start = self.stream.tell()
+                found = self.stream.read(len(magic)) == magic
+                self.stream.seek(start)
+                return found
+        return False
+
     def sibling(self, relative: str) -> bytes | None:
         """Content of another file, by its path from this one's folder ("../a.json"); None where none can be read."""
         path = posixpath.normpath(self.path.parent / relative)

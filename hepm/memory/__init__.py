@@ -14,13 +14,14 @@ from uuid import uuid4
 
 from hepm.embed import Embedder
 from hepm.embed.models import AgreedEmbedder
-from hepm.errors import InputError, NotFoundError, StoreUnavailableError
+from hepm.errors import InputError, StoreUnavailableError
 from hepm.graph.delta import said_text
 from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import embedded_file, open_store
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
+from hepm.graph.tool_life import ToolNames
 from hepm.ingest import ReadOptions
 from hepm.ingest.chat import read_messages
 from hepm.ingest.hepm import write_run
@@ -35,18 +36,19 @@ from hepm.ingest.pipeline import (
     parse_stored,
     replay_with,
 )
-from hepm.ingest.prepare import IngestOptions, Source, prepare, source_of
-from hepm.ingest.records import SOLVED
+from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
+from hepm.ingest.records import graded
 from hepm.ingest.redact import Redactor
+from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
-from hepm.memory.journal import Journal
+from hepm.memory.journal import Journal, Kept
+from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
-    Outcome,
     Recalled,
     StateSummary,
     Suggestions,
@@ -83,9 +85,11 @@ class Memory:
         endpoint: tuple[str | None, str | None] = (None, None),
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
+        seen_files: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
+        self._seen_files = None if seen_files is None else Path(seen_files)
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
@@ -124,9 +128,12 @@ class Memory:
         """
         store = open_store(path, counting=counting, auth=auth)
         try:
-            if sessions is None and (file := embedded_file(path)) is not None:
+            file = embedded_file(path)
+            if sessions is None and file is not None:
                 sessions = file.with_name(f"{file.name}-sessions")
-            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, outbox=outbox, sessions=sessions)
+            seen = None if file is None else file.with_name(f"{file.name}-files")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen}
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()
             raise
@@ -152,6 +159,9 @@ class Memory:
     ) -> IngestReport:
         """Read runs and store them. Each batch is atomic, and repeating an ingest changes nothing.
 
+        A longer version of a stored run replaces it, unless it has another label. Files that did not change since they
+        were read here are not read again, if their runs are still stored.
+
         Args:
             source: Files, folders, globs, archives or "-" for stdin; trajectories; or dictionaries and lists with the
                 content of a file in any format. The report lists what could not be read.
@@ -173,11 +183,26 @@ class Memory:
         described = [tool for tool in read_tools(tools) if tool.description or tool.parameters]
         options = options or IngestOptions()  # created per call: its redactor caches texts of users
         embedder = self._agreed_embedder() if vectors else None
-        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox)
+        grown = not isinstance(source, Trajectory)  # sessions do it themselves
+        pipeline = Pipeline(self._store, embedder, namespace=namespace, outbox=self._outbox, replace_grown=grown)
         try:
             clean = options.redactor
             known = [tool if clean is None else clean.tool(tool) for tool in described]
-            return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            files = None if self._seen_files is None or self._outbox is not None else files_of(source)
+            if files is None or self._seen_files is None:
+                return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+            seen = SeenFiles(self._seen_files, namespace, reading, options)
+            fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
+            pipeline.report.add_seen(same)
+
+            def stored(report: IngestReport) -> None:
+                seen.keep(done=False)
+                if on_batch is not None:
+                    on_batch(report)
+
+            report = pipeline.run(seen.watch(prepare(fresh, reading, options)), tools=known, on_batch=stored)
+            seen.keep(done=True)
+            return report
         finally:
             self._mirror.catch_up(defer=True)
 
@@ -289,21 +314,34 @@ class Memory:
             self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
         )
 
-    def store_abandoned(self, *, idle_s: float = 1_800) -> int:
-        """Store the sessions that nobody finished, without a label, once they rest for `idle_s`; returns how many.
+    def under_way(self) -> list[Kept]:
+        """The sessions on disk: those of running processes, and those that a crash or a restart left."""
+        return [] if self._journal is None else list(self._journal.idle(0))
 
-        A crash may have ended them. They do not count until they are labelled, and `session(id=…)` continues them.
+    def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
+        """Store the sessions that nobody finished once they rest for `idle_s`; returns how many.
+
+        A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
+        they are labelled. `session(id=…)` continues them.
         """
         stored = 0
         for kept in () if self._journal is None else self._journal.idle(idle_s):
-            stored += self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace).stored
+            report = self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace, options=options)
+            stored += report.stored
             kept.file.unlink(missing_ok=True)
+            if report.by_rule:
+                self.distil_soon(kept.run.id, namespace=kept.namespace)
         return stored
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
         record = self._store.records_of([id], namespace=namespace).get(id)
         return None if record is None else parse_stored(id, record)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Outcomes of stored runs: which are unlabelled, and labels by rule or judge."""
+        return Labels(self._store, self._agreed_embedder, lambda: self._mirror.catch_up(defer=True))
 
     def label(
         self,
@@ -313,19 +351,12 @@ class Memory:
         reward: float | None = None,
         namespace: str = DEFAULT_NAMESPACE,
     ) -> None:
-        """Set the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
+        """Set or correct the outcome of a stored run. Without `success`, a reward of 1 or more is a success.
 
         Raises:
             NotFoundError: there is no such run.
         """
-        stored = self.run(id, namespace=namespace)
-        if stored is None:
-            raise NotFoundError(
-                f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
-            )
-        if success is None and reward is not None:
-            success = reward >= SOLVED
-        self.ingest(replace(stored, outcome=Outcome(reward, success)), namespace=namespace)
+        self.labels.give(id, graded(reward, success), namespace=namespace)
 
     def ingest_whole(
         self,
@@ -342,7 +373,7 @@ class Memory:
         self.library.show(run.id, shown, namespace=namespace)
         report = self.ingest(run, namespace=namespace, options=options)
         before = self.run(run.id, namespace=namespace) if report.rejected else None
-        if before is None or before.outcome.success is not None or len(before.turns) > len(run.turns):
+        if before is None or given_label(before) or len(before.turns) > len(run.turns):
             return report
         clean = Redactor()(replace(run, turns=run.turns[: len(before.turns)]))
         if [(turn.role, turn.text) for turn in clean.turns] != [(turn.role, turn.text) for turn in before.turns]:
@@ -372,7 +403,8 @@ class Memory:
                 `after`, `history` and `state` are read.
             history: All calls so far, oldest first. Without `after`, the last one is used.
             state: What the agent knows now, in a few lines.
-            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
+                aliases is suggested by the name that the agent has it under.
             k: Maximum number of tools (H-EPM: 2 is best).
             policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
             c: Weight of efficiency in edge weights.
@@ -388,13 +420,18 @@ class Memory:
             if (policy, c) not in self._policies:
                 self._policies[policy, c] = POLICIES[policy](c=c)
             policy = self._policies[policy, c]
-        last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
+        mirror = self._mirror.namespace(namespace)
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        available = None if tools is None else [tool.name for tool in read_tools(tools)]
+        names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
+        last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
         summary = StateSummary(own=state) if isinstance(state, str) else state
+        if summary is not None and names.aliases:
+            summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
         vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
         called = tuple(tool for tool in last if tool != START)
-        past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
         query = Query(
@@ -403,10 +440,11 @@ class Memory:
             state=summary,
             vector=vectors.get(text),
             said_vector=vectors.get(said),
-            tools=None if tools is None else frozenset(tool.name for tool in read_tools(tools)),
+            tools=None if available is None else frozenset(map(names.own, available)),
             k=k,
+            names=names,
         )
-        return policy.suggest(self._mirror.namespace(namespace), query)
+        return query.answer(policy.suggest(mirror, query))
 
     def prompt(
         self,
@@ -439,13 +477,17 @@ class Memory:
 
         options = options or PromptOptions()
         now = Moment.of(messages, state, after, history, turn)
+        own = None if tools is None else read_tools(tools)
+        mirror = self._mirror.namespace(namespace)
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
+        last = tuple(map(names.own, now.after))
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
                 now.after,
                 history=now.history,
                 state=now.state if now.state.text else None,
-                tools=tools,
+                tools=own,
                 k=options.suggestions + FURTHER,
                 policy=options.policy,
                 namespace=namespace,
@@ -454,7 +496,8 @@ class Memory:
             self.library,
             now,
             suggestions,
-            counts=partial(self._mirror.namespace(namespace).counts, now.after),
+            counts=lambda tool: mirror.counts(last, names.own(tool)),
+            names=names,
             namespace=namespace,
             user=user,
             environment=environment,
@@ -492,6 +535,39 @@ class Memory:
         """Tools with their counts, by name."""
         return self._store.tools(namespace=namespace)
 
+    def add_alias(self, alias: ToolName, tool: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Make `alias` another name of `tool`: all that was counted under it is counted under `tool`.
+
+        Raises:
+            InputError: there is no such tool, or the alias belongs to another one.
+        """
+        self._change_names(partial(self._store.add_alias, alias, tool), namespace)
+
+    def rename_tool(self, tool: ToolName, name: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Give a tool a new name; its former one becomes an alias. InputError if another tool has that name."""
+        self._change_names(partial(self._store.add_alias, tool, name, rename=True), namespace)
+
+    def remove_alias(self, alias: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Make an alias a tool of its own again; InputError if it is none."""
+        self._change_names(partial(self._store.remove_alias, alias), namespace)
+
+    def _change_names(self, change: Callable[..., None], namespace: str) -> None:
+        embedder = self._agreed_embedder()
+        try:
+            change(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
+        finally:
+            self._mirror.catch_up()
+
+    def retire_tool(self, tool: ToolName, *, retired: bool = True, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Never suggest a tool again, or with `retired=False` suggest it as before; InputError if it is unknown.
+
+        What is known of it stays.
+        """
+        try:
+            self._store.retire(tool, retired=retired, namespace=namespace)
+        finally:
+            self._mirror.catch_up()
+
     @property
     def header(self) -> Header:
         """The store's metadata: schema, embedder, revision."""
@@ -500,18 +576,22 @@ class Memory:
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
         """Every stored run as a line of hepm's own JSON, in order of arrival. `ingest` reads it back unchanged."""
         described = tuple(
-            Tool(tool.name, tool.description, json.loads(tool.parameters))
+            Tool(tool.name, tool.description, json.loads(tool.parameters), tool.aliases, tool.retired)
             for tool in self._store.tools(namespace=namespace)
-            if tool.description or tool.parameters != "{}"
+            if tool.description or tool.parameters != "{}" or tool.aliases or tool.retired
         )
         for name, record, _ in self._store.iter_records(namespace=namespace):
             # The first run carries the descriptions of all tools.
             yield write_run(replace(parse_stored(name, record), tools=described)) if described else record
             described = ()
 
-    def refresh(self) -> None:
-        """See at once what other processes stored, and not only after about `poll_s`."""
-        self._mirror.refresh()
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self._mirror.refresh(defer=defer)
 
     def follow_now(self) -> None:
         """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""

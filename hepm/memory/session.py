@@ -40,6 +40,9 @@ class Session:
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
     `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
+
+    Attributes:
+        aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
     """
 
     _memory: Memory
@@ -51,6 +54,7 @@ class Session:
     _prompt_options: PromptOptions | None
     _ingest_options: IngestOptions
     _journal: Journal | None
+    aliases: tuple[str, ...] = ()
     _given: Sequence[object] | None = None
     _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _calls: int = 0
@@ -67,13 +71,18 @@ class Session:
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
             self._written = kept.run.turns
-            self._resumed = list(_as_messages(kept.run.turns))
+            self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
 
     @property
     def id(self) -> str:
         """The id of the stored run."""
         return self._run.id
+
+    @property
+    def calls(self) -> list[ToolName]:
+        """Names of the tools called so far."""
+        return [call.name for turn in self._turns() for call in turn.calls]
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
@@ -119,6 +128,11 @@ class Session:
             return None
         self._shown.update(dict.fromkeys(found.lessons))
         return found
+
+    def follow(self, messages: Sequence[object]) -> None:
+        """Record the conversation so far, as `prompt` does, without asking for a hint."""
+        if self._kept(lambda: self._take(messages)):
+            self.keep()
 
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
@@ -169,8 +183,11 @@ class Session:
         number = f"{'again' if self._resumed else 'call'}_{self._calls}"
         issued = {"id": number, "type": "function", "function": {"name": call, "arguments": given}}
         before = next((message for message in reversed(self._recorded) if message.get("tool_calls")), None)
+        last = self._recorded[-1] if self._recorded else {}
         if together and before is not None:
             before["tool_calls"].append(issued)
+        elif last.get("role") == "assistant" and "tool_calls" not in last:  # its text is said, and this is its call
+            last["tool_calls"] = [issued]
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
@@ -213,10 +230,16 @@ class Session:
                 if len(turns) > at or len(self._written) > len(turns):
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
-                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
+                    shown = list(self._shown)
+                    self._journal.write(part, at, shown, namespace=self._namespace, aliases=self.aliases)
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
+
+    def discard(self) -> None:
+        """Forget what is on disk of a session that is not to be stored."""
+        if self._journal is not None:
+            self._journal.remove(self._namespace, self.id)
 
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
@@ -278,9 +301,9 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
-                self._memory.store_abandoned()
+                self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
-            if self._distil and run.outcome.success is not None:
+            if self._distil and (run.outcome.success is not None or report.by_rule):
                 self._memory.distil_soon(self.id, namespace=self._namespace)
 
     def __enter__(self) -> Self:
@@ -321,7 +344,7 @@ def _without_memory(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     return tuple(found)
 
 
-def _as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
     """Turns as chat messages, each result with whether its call failed."""
     number = 0
     for turn in turns:

@@ -3,10 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import httpx2
-import pytest
 
 from hepm import Memory
-from hepm.agents.claude_code import tool_name
 from tests.agents.serving import serving
 from tests.agents.test_proxy import memory  # noqa: F401
 
@@ -42,19 +40,3 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
     assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), ("get_order", True)]
     assert stored.turns[-1].text == "done"
     assert stored.outcome.success is False
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("git status", "Bash git"),
-        ("FOO=1 sudo /usr/bin/pytest -q", "Bash pytest"),
-        (["bash", "-lc", "make test"], "Bash make"),
-        ("cd /w && uv run pytest | tail", "Bash uv"),
-        ("cd /w", "Bash"),
-        ("", "Bash"),
-        (None, "Bash"),
-    ],
-)
-def test_the_first_word_of_a_command_is_part_of_the_tools_name(command: object, name: str) -> None:
-    assert tool_name("Bash", {"command": command}) == name

@@ -141,7 +141,7 @@ def test_what_a_run_says_is_quoted_and_cannot_end_the_quotation() -> None:
         good("a"), turns=(Turn("user", order), Turn("assistant", "", (ToolCall("look", {"x": order}, order),)))
     )
     (it,) = compare_runs([hostile])
-    lines = quoted_run(it).splitlines()
+    lines = quoted_run(it.run, it.keys).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith('user said "')
     assert lines[1].startswith("turn 1 KEY 1 agent called")
@@ -161,13 +161,13 @@ def test_what_memory_told_an_agent_is_not_told_to_the_model() -> None:
         ),
     )
     (it,) = compare_runs([hint])
-    assert quoted_run(it) == 'user said "hello"\nturn 1 KEY 1 agent called "look" with "{}": "fine"'
+    assert quoted_run(it.run, it.keys) == 'user said "hello"\nturn 1 KEY 1 agent called "look" with "{}": "fine"'
 
 
 def test_of_a_long_run_the_key_turns_and_both_ends_stay_within_the_bound() -> None:
     turns = tuple(Turn("assistant", "x" * 900, (ToolCall(f"tool{i}", {}, "y" * 900),)) for i in range(200))
     (it,) = compare_runs([replace(good("a"), turns=(Turn("user", "begin"), *turns, Turn("user", "end")))])
-    text = quoted_run(it)
+    text = quoted_run(it.run, it.keys)
     assert len(text) < RUN_CHARS + 100
     assert all(f"turn {move.turn} KEY" in text for move in it.keys)
     assert text.startswith('user said "begin"')

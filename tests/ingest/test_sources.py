@@ -151,7 +151,9 @@ def test_a_name_that_leads_nowhere_is_rejected(tmp_path: Path, name: str):
 
 
 def test_an_unknown_format_is_refused_before_anything_is_read():
-    with pytest.raises(FormatError, match="known are auto, agentdojo, atif, bfcl, chat, hepm, tau, tau2"):
+    with pytest.raises(
+        FormatError, match="known are auto, agentdojo, atif, bfcl, chat, claude-code, codex, hepm, lang"
+    ):
         read_runs(["missing"], ReadOptions(format="csv"))
 
 

@@ -44,7 +44,7 @@ class PageContent:
     Attributes:
         tool_count: Tools without START.
         focus: Index of the tool whose neighbourhood this is; None for the whole graph.
-        left_out: Number of tools beyond `max_tools`.
+        left_out: Tools beyond `max_tools`.
         outcomes: Successful and failed runs of the whole log; colours are relative to their ratio.
     """
 
@@ -52,14 +52,14 @@ class PageContent:
     edges: list[dict[str, Any]]
     tool_count: int
     focus: int | None
-    left_out: int
+    left_out: list[ToolName]
     outcomes: tuple[int, int]
 
 
 def read_content(
     graph: nx.DiGraph[ToolName],
     *,
-    evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]],
+    evidence: Callable[[Sequence[tuple[ToolName, ToolName]]], Sequence[Evidence]] | None,
     lessons: Mapping[ToolName, Sequence[str]],
     outcomes: tuple[int, int],
     focus: ToolName | None = None,
@@ -68,7 +68,7 @@ def read_content(
     """The part of a graph of `Memory.graph` that a page shows, whatever order nodes and edges were added in.
 
     Args:
-        evidence: Returns runs and summaries behind edges, in their order.
+        evidence: Returns runs and summaries behind edges, in their order; None leaves them out.
         lessons: Lessons about each tool, the best supported first.
         focus: Keep this tool, the tools before and after it, and the edges among them.
         max_tools: Keep the most called; in a neighbourhood, the tools with the strongest edge to its centre.
@@ -104,6 +104,7 @@ def read_content(
         for name in names
     ]
     drawn = [edge for edge in graph.edges if index.keys() >= {*edge}]
+    behind: list[dict[str, Any]] = [{}] * len(drawn) if evidence is None else [*map(texts_of, evidence(drawn))]
     edges: list[dict[str, Any]] = [
         {
             "source": index[a],
@@ -111,16 +112,23 @@ def read_content(
             **{key: graph.edges[a, b][key] for key in ("support", "failures")},
             # The last bits of a sum must not change the page.
             **{key: round(graph.edges[a, b][key], 6) for key in ("weight", "failure_share")},
-            "summaries": _cut(behind.summaries[:_SUMMARIES]),
-            "runs": _cut(behind.runs[:_RUNS]),
-            "all_summaries": len(behind.summaries),
-            "all_runs": len(behind.runs),
+            **texts,
         }
-        for (a, b), behind in zip(drawn, evidence(drawn), strict=True)
+        for (a, b), texts in zip(drawn, behind, strict=True)
     ]
     edges.sort(key=lambda e: (e["source"], -e["weight"], -e["support"], e["target"]))
     centre = None if focus is None else index.get(focus)
-    return PageContent(tools, edges, len(kept), centre, len(ordered) - len(kept), outcomes)
+    return PageContent(tools, edges, len(kept), centre, ordered[len(kept) :], outcomes)
+
+
+def texts_of(behind: Evidence) -> dict[str, Any]:
+    """What the page shows of the runs and summaries behind an edge."""
+    return {
+        "summaries": _cut(behind.summaries[:_SUMMARIES]),
+        "runs": _cut(behind.runs[:_RUNS]),
+        "all_summaries": len(behind.summaries),
+        "all_runs": len(behind.runs),
+    }
 
 
 def _short_label(name: ToolName) -> str:
@@ -136,6 +144,36 @@ def _cut(texts: Sequence[str]) -> list[str]:
     return [text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…" for text in texts]
 
 
+def counts_of(content: PageContent) -> str:
+    """What a page shows, in words."""
+    successes, runs = content.outcomes[0], sum(content.outcomes)
+    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
+    if content.focus is not None:
+        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
+    if runs:
+        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
+    if content.left_out:
+        counts += f" ({count_of(len(content.left_out), 'more tool')} left out)"
+    return counts
+
+
+def graph_data(content: PageContent, places: Mapping[ToolName, tuple[int, int]] | None = None) -> dict[str, Any]:
+    """What the scripts draw.
+
+    Args:
+        places: Known places of all tools, which are then kept.
+    """
+    runs = sum(content.outcomes)
+    placed = zip(content.tools, layout(content.tools, content.edges, places), strict=True)
+    return {
+        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
+        "focus": content.focus,
+        "base": round(content.outcomes[1] / runs, 6) if runs else None,
+        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
+        "edges": content.edges,
+    }
+
+
 def render_page(content: PageContent, *, title: str) -> str:
     """The page as HTML, the same for the same content.
 
@@ -144,44 +182,49 @@ def render_page(content: PageContent, *, title: str) -> str:
     """
     # A lone surrogate, which JSON may contain, has no UTF-8.
     title = title.encode("utf-8", "replace").decode("utf-8")
-    successes, runs = content.outcomes[0], sum(content.outcomes)
-    counts = f"{count_of(content.tool_count, 'tool')}, {count_of(len(content.edges), 'edge')}"
-    if content.focus is not None:
-        counts = f"neighbourhood of {content.tools[content.focus]['label']}: {counts}"
-    if runs:
-        counts += f"; {successes:,} of {count_of(runs, 'run')} succeeded ({100 * successes / runs:.0f} %)"
-    if content.left_out:
-        counts += f" ({count_of(content.left_out, 'more tool')} left out)"
-    placed = zip(content.tools, layout(content.tools, content.edges), strict=True)
-    data = {
-        "title": title,
-        "start": 0 if content.tools and content.tools[0]["name"] == START else None,
-        "focus": content.focus,
-        "base": round(content.outcomes[1] / runs, 6) if runs else None,
-        "tools": [{**tool, "x": x, "y": y, "radius": radius} for tool, (x, y, radius) in placed],
-        "edges": content.edges,
-    }
+    values = {"title": html.escape(title), "counts": html.escape(counts_of(content))}
+    data = {"title": title, **graph_data(content)}
+    if not content.tool_count:
+        return fill(_read("empty.html"), [], data, values)[0]
+    return fill(_read("page.html"), graph_scripts("hepm[view]"), data, values)[0]
+
+
+def fill(
+    template: str, scripts: Sequence[str], data: Mapping[str, Any], values: Mapping[str, str], style: str = ""
+) -> tuple[str, str]:
+    """A template with its scripts, style and data inside, and the Content-Security-Policy that allows only these.
+
+    Args:
+        values: HTML by placeholder.
+        style: Rules after those of the graph page.
+    """
     # In ASCII, and nothing that an HTML parser takes for markup.
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    style = "\n" + _read("page.css")
-    library = ["\n" + _vis_network()] if content.tool_count else []
-    scripts = ["\n" + _read(name) for name in _SCRIPTS] if content.tool_count else []
-    # Only these scripts and styles may run, and nothing may be fetched or sent.
-    allowed = {"script-src": library + scripts, "style-src": [style]}
+    style = "\n" + _read("page.css") + style
+    scripts = ["\n" + script for script in scripts]
+    allowed = {"script-src": scripts, "style-src": [style]}
     rules = [f"{rule} {' '.join(map(_hash, texts))}" for rule, texts in allowed.items() if texts]
-    values = {
-        "policy": "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"]),
-        "title": html.escape(title),
-        "counts": html.escape(counts),
+    policy = "; ".join(["default-src 'none'", *rules, "base-uri 'none'", "form-action 'none'"])
+    inside = {
+        **values,
+        "policy": policy,
         "style": style,
         "data": text,
-        "library": "".join(f"<script>{script}</script>\n" for script in library),
+        "graph": _read("graph.html"),
         "scripts": "".join(f"<script>{script}</script>\n" for script in scripts),
     }
-    template = _read("page.html" if content.tool_count else "empty.html")
     # In one pass, so that a title that reads like a placeholder stays a title.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: inside[found[1]], template), policy
+
+
+def graph_scripts(extra: str) -> list[str]:
+    """vis-network and the scripts that draw a graph with it.
+
+    Args:
+        extra: The extra to name if it is not installed.
+    """
+    return [_vis_network(extra), *map(_read, _SCRIPTS)]
 
 
 def _read(name: str) -> str:
@@ -192,11 +235,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _vis_network() -> str:
+def _vis_network(extra: str) -> str:
     """JavaScript that defines `vis`, its licence first, read from the installed package `gravis`."""
     # Found, not imported: importing gravis 0.1.0 fails with setuptools 82 and later.
     spec = find_spec("gravis")
-    needs = "the graph page is drawn by vis-network, which the package gravis contains: pip install 'hepm[view]'"
+    needs = f"the graph page is drawn by vis-network, which the package gravis contains: pip install '{extra}'"
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(needs)
     folder = Path(spec.submodule_search_locations[0], "_internal", "plotting", "third_party", "vis-network")

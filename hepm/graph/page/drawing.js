@@ -3,18 +3,16 @@
 
 const plane = document.getElementById("graph");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-const view = { tool: null, edge: null, hovered: null, perTool: readableNext(), weight: 0 };
+const view = { tool: null, edge: null, hovered: null, perTool: 1, weight: 0 };
 
 // Blue to orange, told apart by people who see no red or no green: fewer failures than in the log as a whole, as many
 // (grey), more. Of few runs little is known, so their share is drawn towards that of the log.
-const BASE = DATA.base ?? 0.5;
-const runsOf = (edge) => (edge.support ?? 0) + (edge.failures ?? 0);
-const MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
 function againstBase(edge) {
+  const base = DATA.base ?? 0.5;
   if (edge.failure_share === null) return null;
   const runs = runsOf(edge);
-  const share = runs ? (edge.failure_share * runs + 2 * BASE) / (runs + 2) : edge.failure_share;
-  return share <= BASE ? share / (2 * BASE || 1) : 0.5 + (share - BASE) / (2 * (1 - BASE));
+  const share = runs ? (edge.failure_share * runs + 2 * base) / (runs + 2) : edge.failure_share;
+  return share <= base ? share / (2 * base || 1) : 0.5 + (share - base) / (2 * (1 - base));
 }
 /** How much stands behind an edge, in [0, 1]: the opacity of its arrow. */
 const backing = (edge) => (edge.support === null ? 1 : Math.log1p(runsOf(edge)) / Math.log1p(MOST_RUNS));
@@ -79,16 +77,8 @@ function nodeStyle(tool, id, out) {
   };
 }
 
-const nodes = new vis.DataSet(
-  TOOLS.map((tool, id) => ({
-    ...nodeStyle(tool, id, null),
-    x: tool.x,
-    y: tool.y,
-    shape: isStart(id) ? "diamond" : "dot",
-    size: tool.radius,
-  })),
-);
-const links = new vis.DataSet(EDGES.map((edge) => ({ ...edgeStyle(edge), from: edge.source, to: edge.target })));
+const nodes = new vis.DataSet();
+const links = new vis.DataSet();
 
 const network = new vis.Network(plane, { nodes, edges: links }, {
   physics: false,
@@ -102,8 +92,30 @@ const network = new vis.Network(plane, { nodes, edges: links }, {
   },
 });
 
-/** Put the view into the picture; only what changed is told to vis-network. */
+// What vis-network holds of each node and edge, so that it gets only what changed.
 const told = { nodes: new Map(), edges: new Map() };
+
+/** Draw the graph anew; the part of the plane in sight stays. */
+function drawGraph() {
+  byCalls = []; // no names while there are no dots
+  told.nodes.clear();
+  told.edges.clear();
+  links.clear();
+  nodes.clear();
+  nodes.add(
+    TOOLS.map((tool, id) => ({
+      ...nodeStyle(tool, id, null),
+      x: tool.x,
+      y: tool.y,
+      shape: isStart(id) ? "diamond" : "dot",
+      size: tool.radius,
+    })),
+  );
+  links.add(EDGES.map((edge) => ({ ...edgeStyle(edge), from: edge.source, to: edge.target })));
+  byCalls = TOOLS.map((_, id) => id);
+}
+
+/** Put the view into the picture. */
 function redraw() {
   const out = standingOut();
   nodes.update(changed(told.nodes, TOOLS.map((tool, id) => nodeStyle(tool, id, out))));
@@ -122,6 +134,7 @@ const moving = () => (still.matches ? false : { duration: 350, easingFunction: "
 
 /** Bring tools into sight, with room for the names at the rim. */
 function show(ids, { most = 1.2, animated = true } = {}) {
+  if (!TOOLS.length) return;
   const at = [...ids].map((id) => network.getPosition(id));
   const [left, right] = [Math.min(...at.map((p) => p.x)), Math.max(...at.map((p) => p.x))];
   const [top, bottom] = [Math.min(...at.map((p) => p.y)), Math.max(...at.map((p) => p.y))];
@@ -142,13 +155,13 @@ function showAll(animated = true) {
 // Names. The most called come first and take the best place that is free around their dot.
 const LINE = 16;
 const mostNamed = () => (plane.clientWidth * plane.clientHeight) / 30_000;
-const byCalls = TOOLS.map((_, id) => id);
+let byCalls = [];
 const font = (id) => `${isStart(id) || id === view.tool ? "600 " : ""}12px system-ui, "Segoe UI", Roboto, sans-serif`;
 const textWidth = new Map();
 let written = [];
 
 function widthOf(context, id) {
-  const key = `${id} ${context.font}`;
+  const key = `${context.font} ${TOOLS[id].label}`;
   if (!textWidth.has(key)) textWidth.set(key, context.measureText(TOOLS[id].label).width + 8);
   return textWidth.get(key);
 }

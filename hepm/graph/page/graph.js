@@ -1,19 +1,33 @@
-// The graph itself: tools and edges as they were embedded, who follows whom, and how numbers are written.
+// The graph itself: tools and edges, who follows whom, and how numbers are written.
 "use strict";
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
-const TOOLS = DATA.tools;
-const EDGES = DATA.edges;
+let DATA;
+let TOOLS = [];
+let EDGES = [];
+let nextOf = [];
+let beforeOf = [];
+let MOST_NEXT = 1;
+let MOST_RUNS = 1;
 
-const nextOf = TOOLS.map(() => []);
-const beforeOf = TOOLS.map(() => []);
-EDGES.forEach((edge, id) => {
-  edge.id = id;
-  // Edges come strongest first, so this is the place of the target among the next tools of its source, from 1.
-  edge.rank = nextOf[edge.source].push(edge);
-  beforeOf[edge.target].push(edge);
-});
-for (const edges of beforeOf) {
+/** Take a graph as the page's data. Ids of tools and edges are their numbers in it. */
+function readGraph(data) {
+  DATA = data;
+  TOOLS = data.tools;
+  EDGES = data.edges;
+  nextOf = TOOLS.map(() => []);
+  beforeOf = TOOLS.map(() => []);
+  EDGES.forEach((edge, id) => {
+    edge.id = id;
+    // Edges come strongest first, so this is the place of the target among the next tools of its source, from 1.
+    edge.rank = nextOf[edge.source].push(edge);
+    beforeOf[edge.target].push(edge);
+  });
+  beforeOf.forEach(sortBefore);
+  MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
+  MOST_RUNS = Math.max(1, ...EDGES.map(runsOf));
+}
+
+function sortBefore(edges) {
   edges.sort((a, b) => (b.weight ?? 0) - (a.weight ?? 0) || (b.support ?? 0) - (a.support ?? 0) || a.id - b.id);
   // From which number of next tools on something leads here; below it the best supported way in is drawn all the same,
   // so that no tool hangs in the air.
@@ -24,9 +38,8 @@ for (const edges of beforeOf) {
   if (ways.length) ways[0].standsInBelow = reachedFrom;
 }
 
+const runsOf = (edge) => (edge.support ?? 0) + (edge.failures ?? 0);
 const isStrong = (edge, perTool) => edge.rank <= perTool || perTool < (edge.standsInBelow ?? 0);
-
-const MOST_NEXT = Math.max(1, ...nextOf.map((edges) => edges.length));
 
 /** How many next tools of each tool can be drawn before the picture becomes a tangle. */
 function readableNext() {

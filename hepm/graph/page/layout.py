@@ -24,15 +24,20 @@ _GAP: Final = 36.0
 _FILLED: Final = 0.34
 
 
-def layout(tools: Rows, edges: Rows) -> list[tuple[int, int, int]]:
+def layout(tools: Rows, edges: Rows, places: Mapping[str, tuple[int, int]] | None = None) -> list[tuple[int, int, int]]:
     """(x, y, radius) of each tool: linked tools near each other, boxes apart, START to the left if it lies outside.
 
     Distances on the screen follow distances in the graph: stress majorisation (Gansner, Koren, North 2004) from
     classical scaling, without chance. O(n³): 200 tools take about a second, 1,000 ten. The area of a dot grows with the
     calls.
+
+    Args:
+        places: Known places by name, which are kept if they are known of all tools.
     """
     most = max([1, *(tool["calls"] for tool in tools if tool["name"] != START)])
     radii = [16 if tool["name"] == START else round(9 + 15 * math.sqrt(tool["calls"] / most)) for tool in tools]
+    if places is not None and all(tool["name"] in places for tool in tools):
+        return [(*places[tool["name"]], radius) for tool, radius in zip(tools, radii, strict=True)]
     if len(tools) <= 1:
         return [(0, 0, radius) for radius in radii]
     xy = _turned(_majorised(_distances(len(tools), edges)), start_first=tools[0]["name"] == START)

@@ -6,6 +6,25 @@ const weight = document.getElementById("weight");
 let pointer = null;
 let waiting = false;
 
+/** Show a graph: the embedded one, or its next version, in which what is selected stays so by name. */
+function load(data) {
+  const chosen = view.tool === null ? null : TOOLS[view.tool].name;
+  const before = view.edge === null ? null : EDGES[view.edge];
+  const ends = before && [TOOLS[before.source].name, TOOLS[before.target].name];
+  const asReadable = !TOOLS.length || view.perTool === readableNext();
+  readGraph(data);
+  const idOf = (name) => TOOLS.findIndex((tool) => tool.name === name);
+  const tool = chosen === null ? -1 : idOf(chosen);
+  const edge = ends && nextOf[idOf(ends[0])]?.find(({ target }) => target === idOf(ends[1]));
+  Object.assign(view, { tool: tool < 0 ? null : tool, edge: edge?.id ?? null, hovered: null });
+  // Texts that are asked for later: the former ones stand in for them.
+  if (edge) Object.assign(edge, { ...textsOf(before), ...edge });
+  if (asReadable) view.perTool = readableNext();
+  perTool.max = MOST_NEXT;
+  listNames();
+  drawGraph();
+}
+
 function selectTool(id) {
   Object.assign(view, { tool: id, edge: null });
   fillPanel();
@@ -51,7 +70,6 @@ function reset(animated = true) {
   showAll(animated);
 }
 
-perTool.max = MOST_NEXT;
 perTool.addEventListener("input", () => filterBy({ perTool: Number(perTool.value) }));
 weight.addEventListener("input", () => filterBy({ weight: Number(weight.value) }));
 document.getElementById("all-edges").addEventListener("click", () => filterBy({ perTool: MOST_NEXT, weight: 0 }));
@@ -91,4 +109,5 @@ plane.addEventListener("pointerleave", () => {
   hover();
 });
 
+load(JSON.parse(document.getElementById("data").textContent));
 reset(false);

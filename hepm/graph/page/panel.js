@@ -1,6 +1,10 @@
 // The panel beside the graph and the tip under the pointer. Recorded text enters only through textContent.
 "use strict";
 
+// The live page's own: texts behind an edge that came without them, and a tool that is not drawn.
+let askForTexts;
+let showNeighbours;
+
 const panel = document.getElementById("panel");
 const tip = document.getElementById("tip");
 
@@ -109,9 +113,19 @@ function edgePanel(edge) {
       ["Support", asRuns(edge.support, "successful ")],
       ["Failed", asFailed(edge)],
     ]),
-    ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
-    ...texts("Runs", edge.runs, edge.all_runs, "runs"),
+    ...(edge.summaries === undefined
+      ? [make("p", { class: "none" }, "Loading…")]
+      : [
+          ...texts("What agents knew", edge.summaries, edge.all_summaries, "summaries"),
+          ...texts("Runs", edge.runs, edge.all_runs, "runs"),
+        ]),
   ];
+}
+
+const textsOf = ({ summaries, runs, all_summaries, all_runs }) => ({ summaries, runs, all_summaries, all_runs });
+async function completeEdge(edge) {
+  Object.assign(edge, await askForTexts(edge));
+  if (EDGES[view.edge] === edge) fillPanel();
 }
 
 const callsIn = (tool) => `${asCount(tool.calls)} ${tool.calls === 1 ? "call" : "calls"}`;
@@ -134,6 +148,7 @@ function fillPanel() {
   const body = view.edge !== null ? edgePanel(EDGES[view.edge]) : view.tool !== null ? toolPanel(view.tool) : overview();
   panel.replaceChildren(back, ...body);
   panel.scrollTop = 0;
+  if (view.edge !== null && EDGES[view.edge].summaries === undefined) completeEdge(EDGES[view.edge]);
 }
 
 const TIP_CHARACTERS = 300;
@@ -145,7 +160,7 @@ function tipBody(found) {
     return [
       make("b", {}, `${TOOLS[edge.source].label} → ${TOOLS[edge.target].label}`),
       facts([["Weight", asWeight(edge.weight)], ["Support", asCount(edge.support)], ["Failed", asFailed(edge)]]),
-      ...(edge.summaries.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
+      ...(edge.summaries?.length ? [make("p", { dir: "auto" }, cut(edge.summaries[0]))] : []),
     ];
   }
   const tool = TOOLS[found.tool];

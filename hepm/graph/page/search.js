@@ -4,9 +4,16 @@
 const box = document.getElementById("search");
 const found = document.getElementById("found");
 const MOST_FOUND = 12;
-const lowerNames = TOOLS.map((_, id) => nameOf(id).slice(0, 2000).toLowerCase());
+let names = [];
+let lowerNames = [];
 let hits = [];
 let active = 0;
+
+/** What can be found: the tools drawn and, on the live page, the names of the others. */
+function listNames() {
+  names = [...TOOLS.map((_, id) => nameOf(id)), ...(DATA.others ?? [])];
+  lowerNames = names.map((name) => name.slice(0, 2000).toLowerCase());
+}
 
 /** How well a name fits: whole, beginning, beginning of a word, anywhere, letters in order; null when not at all. */
 function fit(name, wanted) {
@@ -37,7 +44,7 @@ function search() {
 
 function listHits(wanted) {
   const items = hits.map(({ id }, i) => {
-    const item = make("li", { id: `hit-${i}`, role: "option", dir: "auto", "aria-selected": String(i === active) }, nameOf(id));
+    const item = make("li", { id: `hit-${i}`, role: "option", dir: "auto", "aria-selected": String(i === active) }, names[id]);
     item.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // the box keeps the focus until the choice is made
       choose(i);
@@ -57,7 +64,8 @@ function choose(i) {
   const { id } = hits[i];
   box.value = "";
   search();
-  selectTool(id);
+  if (id < TOOLS.length) selectTool(id);
+  else showNeighbours(names[id]);
   panel.focus({ preventScroll: true });
 }
 
@@ -80,8 +88,9 @@ box.addEventListener("keydown", (event) => {
   }
 });
 
+const isTyping = ({ target }) => target.matches("textarea, input[type=search], input[type=password]");
 document.addEventListener("keydown", (event) => {
-  const typing = event.target instanceof HTMLInputElement && event.target.type === "search";
+  const typing = isTyping(event);
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     box.focus();

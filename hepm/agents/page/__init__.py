@@ -1,0 +1,317 @@
+"""The page of `hepm serve`: the live graph, what was suggested, and lessons to read and change.
+
+The document at `/` contains no data and is open to every client. The data come from `/api`, which the guard checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import blake2b
+from importlib import resources
+from typing import Any, Final, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from hepm.agents.guard import access_of, json_object, namespace_of, refused
+from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.errors import InputError, MissingExtraError, NotFoundError
+from hepm.experience.library import sentence_of
+from hepm.graph.lessons.rows import Kind, StoredLesson
+from hepm.graph.mirror import switching_often
+from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
+from hepm.graph.store import Totals
+from hepm.ingest.chat import read_messages
+from hepm.ingest.redact import Redactor
+
+Json: TypeAlias = dict[str, Any]
+
+MOST_TOOLS: Final = 200
+"""Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
+MOST_LISTED: Final = 100
+"""Hints, runs or lessons of one answer."""
+
+_GRAPHS: Final = 16
+# A graph is drawn anew after so many times the time that this took, so that runs under way go first.
+_PAUSE_FACTOR: Final = 10.0
+# The messages in which a user's request is looked for, the part of it that is read, and the part that is shown.
+_OPENING: Final = 4
+_READ_CHARS: Final = 4_000
+_REQUEST_CHARS: Final = 160
+_SCRIPTS: Final = ("api.js", "hints.js", "lessons.js", "live.js")
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+_KINDS: Final[Mapping[str, Kind]] = {"principle": "principle", "experience": "experience", "notes": "notes"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A graph as JSON, with the places of its tools; it stands until a time on the monotonic clock."""
+
+    revision: int
+    data: Json
+    places: Mapping[str, tuple[int, int]]
+    until: float
+
+
+def routes(runs: LiveRuns) -> list[Route]:
+    """The page and its data."""
+    page = _Page(runs)
+    return [
+        Route("/", page.document),
+        Route("/api/now", page.answering(page.now)),
+        Route("/api/graph", page.answering(page.graph)),
+        Route("/api/edge", page.answering(page.edge)),
+        Route("/api/lessons", page.answering(page.lessons)),
+        Route("/api/lessons", page.changing(page.retire_or_revive), methods=["POST"]),
+        Route("/api/notes", page.answering(page.notes)),
+        Route("/api/notes", page.changing(page.edit_notes), methods=["POST"]),
+    ]
+
+
+class _Page:
+    def __init__(self, runs: LiveRuns) -> None:
+        self._runs = runs
+        self._memory = runs.memory
+        self._graphs: OrderedDict[tuple[str, str | None], _Drawn] = OrderedDict()
+        self._totals: dict[str, tuple[int, Totals]] = {}
+        # One thread of its own, so that no number of open pages takes the threads that answer agents.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="hepm-page")
+
+    # HTTP
+
+    async def document(self, request: Request) -> Response:
+        del request
+        try:
+            html, policy = self._document
+        except MissingExtraError as error:
+            return refused(501, str(error))
+        policy += "; connect-src 'self'; img-src data:; frame-ancestors 'none'"
+        return HTMLResponse(html, headers={**_HEADERS, "content-security-policy": policy})
+
+    @cached_property
+    def _document(self) -> tuple[str, str]:
+        scripts = [*graph_scripts("hepm[serve]"), *map(_read, _SCRIPTS)]
+        nothing: Json = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
+        return fill(_read("page.html"), scripts, nothing, {}, _read("page.css"))
+
+    def answering(self, read: Callable[[Request], Json]) -> Callable[[Request], Any]:
+        """An endpoint that answers with JSON, or with 304 if the client has it already."""
+
+        async def answer(request: Request) -> Response:
+            return await self._answer(request, lambda: read(request))
+
+        return answer
+
+    def changing(self, change: Callable[[str, Json], Json]) -> Callable[[Request], Any]:
+        """The same for a change, which only pages of this server and programs may ask for."""
+
+        async def answer(request: Request) -> Response:
+            origin = request.headers.get("origin")
+            if not access_of(request).write:
+                return refused(403, "this token may not write")
+            if origin is not None and origin.rpartition("://")[2] != request.headers.get("host"):
+                return refused(403, "pages of other sites may not change lessons")
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                return refused(415, "send JSON, with Content-Type: application/json")
+            body = await json_object(request)
+            if body is None:
+                return refused(400, "the body is no JSON object")
+            return await self._answer(request, lambda: change(namespace_of(request), body))
+
+        return answer
+
+    async def _answer(self, request: Request, make: Callable[[], Json]) -> Response:
+        def work() -> str:
+            with switching_often():
+                return json.dumps(make(), separators=(",", ":"))  # in ASCII: texts may contain lone surrogates
+
+        text = await asyncio.get_running_loop().run_in_executor(self._worker, work)
+        etag = f'"{blake2b(text.encode(), digest_size=12).hexdigest()}"'
+        headers = {**_HEADERS, "etag": etag}
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        return Response(text, media_type="application/json", headers=headers)
+
+    # Runs and hints
+
+    def now(self, request: Request) -> Json:
+        """What is under way in a namespace, the latest hints, and the counts of what it holds."""
+        namespace, access = namespace_of(request), access_of(request)
+        revision = self._memory.header.revision
+        totals = self._totals_of(namespace, revision)
+        recent = [one for one in reversed(list(self._runs.recent)) if one.namespace == namespace][:MOST_LISTED]
+        known = self._memory.library.outcomes([one.run for one in recent], namespace=namespace)
+        under_way = self._runs.under_way(namespace)
+        hints = [{**asdict(one), "success": known.get(one.run)} for one in recent]
+        counts = {what: count for (what, name), count in list(self._runs.counts.items()) if name == namespace}
+        return {
+            "namespace": namespace,
+            "namespaces": sorted({namespace, *filter(access.to, self._memory.namespaces())}),
+            "write": access.write,
+            "revision": revision,
+            "totals": asdict(totals),
+            "counts": counts,
+            "runs": [_run(one) for one in under_way[:MOST_LISTED]],
+            "open_runs": len(under_way),
+            "hints": hints,
+        }
+
+    def _totals_of(self, namespace: str, revision: int) -> Totals:
+        known = self._totals.get(namespace)
+        if known is None or known[0] != revision:
+            known = self._totals[namespace] = revision, self._memory.totals(namespace=namespace)
+        return known[1]
+
+    # The graph
+
+    def graph(self, request: Request) -> Json:
+        """The graph as the scripts draw it; with `tool`, that tool and its neighbours."""
+        namespace, tool = namespace_of(request), request.query_params.get("tool") or None
+        revision = self._memory.header.revision
+        key = namespace, tool
+        known = self._graphs.get(key)
+        if known is None or (known.revision != revision and time.monotonic() > known.until):
+            self._memory.refresh(defer=True)
+            known = self._graphs[key] = self._drawn(namespace, tool, revision, known)
+        self._graphs.move_to_end(key)
+        while len(self._graphs) > _GRAPHS:
+            self._graphs.popitem(last=False)
+        return known.data
+
+    def _drawn(self, namespace: str, tool: str | None, revision: int, before: _Drawn | None) -> _Drawn:
+        began = time.monotonic()
+        totals = self._totals_of(namespace, revision)
+        content = read_content(
+            self._memory.graph(namespace=namespace),
+            evidence=None,
+            lessons=self._memory.library.texts_by_tool(namespace=namespace),
+            outcomes=(totals.successes, totals.failures),
+            focus=tool,
+            max_tools=MOST_TOOLS,
+        )
+        data = graph_data(content, None if before is None else before.places)
+        data |= {"counts": counts_of(content), "others": content.left_out}
+        places = {one["name"]: (one["x"], one["y"]) for one in data["tools"]}
+        ended = time.monotonic()
+        return _Drawn(revision, data, places, ended + _PAUSE_FACTOR * (ended - began))
+
+    def edge(self, request: Request) -> Json:
+        """Runs and summaries behind the edge between two tools."""
+        ends = _query(request, "source"), _query(request, "target")
+        (behind,) = self._memory.mirror(namespace_of(request)).evidence_of([ends])
+        return texts_of(behind)
+
+    # Lessons
+
+    def lessons(self, request: Request) -> Json:
+        """Lessons of a kind that contain every word of a query: principles of most runs first, others newest first."""
+        kind = _kind(_query(request, "kind"))
+        words = request.query_params.get("q", "").lower().split()
+        self._memory.refresh(defer=True)
+        stored = self._memory.library.list(
+            kind, namespace=namespace_of(request), retired=request.query_params.get("retired") == "true"
+        )
+        found = [one for one in map(_lesson, stored) if all(word in one["words"] for word in words)]
+        if kind == "principle":
+            found.sort(key=lambda one: (-one["runs"], -one["score"], one["id"]))
+        else:
+            found.reverse()
+        listed = [{key: value for key, value in one.items() if key != "words"} for one in found[:MOST_LISTED]]
+        return {"lessons": listed, "total": len(found)}
+
+    def retire_or_revive(self, namespace: str, body: Json) -> Json:
+        """Keep a principle or an experience from hints, or let it be found again."""
+        id, kind, retired = _text(body, "id"), _kind(_text(body, "kind")), body.get("retired")
+        if kind == "notes" or not isinstance(retired, bool):
+            raise InputError('give {"kind": "principle" or "experience", "id": "ID", "retired": true or false}')
+        library = self._memory.library
+        if library.lessons(namespace).get(id) is None:
+            raise NotFoundError(f"there is no {kind} {id!r} in {namespace!r}")
+        changed = (library.retire if retired else library.revive)(kind, [id], namespace=namespace)
+        return {"id": id, "retired": retired, "changed": bool(changed)}
+
+    def notes(self, request: Request) -> Json:
+        """All versions of the notes on a user, the newest first."""
+        found = self._memory.preferences.history(_query(request, "user"), namespace=namespace_of(request))
+        return {"versions": [asdict(one) for one in reversed(found)]}
+
+    def edit_notes(self, namespace: str, body: Json) -> Json:
+        """Write the notes on a user by hand, unless there is a newer version than the one that was edited."""
+        user, text, version = _text(body, "user"), _text(body, "text"), body.get("version")
+        if not isinstance(version, int) or isinstance(version, bool):
+            raise InputError('"version" is no number: give the version that was edited')
+        return asdict(self._memory.preferences.edit(user, text, namespace=namespace, version=version))
+
+
+def _read(name: str) -> str:
+    return resources.files("hepm.agents.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _query(request: Request, name: str) -> str:
+    value = request.query_params.get(name)
+    if value is None:
+        raise InputError(f"the parameter {name!r} is missing")
+    return value
+
+
+def _text(body: Json, name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or any("\ud800" <= one <= "\udfff" for one in value):
+        raise InputError(f"{name!r} is no text")
+    return value
+
+
+def _kind(name: str) -> Kind:
+    if name not in _KINDS:
+        raise InputError(f"there are no lessons of the kind {name!r}; there are {', '.join(_KINDS)}")
+    return _KINDS[name]
+
+
+def _run(run: LiveRun) -> Json:
+    return {"id": run.id, "door": run.door, "at": run.touched, "request": _request(run)}
+
+
+def _request(run: LiveRun) -> str:
+    """What the user asked for first, without secrets; "" if it is not known."""
+    try:
+        turns = read_messages(run.messages[:_OPENING])
+    except InputError:
+        return ""
+    text = next((turn.text for turn in turns if turn.role == "user"), "")
+    line = " ".join(Redactor().text(text[:_READ_CHARS]).split())
+    return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
+
+
+def _lesson(one: StoredLesson) -> Json:
+    row, properties = one.row, one.row.properties
+    names = ("situation", "action", "outcome", "zone", "stage", "version", "written_by")
+    texts = {name: properties[name] for name in names if name in properties}
+    text = row.text if row.kind == "notes" else sentence_of(row)
+    words = [row.id, text, row.user, *row.tools, *map(str, texts.values()), str(properties.get("kind", ""))]
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "text": text,
+        "guidance": properties.get("kind"),
+        **texts,
+        "user": row.user,
+        "tools": row.tools,
+        "runs": len(row.sources),
+        "uses": one.uses._asdict(),
+        "score": round(one.uses.score, 3),
+        "retired": row.retired,
+        "words": " ".join(words).lower(),
+    }

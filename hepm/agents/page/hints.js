@@ -1,0 +1,135 @@
+// What was suggested lately and what the agent did, and the runs under way.
+"use strict";
+
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "narrow" });
+function since(at) {
+  const seconds = Math.max(0, Date.now() / 1000 - at);
+  if (seconds < 5) return "now";
+  if (seconds < 60) return ago.format(-Math.round(seconds), "second");
+  if (seconds < 3600) return ago.format(-Math.round(seconds / 60), "minute");
+  return seconds < 86_400 ? ago.format(-Math.round(seconds / 3600), "hour") : ago.format(-Math.round(seconds / 86_400), "day");
+}
+const time = (at) => make("time", { class: "when", "data-at": String(at), datetime: new Date(1000 * at).toISOString() }, since(at));
+
+const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const shareOf = (part, all) => (all ? asPercent(part / all) : "–");
+const plural = (number, one, many = `${one}s`) => `${asCount(number)} ${number === 1 ? one : many}`;
+
+/** A tool's name that leads to the tool in the graph. */
+function toolLink(name, more = "") {
+  return make("button", { type: "button", class: `tool ${more}`, dir: "auto", onclick: () => showTool(name) }, clipped(name, 80));
+}
+
+function figure(term, value, detail) {
+  return make("div", {}, make("dt", {}, term), make("dd", {}, value), make("dd", { class: "detail" }, detail));
+}
+
+function storedDetail({ trajectories, successes }, labelled) {
+  const noun = trajectories === 1 ? "run" : "runs";
+  if (!labelled) return trajectories ? `${noun}, none with an outcome` : noun;
+  const succeeded = `${shareOf(successes, labelled)} succeeded`;
+  return labelled === trajectories ? `${noun}, ${succeeded}` : `${noun}; of ${asCount(labelled)} with an outcome, ${succeeded}`;
+}
+
+function fillFigures({ counts, totals, open_runs }) {
+  const { hints = 0, followed = 0, not_followed = 0, requests = 0 } = counts;
+  const judged = followed + not_followed;
+  const labelled = totals.successes + totals.failures;
+  document.getElementById("figures").replaceChildren(
+    figure("Followed", shareOf(followed, judged), judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet"),
+    figure("Suggestions", asCount(hints), `in ${plural(requests, "request")} since the server started`),
+    figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
+    figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
+  );
+}
+
+function runRow(run) {
+  return make(
+    "li",
+    { class: "run" },
+    time(run.at),
+    make("span", { class: "request", dir: "auto" }, run.request || "(no request known)", " ", make("span", { class: "id" }, clipped(run.id, 40))),
+    make("span", { class: "mark" }, run.door),
+    mayWrite ? make("span", { class: "end" }, ...[true, false].map((success) => outcomeButton(run, success))) : "",
+  );
+}
+
+/** An outcome cannot be taken back here, so the message above asks again. */
+function outcomeButton(run, success) {
+  const name = clipped(run.request || run.id, 80);
+  const end = async () => {
+    try {
+      await ask("/outcome", { body: { session: run.id, success } });
+      say(`Stored as ${ENDED.get(success)[0]}: ${name}`);
+      start();
+    } catch (error) {
+      explain(error);
+    }
+  };
+  const really = () => say(`End this run as ${ENDED.get(success)[0]}? ${name}`, { action: make("button", { type: "button", onclick: end }, "End it") });
+  return make("button", { type: "button", onclick: really }, success ? "It succeeded" : "It failed");
+}
+
+/** The state of a suggestion as a word and a colour; `latest` if the run is under way and had none since. */
+function verdict(hint, latest) {
+  if (hint.followed === true) return ["followed", "yes"];
+  if (hint.followed === false) return ["not followed", "no"];
+  return [latest ? "waiting" : "no call", ""];
+}
+const ENDED = new Map([[true, ["succeeded", "yes"]], [false, ["failed", "no"]]]);
+
+/** What the agent called, if that was not the first suggestion. */
+function calledInstead({ called, tools }) {
+  if (!called.length || called.includes(tools[0])) return [];
+  return [make("div", { class: "called", dir: "auto" }, `called ${called.map((tool) => clipped(tool, 80)).join(", ")}`)];
+}
+
+function hintRow(hint, latest) {
+  const [word, kind] = verdict(hint, latest);
+  const [end, how] = ENDED.get(hint.success) ?? [];
+  const suggested = hint.tools.flatMap((tool, i) => [...(i ? [", "] : []), toolLink(tool, i ? "" : "first")]);
+  return make(
+    "li",
+    { class: "hint" },
+    time(hint.at),
+    make(
+      "div",
+      { class: "what" },
+      make("div", { dir: "auto" }, ...suggested),
+      // A turn without a call decides nothing, and most conversations have many.
+      ...(word === "no call" ? [] : [make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400))]),
+    ),
+    make("div", {}, make("span", { class: `mark ${kind}` }, word), ...calledInstead(hint)),
+    make("div", { class: "ended" }, ...(end ? [make("span", { class: `mark ${how}`, title: "How the run ended" }, end)] : []), make("div", { class: "id", title: "The run" }, clipped(hint.run, 60))),
+  );
+}
+
+/** Put new rows into a list; the focus, and what is unfolded, stay. */
+function refill(element, ...children) {
+  const controls = () => [...element.querySelectorAll("button, summary, input, textarea")];
+  const focused = controls().indexOf(document.activeElement);
+  const open = new Set([...element.querySelectorAll("details[open]")].map((one) => one.closest("li").dataset.id));
+  element.replaceChildren(...children);
+  for (const one of element.querySelectorAll("details")) one.open = open.has(one.closest("li").dataset.id);
+  if (focused >= 0) controls()[Math.min(focused, controls().length - 1)]?.focus({ preventScroll: true });
+}
+
+function fillHints(now) {
+  fillFigures(now);
+  document.getElementById("open-runs").textContent = now.open_runs > now.runs.length ? `the latest ${now.runs.length} of ${asCount(now.open_runs)}` : "";
+  refill(document.getElementById("runs"), ...(now.runs.length ? now.runs.map(runRow) : [make("li", { class: "none" }, "No run is under way.")]));
+  const open = new Set(now.runs.map((run) => run.id));
+  const seen = new Set();
+  const rows = now.hints.map((hint) => {
+    const latest = open.has(hint.run) && !seen.has(hint.run);
+    seen.add(hint.run);
+    return hintRow(hint, latest);
+  });
+  const none = "Nothing was suggested yet. Suggestions appear here once an agent speaks through this server and memory knows the situation.";
+  refill(document.getElementById("hints"), ...(rows.length ? rows : [make("li", { class: "none" }, none)]));
+}
+
+/** Times pass even if nothing happens. */
+function retellTimes() {
+  for (const element of document.querySelectorAll("time[data-at]")) element.textContent = since(Number(element.dataset.at));
+}

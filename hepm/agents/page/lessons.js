@@ -1,0 +1,156 @@
+// Lessons: to read, to search, to retire and revive; notes on users: to edit.
+"use strict";
+
+const words = document.getElementById("words");
+const retiredToo = document.getElementById("retired");
+const lessonList = document.getElementById("lessons");
+const kindNow = () => document.querySelector("#choose input[name=kind]:checked").value;
+let editing = null;
+
+const ABOUT = {
+  principle: "Rules drawn from many runs. Those that fit stand in agents' prompts; retired ones do not.",
+  experience: "What single runs taught. Those that fit stand in agents' prompts; retired ones do not.",
+  notes: "What each user wants of the agent. The newest version stands in the prompts of runs for that user.",
+};
+
+async function loadLessons() {
+  if (editing) return; // nothing may move under the hands of a person who writes
+  const kind = kindNow();
+  const answer = await ask("/api/lessons", { query: { kind, q: words.value, retired: String(retiredToo.checked && kind !== "notes") } });
+  if (answer === null || editing || kind !== kindNow()) return;
+  document.getElementById("lessons-about").textContent = ABOUT[kind];
+  retiredToo.disabled = kind === "notes";
+  const card = kind === "notes" ? notesCard : lessonCard;
+  const more = answer.total - answer.lessons.length;
+  const none = words.value.trim() ? "No lesson contains these words." : NONE[kind];
+  refill(
+    lessonList,
+    ...answer.lessons.map(card),
+    ...(answer.total ? [] : [make("li", { class: "none" }, none)]),
+    ...(more > 0 ? [make("li", { class: "none" }, `and ${asCount(more)} more: search for some words`)] : []),
+  );
+}
+const NONE = {
+  principle: "There are no principles yet. They come from runs with an outcome: `hepm principle distill`, or by themselves after a run through this server.",
+  experience: "There are no experiences yet. They come from runs with an outcome: `hepm experience distill`, or by themselves after a run through this server.",
+  notes: "There are no notes on users yet: `hepm preference reflect` writes them from stored runs.",
+};
+
+function usesOf({ uses, successes, shown }) {
+  if (uses) return `${asCount(successes)} of ${plural(uses, "use")} succeeded`;
+  return shown ? `shown in ${plural(shown, "run")} without an outcome` : "not shown yet";
+}
+
+function button(text, onclick, attributes = {}) {
+  return make("button", { type: "button", ...attributes, onclick }, text);
+}
+
+const RETIRED = { deleted: "retired by hand", pruned: "retired for its low score" };
+
+function lessonCard(one) {
+  const details = ["situation", "action", "outcome"].filter((name) => one[name]);
+  const kind = one.kind === "principle" ? one.guidance : [one.zone, one.stage].filter(Boolean).join(", ");
+  const end = mayWrite ? [make("span", { class: "end" }, button(one.retired ? "Revive" : "Retire", () => setRetired(one, !one.retired)))] : [];
+  return make(
+    "li",
+    { "data-id": one.id, class: one.retired ? "gone" : "" },
+    make("p", { class: "text", dir: "auto" }, one.text),
+    ...(details.length ? [make("details", {}, make("summary", {}, "Where it comes from"), make("dl", {}, ...details.flatMap((name) => [make("dt", {}, name), make("dd", { dir: "auto" }, one[name])])))] : []),
+    make(
+      "div",
+      { class: "facts-line" },
+      make("span", {}, kind),
+      make("span", {}, `from ${plural(one.runs, "run")}`),
+      make("span", { title: "Runs in whose prompt it stood" }, usesOf(one.uses)),
+      ...(one.retired ? [make("span", {}, RETIRED[one.retired] ?? `retired: ${one.retired}`)] : []),
+      make("span", { class: "tools" }, ...one.tools.slice(0, 8).map((tool) => toolLink(tool))),
+      ...end,
+    ),
+  );
+}
+
+async function setRetired(one, retired) {
+  try {
+    await ask("/api/lessons", { body: { kind: one.kind, id: one.id, retired } });
+    const text = `${retired ? "Retired, so that prompts leave it out" : "Revived"}: ${clipped(one.text, 120)}`;
+    say(text, { action: button("Undo", () => setRetired(one, !retired)) });
+    await loadLessons();
+  } catch (error) {
+    explain(error);
+  }
+}
+
+function notesCard(one) {
+  const item = make(
+    "li",
+    {},
+    make("p", {}, make("b", { dir: "auto" }, clipped(one.user, 120))),
+    make("p", { class: "text", dir: "auto" }, one.text || "(empty)"),
+    make(
+      "div",
+      { class: "facts-line" },
+      make("span", {}, `version ${one.version}, by ${one.written_by}`),
+      make("span", { class: "end" }, button(mayWrite ? "Edit" : "Earlier versions", () => editNotes(item, one))),
+    ),
+  );
+  return item;
+}
+
+/** Whether no notes are being edited; else it says what to do. */
+function mayLeaveNotes() {
+  if (editing) say("Save or cancel the notes that are open first.");
+  return !editing;
+}
+
+async function editNotes(item, one) {
+  if (!mayLeaveNotes()) return;
+  try {
+    const { versions } = await ask("/api/notes", { query: { user: one.user } });
+    const newest = versions[0];
+    if (!newest) return await loadLessons();
+    const field = make("textarea", { "aria-label": `Notes on ${one.user}`, dir: "auto", maxlength: "4000" });
+    field.value = newest.text;
+    field.readOnly = !mayWrite;
+    editing = item;
+    item.replaceChildren(
+      make("p", {}, make("b", { dir: "auto" }, clipped(one.user, 120)), " ", make("small", {}, "one wish a line")),
+      field,
+      make(
+        "div",
+        { class: "facts-line" },
+        make("span", { class: "end" }, button(mayWrite ? "Cancel" : "Close", closeEditor), ...(mayWrite ? [button("Save", () => saveNotes(one.user, field.value, newest.version), { class: "primary" })] : [])),
+      ),
+      make("ol", { class: "versions" }, ...versions.slice(1, 20).map((version) => versionRow(version, field))),
+    );
+    field.focus();
+  } catch (error) {
+    explain(error);
+  }
+}
+
+function versionRow(version, field) {
+  const take = mayWrite ? [" ", button("Use this text", () => ((field.value = version.text), field.focus()))] : [];
+  return make("li", {}, make("span", { class: "when" }, `version ${version.version}, by ${version.written_by}`), ...take, make("p", { class: "text", dir: "auto" }, version.text));
+}
+
+async function saveNotes(user, text, version) {
+  try {
+    const written = await ask("/api/notes", { body: { user, text, version } });
+    say(written.version === version ? "Nothing was changed." : `Version ${written.version} of the notes on ${clipped(user, 80)} is written.`);
+    await closeEditor();
+  } catch (error) {
+    explain(error); // the editor stays open: nothing that was written is lost
+  }
+}
+
+function closeEditor() {
+  editing = null;
+  return loadLessons().catch(explain);
+}
+
+document.getElementById("choose").addEventListener("submit", (event) => event.preventDefault());
+document.getElementById("choose").addEventListener("input", () => {
+  if (!mayLeaveNotes()) return void (document.querySelector("#choose input[value=notes]").checked = true);
+  clearTimeout(words.timer);
+  words.timer = setTimeout(() => loadLessons().catch(explain), 150);
+});

@@ -1,0 +1,231 @@
+"""OTLP/HTTP trace receiver: agents that are instrumented already send their spans here.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp. The spans of a conversation come in several requests and in any
+order; its run is brought up to date with each, and is on disk before the request is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from time import time
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hepm.agents.guard import access_of, namespace_of
+from hepm.agents.runs import LiveRuns
+from hepm.errors import MissingExtraError
+from hepm.ingest.otlp import spans_of
+from hepm.ingest.records import DECODER, ReadOptions, RecordError
+from hepm.ingest.spans import Spans
+from hepm.memory.labels import given_label
+from hepm.memory.session import as_messages
+from hepm.types import Trajectory
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+_log = logging.getLogger("hepm")
+
+PATH: Final = "/otlp/v1/traces"
+REST_S: Final = 60.0
+"""Seconds after which a trace that has its root, and belongs to no conversation, is stored."""
+_WITHOUT_RUN: Final = 1_000
+"""Traces without a call of an agent that are kept: their agents' spans may still come."""
+_JSON: Final = "application/json"
+_PROTOBUF: Final = "application/x-protobuf"
+_OPTIONS: Final = ReadOptions()
+
+
+class _BadBodyError(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Traces:
+    """The conversations whose spans come in.
+
+    Args:
+        max_body: Bytes of a decompressed body.
+    """
+
+    def __init__(self, runs: LiveRuns, *, max_body: int) -> None:
+        self._runs = runs
+        self._max_body = max_body
+        self._conversations: OrderedDict[tuple[str, str], Spans] = OrderedDict()
+        self._of_trace: dict[tuple[str, str], str] = {}
+        self._lock = Lock()
+
+    @property
+    def routes(self) -> list[Route]:
+        """Where exporters send traces: their endpoint is http://host/otlp."""
+        return [Route(PATH, self._answer, methods=["POST"])]
+
+    async def _answer(self, request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (_JSON, _PROTOBUF):
+            return _refused(_JSON, 415, f"the content type is {kind[:40]!r}: send {_PROTOBUF} or {_JSON}")
+        if not access_of(request).write:
+            return _refused(kind, 403, "this token may not write")
+        try:
+            body = _inflated(await request.body(), request.headers.get("content-encoding", ""), self._max_body)
+            export = await asyncio.to_thread(_decoded, body, kind)
+            rejected = await asyncio.to_thread(self.receive, export, namespace_of(request))
+        except _BadBodyError as error:
+            return _refused(kind, error.status, str(error))
+        except RecordError as error:
+            return _refused(kind, 400, f"the body is no OTLP request: {error}")
+        return _accepted(kind, rejected)
+
+    def receive(self, export: dict[str, Any], namespace: str) -> list[str]:
+        """Take the spans of one request, and bring their runs up to date; why spans were rejected.
+
+        Raises:
+            RecordError: it is no OTLP request. Nothing of it was taken.
+            StoreError: the store does not answer.
+        """
+        spans, rejected = list[Any](), list[str]()
+        for span in spans_of(export, _OPTIONS):
+            if isinstance(span, RecordError):
+                rejected.append(str(span))
+            else:
+                spans.append(span)
+        with self._lock:
+            sessions = {span.trace: span.session for span in spans if span.session}
+            touched: dict[str, bool] = {}
+            for span in spans:
+                id = self._conversation(namespace, span.trace, sessions.get(span.trace, ""))
+                self._conversations[namespace, id].add(span)
+                touched[id] = touched.get(id, False) or (not span.parent.strip("0") and not span.session)
+            for id, is_whole in touched.items():
+                self._update(namespace, id, is_whole)
+            self._forget_rest()
+        return rejected
+
+    def _conversation(self, namespace: str, trace: str, session: str) -> str:
+        """The id of the conversation of a trace. Its first spans may lack it: then they move."""
+        known = self._of_trace.get((namespace, trace))
+        id = session or known or trace
+        spans = self._conversations.setdefault((namespace, id), Spans())
+        self._conversations.move_to_end((namespace, id))
+        if known is not None and known != id and (before := self._conversations.pop((namespace, known), None)):
+            spans.take(before)
+            self._runs.discard(known, namespace=namespace)
+        self._of_trace[namespace, trace] = id
+        return id
+
+    def _update(self, namespace: str, id: str, is_whole: bool) -> None:
+        found = False
+        for item in self._conversations[namespace, id].runs("otlp", _OPTIONS):
+            if not isinstance(item, Trajectory):
+                _log.debug("a trace is not recorded: %s", item.reason)
+                continue
+            found = True
+            if self._is_over(item, namespace):
+                continue
+            about: dict[str, Any] = {"user": item.user, "environment": item.environment, "model": item.model}
+            run = self._runs.named(item.id, namespace=namespace, door="otlp", tools=item.tools or None, **about)
+            with run.lock:
+                run.messages = list(as_messages(item.turns))
+                run.outcome = item.outcome
+                # A trace that is over need not wait as long as a conversation.
+                run.touched = time() - (max(0.0, self._runs.idle_s - REST_S) if is_whole else 0.0)
+                run.session.follow(run.messages)
+        if is_whole and not found:  # such as a trace of a web server
+            self._drop(namespace, id)
+
+    def _is_over(self, run: Trajectory, namespace: str) -> bool:
+        """Whether a run has its outcome: exporters send the last spans some seconds late, and they are added to it."""
+        memory = self._runs.memory
+        stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
+        if stored is None or not given_label(stored):
+            return False
+        memory.ingest([replace(run, outcome=stored.outcome)], namespace=namespace)
+        return True
+
+    def _forget_rest(self) -> None:
+        """Drop the spans of runs that are stored, and the oldest of traces without a run."""
+        while len(self._conversations) > len(self._runs) + _WITHOUT_RUN:
+            keys = (key for key in self._conversations if not self._runs.has(key[1], namespace=key[0]))
+            if (key := next(keys, None)) is None:
+                return
+            self._drop(*key)
+
+    def _drop(self, namespace: str, id: str) -> None:
+        if (spans := self._conversations.pop((namespace, id), None)) is not None:
+            for trace in spans.traces:
+                self._of_trace.pop((namespace, trace), None)
+
+
+def _inflated(body: bytes, encoding: str, limit: int) -> bytes:
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in ("gzip", "deflate"):
+        raise _BadBodyError(415, f"the content encoding is {encoding[:40]!r}: send gzip, deflate or none")
+    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises the header of either
+    try:
+        content = inflater.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise _BadBodyError(400, f"the body cannot be decompressed: {error}") from error
+    if len(content) > limit:
+        raise _BadBodyError(413, f"the body is larger than {limit:,} bytes when decompressed")
+    if not inflater.eof:
+        raise _BadBodyError(400, "the body cannot be decompressed: it was cut off")
+    return content
+
+
+def _decoded(body: bytes, kind: str) -> dict[str, Any]:
+    if kind == _JSON:
+        try:
+            export = DECODER.decode(body.decode())
+        except (ValueError, RecursionError) as error:
+            raise _BadBodyError(400, f"the body is no JSON: {error}") from error
+        if not isinstance(export, dict):
+            raise _BadBodyError(400, "the body is no JSON object")
+        return cast("dict[str, Any]", export)
+    try:
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError as error:
+        raise MissingExtraError(f"traces in protobuf need {error.name}: pip install 'hepm[serve]'") from error
+    try:
+        return MessageToDict(ExportTraceServiceRequest.FromString(body))
+    except (DecodeError, ValueError) as error:
+        raise _BadBodyError(400, f"the body is no OTLP request: {error}") from error
+
+
+def _accepted(kind: str, rejected: list[str]) -> Response:
+    """Exporters do not send again what was rejected here: it would be rejected again."""
+    partial: dict[str, Any] = {"rejectedSpans": str(len(rejected)), "errorMessage": "; ".join(rejected[:3])}
+    if kind == _JSON:
+        return JSONResponse({"partialSuccess": partial} if rejected else {})
+    response = _response()
+    if rejected:
+        response.partial_success.rejected_spans = len(rejected)
+        response.partial_success.error_message = partial["errorMessage"]
+    return Response(response.SerializeToString(), media_type=_PROTOBUF)
+
+
+def _refused(kind: str, status: int, reason: str) -> Response:
+    if kind == _JSON:
+        return JSONResponse({"code": 3, "message": reason}, status)
+    # OTLP asks for a google.rpc.Status. Its message has the number of `error_message`, and its code may be left out.
+    partial = _response().partial_success
+    partial.error_message = reason
+    return Response(partial.SerializeToString(), status, media_type=_PROTOBUF)
+
+
+def _response() -> ExportTraceServiceResponse:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    return ExportTraceServiceResponse()

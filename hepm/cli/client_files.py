@@ -1,0 +1,207 @@
+"""Edits of the files of agents that `hepm init` connects: everything else in them stays as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+from urllib.parse import quote
+
+from hepm.atomic_file import atomic_file
+from hepm.errors import InputError
+from hepm.types import DEFAULT_NAMESPACE
+
+Settings: TypeAlias = dict[str, Any]
+
+_HOOKS: Final = "/hooks/claude-code"
+_EVENTS: Final = ("UserPromptSubmit", "PostToolBatch", "PostToolUseFailure", "Stop", "SessionEnd")
+_WAIT_S: Final = 5  # for an answer to a hook; Claude Code's own default is minutes
+_TOKEN: Final = "X-Hepm-Token"
+_BEGIN, _END, _KEPT = "# >>> hepm init >>>", "# <<< hepm init <<<", "# before: "
+_BLOCK: Final = re.compile(rf"^{_BEGIN}\n(.*?)^{_END}\n", re.MULTILINE | re.DOTALL)
+_PROVIDER: Final = re.compile(r"^[ \t]*model_provider[ \t]*=.*\n", re.MULTILINE)
+_TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How an agent reaches `hepm serve`; `token_env` is the environment variable with its token."""
+
+    address: str
+    namespace: str = DEFAULT_NAMESPACE
+    token_env: str | None = None
+
+    def url(self, path: str) -> str:
+        """The address of a path in the namespace."""
+        own = "" if self.namespace == DEFAULT_NAMESPACE else f"/{quote(self.namespace, safe='')}"
+        return f"{self.address.rstrip('/')}{own}{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file of a client and hepm's lines in it.
+
+    Attributes:
+        add: The text with the lines. A text that has some gets these instead.
+        remove: The text without them.
+    """
+
+    path: Path
+    add: Callable[[str], str]
+    remove: Callable[[str], str]
+
+    def edit(self, *, remove: bool) -> str:
+        """Add the lines, or remove them; returns what was done, for a sentence.
+
+        Raises:
+            InputError: the file cannot be read or written, or is no such file. It is unchanged.
+        """
+        try:
+            before = self.path.read_bytes().decode() if self.path.exists() else ""
+            after = (self.remove if remove else self.add)(before.replace("\r\n", "\n"))
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self.path} is left as it is: {error}. Correct it, or edit it yourself.") from error
+        after = after.replace("\n", "\r\n") if "\r\n" in before else after
+        if after == before:
+            return f"{self.path} has no lines of hepm" if remove else f"{self.path} has these lines already"
+        if not after.strip():
+            self.path.unlink()
+            return f"removed {self.path}, which had no other lines"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(self.path, "the settings") as place:
+            place.write_bytes(after.encode())
+            if self.path.exists():
+                place.chmod(self.path.stat().st_mode & 0o777)
+        return f"removed hepm's lines from {self.path}" if remove else f"wrote {self.path}"
+
+
+def claude_code_hooks(path: Path, server: Server) -> ClientFile:
+    """HTTP hooks in a `settings.json` of Claude Code."""
+    hook: Settings = {"type": "http", "url": server.url(_HOOKS), "timeout": _WAIT_S}
+    if server.token_env:  # only variables in the list are filled in
+        hook |= {"headers": {_TOKEN: f"${{{server.token_env}}}"}, "allowedEnvVars": [server.token_env]}
+
+    def add(settings: Settings) -> None:
+        events = _part(settings, "hooks", dict)
+        for event in _EVENTS:
+            _part(events, event, list).append({"hooks": [hook]})
+
+    def remove(settings: Settings) -> None:
+        events = _part(settings, "hooks", dict)
+        for event in list(events):
+            groups = _part(events, event, list)
+            groups[:] = [group for group in groups if not (_drop_ours(group) and not group["hooks"])]
+            if not groups:
+                del events[event]
+        if not events:
+            del settings["hooks"]
+
+    return _json_file(path, add, remove)
+
+
+def _drop_ours(group: Any) -> bool:
+    """Drop hepm's hooks from a group; whether there were any."""
+    hooks: Any = cast(Settings, group).get("hooks") if isinstance(group, dict) else None
+    listed = cast("list[Any]", hooks) if isinstance(hooks, list) else []
+    others = [one for one in listed if f'{_HOOKS}"' not in json.dumps(one)]
+    found = len(others) < len(listed)
+    listed[:] = others
+    return found
+
+
+def mcp_servers(path: Path, server: Server, *, variable: str, **more: str) -> ClientFile:
+    """An MCP server in a JSON file of `mcpServers`; `variable` is how the client writes an environment variable."""
+    entry: Settings = {**more, "url": server.url("/mcp")}
+    if server.token_env:
+        entry["headers"] = {_TOKEN: variable.format(server.token_env)}
+
+    def add(settings: Settings) -> None:
+        _part(settings, "mcpServers", dict)["hepm"] = entry
+
+    def remove(settings: Settings) -> None:
+        servers = _part(settings, "mcpServers", dict)
+        servers.pop("hepm", None)
+        if not servers:
+            del settings["mcpServers"]
+
+    return _json_file(path, add, remove)
+
+
+def _json_file(path: Path, add: Callable[[Settings], None], remove: Callable[[Settings], None]) -> ClientFile:
+    def without(text: str) -> str:
+        settings, write = _read_json(text)
+        before = json.dumps(settings)
+        remove(settings)
+        return text if json.dumps(settings) == before else write(settings) if settings else ""
+
+    def having(text: str) -> str:
+        settings, write = _read_json(text)
+        remove(settings)
+        add(settings)
+        return write(settings)
+
+    return ClientFile(path, having, without)
+
+
+def _read_json(text: str) -> tuple[Settings, Callable[[Settings], str]]:
+    """The object, and what writes it with the text's indentation."""
+
+    def once(pairs: list[tuple[str, Any]]) -> Settings:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("it has a key twice in one object")
+        return found
+
+    settings: Any = json.loads(text, object_pairs_hook=once) if text.strip() else {}
+    if not isinstance(settings, dict):
+        raise ValueError("it is no JSON object")
+    spaces = re.search(r"^\{\n([ \t]+)", text)
+    end = "\n" if text.endswith("\n") or not text else ""
+    indent = spaces[1] if spaces else "  "
+    return cast(Settings, settings), lambda value: json.dumps(value, indent=indent, ensure_ascii=False) + end
+
+
+def _part(settings: Settings, key: str, kind: type[Any]) -> Any:
+    part = settings.setdefault(key, kind())
+    if not isinstance(part, kind):
+        raise ValueError(f"its {key!r} is neither missing nor {'an object' if kind is dict else 'a list'}")
+    return part
+
+
+def codex_config(path: Path, server: Server, *, mcp: bool) -> ClientFile:
+    """A model provider, and perhaps an MCP server, in the `config.toml` of Codex, between two comments each."""
+    name = json.dumps(server.token_env)  # a string of JSON is one of TOML
+    tables = [
+        "[model_providers.hepm]",
+        'name = "OpenAI with memory"',
+        f"base_url = {json.dumps(server.url('/v1'))}",
+        'wire_api = "responses"',
+        'env_key = "OPENAI_API_KEY"',
+        *([f"env_http_headers = {{ {_TOKEN} = {name} }}"] if server.token_env else []),
+        *(["", "[mcp_servers.hepm]", f"url = {json.dumps(server.url('/mcp'))}"] if mcp else []),
+        *([f"bearer_token_env_var = {name}"] if mcp and server.token_env else []),
+    ]
+
+    def remove(text: str) -> str:
+        tomllib.loads(text)
+        return _BLOCK.sub(lambda block: "".join(re.findall(rf"^{_KEPT}(.*\n)", block[1], re.MULTILINE)), text)
+
+    def add(text: str) -> str:
+        text = remove(text)
+        text += "\n" if text and not text.endswith("\n") else ""
+        table = _TABLE.search(text)
+        head, rest = (text[: table.start()], text[table.start() :]) if table else (text, "")
+        kept = _PROVIDER.search(head)
+        block = f'{_BEGIN}\n{_KEPT + kept[0] if kept else ""}model_provider = "hepm"\n{_END}\n'
+        head = head.replace(kept[0], block, 1) if kept else block + head
+        text = "\n".join([head + rest + _BEGIN, *tables, _END, ""])
+        tomllib.loads(text)
+        return text
+
+    return ClientFile(path, add, remove)

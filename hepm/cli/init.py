@@ -1,0 +1,134 @@
+"""`hepm init`: the lines that connect an agent to `hepm serve`, printed, written into its files, or removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import click
+
+from hepm.cli.client_files import ClientFile, Server, claude_code_hooks, codex_config, mcp_servers
+from hepm.cli.commands import Argument, Option
+from hepm.cli.options import NAMESPACE, STORE, StoreOption
+
+Client: TypeAlias = Literal[
+    "claude-code", "codex", "cursor", "mcp", "openai", "openai-agents", "langchain", "pydantic-ai", "litellm"
+]
+
+TAKEN: Final = frozenset({"v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
+"""First parts of the server's own paths: a namespace of that name has no address."""
+
+_PYTHON: Final = {
+    "openai": """\
+from openai import OpenAI
+
+client = OpenAI(base_url={url}{headers})
+""",
+    "openai-agents": """\
+from agents import set_default_openai_client
+from openai import AsyncOpenAI
+
+set_default_openai_client(AsyncOpenAI(base_url={url}{headers}))
+""",
+    "langchain": """\
+from langchain_openai import ChatOpenAI
+
+model = ChatOpenAI(model="gpt-5", base_url={url}{headers})
+""",
+    "pydantic-ai": """\
+from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+client = AsyncOpenAI(base_url={url}{headers})
+model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
+""",
+    "litellm": """\
+import litellm
+
+reply = litellm.completion(model="openai/gpt-5", messages=messages, api_base={url}{headers})
+""",
+}
+
+
+def init(
+    client: Annotated[Client, Argument(help="The agent or library to connect.")],
+    write: Annotated[bool, Option(help="Write the lines into the client's file.")] = False,
+    remove: Annotated[bool, Option(help="Remove the lines that --write wrote.")] = False,
+    scope: Annotated[
+        Literal["project", "user"] | None, Option(help="Write for the project in this folder, or for all of yours.")
+    ] = None,
+    mcp: Annotated[bool, Option(help="Connect the MCP tools too.")] = False,
+    server: Annotated[str, Option(help="Address of `hepm serve`.")] = "http://127.0.0.1:8765",
+    namespace: Annotated[str, Option("--namespace", "-n", help="The partition to record in.")] = NAMESPACE,
+    token_env: Annotated[str | None, Option(help="Environment variable that holds the server's token.")] = None,
+    store: StoreOption = STORE,
+) -> None:
+    """Print the lines that connect an agent to a memory, or write them, or remove them.
+
+    Example: `hepm init claude-code --write`
+    """
+    _check(write and remove, "--remove", "give --write or --remove, not both")
+    _check(not re.fullmatch(r"https?://[^/\s]+/?", server), "--server", "write it like http://127.0.0.1:8765")
+    no_path = not namespace or "/" in namespace or namespace in TAKEN
+    _check(no_path, "--namespace", f"{namespace!r} cannot be a part of an address: choose another name")
+    named = token_env is None or re.fullmatch("[A-Z_][A-Z0-9_]*", token_env)
+    _check(not named, "--token-env", "name an environment variable, such as HEPM_TOKEN, not the token itself")
+    files = _files(client, Server(server, namespace, token_env), scope, mcp=mcp or remove)
+    _check((write or remove) and not files, "--write", f"{client} has no file for these lines: print and paste them")
+    for file in files:
+        if write or remove:
+            print(file.edit(remove=remove), file=sys.stderr)
+        else:
+            print(f"{file.path}, which --write writes:", file=sys.stderr)
+            print(file.add(""), end="")
+    if client == "mcp":
+        print(_command(store, namespace))
+    elif not files:
+        print(_snippet(client, Server(server, namespace, token_env)), end="")
+    if client != "mcp" and not remove:
+        port = urlsplit(server).port
+        print(f"start the server with: hepm serve --store {store}{f' --port {port}' if port else ''}", file=sys.stderr)
+
+
+def _check(wrong: object, option: str, message: str) -> None:
+    if wrong:
+        raise click.BadParameter(message, param_hint=option)
+
+
+def _files(client: Client, server: Server, scope: str | None, *, mcp: bool) -> Sequence[ClientFile]:
+    home = Path.home()
+    if client == "codex":
+        _check(scope == "project", "--scope", "Codex reads a model_provider from the user's file alone")
+        path = Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
+        return [codex_config(path, server, mcp=mcp)]
+    if client == "cursor":
+        path = (home if scope == "user" else Path()) / ".cursor" / "mcp.json"
+        return [mcp_servers(path, server, variable="${{env:{}}}")]
+    if client != "claude-code":
+        return []
+    user = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    hooks = claude_code_hooks((user if scope == "user" else Path(".claude")) / "settings.json", server)
+    if not mcp or scope == "user":
+        return [hooks]
+    return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
+
+
+def _command(store: str, namespace: str) -> str:
+    where = store if "://" in store else str(Path(store).absolute())
+    arguments = ["mcp", "--store", where, *([] if namespace == NAMESPACE else ["--namespace", namespace])]
+    return json.dumps({"mcpServers": {"hepm": {"command": "hepm", "args": arguments}}}, indent=2)
+
+
+def _snippet(client: Client, server: Server) -> str:
+    name = server.token_env
+    key = "extra_headers" if client == "litellm" else "default_headers"
+    headers = f', {key}={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""
+    text = _PYTHON[client].format(url=json.dumps(server.url("/v1")), headers=headers)
+    return f"import os\n\n{text}" if name else text

@@ -1,0 +1,286 @@
+"""`hepm label`: give runs of unknown outcome a label by hand, by rule, or by a model; correct and remove labels."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import click
+
+from hepm.cli.commands import Argument, Option
+from hepm.cli.model import AtOnceOption, DryRunOption, ModelChoice, cost_of, tell_cost, tell_estimate
+from hepm.cli.options import Bar, JsonOption, Place, print_json, rules_of
+from hepm.errors import BudgetSpentError
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.ingest.outcome import Verdict
+    from hepm.llm import Client
+    from hepm.memory import Memory
+    from hepm.types import Outcome, Trajectory
+
+_SHOWN_CALLS: Final = 12
+_LINE: Final = 160
+_KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which runs are looked at."""
+
+    environment: Annotated[str | None, Option(help="Only runs of this environment.")] = None
+    task: Annotated[str | None, Option(help="Only runs of this task.")] = None
+    limit: Annotated[int | None, Option(min=1, help="Maximum number of runs, the latest first.")] = None
+
+    def runs(self, memory: Memory, namespace: str, *, removed: bool) -> Iterator[Trajectory]:
+        """The unlabelled ones, the latest first."""
+        about: dict[str, Any] = {"environment": self.environment, "task": self.task, "limit": self.limit}
+        return memory.labels.unlabelled(namespace=namespace, removed=removed, **about)
+
+
+def label(
+    place: Place,
+    which: Which,
+    choice: ModelChoice,
+    run: Annotated[str | None, Argument(help="Id of one run. Default: all of unknown outcome.")] = None,
+    success: Annotated[bool, Option("--success", help="The run succeeded.")] = False,
+    failure: Annotated[bool, Option("--failure", help="The run failed.")] = False,
+    reward: Annotated[float | None, Option(help="Reward of the run; 1 or more is a success.")] = None,
+    remove: Annotated[bool, Option("--remove", help="Remove the label of RUN, or all labels of --by.")] = False,
+    by: Annotated[str | None, Option(help="A source of labels: a rule, judge:MODEL, or judge for all models.")] = None,
+    rule: Annotated[str | None, Option(help="Label by rules: tests, exit-code, user; comma-separated.")] = None,
+    judge: Annotated[bool, Option("--judge", help="Label by the answers of --model.")] = False,
+    at_once: AtOnceOption = 4,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Label runs of unknown outcome, which count for nothing until then; by default ask about each in the terminal.
+
+    Example: `hepm label --rule tests`
+    """
+    chosen = {"--success": success, "--failure": failure, "--remove": remove, "--rule": rule, "--judge": judge}
+    ways = [name for name, on in chosen.items() if on]
+    ways += ["--reward"] if reward is not None and ways not in (["--success"], ["--failure"]) else []
+    if len(ways) > 1:
+        raise click.UsageError(f"{' and '.join(ways)} exclude each other.")
+    if run is None and (success or failure or reward is not None or (remove and not by)):
+        raise click.UsageError("name the RUN to label; --remove --by RULE removes all labels of a rule.")
+    if run is not None and (many := next((name for name in ("--rule", "--judge") if name in ways), by and "--by")):
+        raise click.UsageError(f"{many} is for many runs: leave out the RUN.")
+    with place.open() as memory:
+        if run is not None:
+            from hepm.ingest.records import graded
+
+            outcome = graded(reward, True if success else False if failure else None)
+            _label_one(memory, place.namespace, run, outcome, remove=remove, dry_run=dry_run, as_json=as_json)
+        elif by:
+            _derived(memory, place.namespace, by, remove=remove and not dry_run, as_json=as_json)
+        elif rule:
+            _by_rule(memory, place.namespace, which, rule, dry_run=dry_run, as_json=as_json)
+        elif judge:
+            _by_model(memory, place.namespace, which, choice, at_once, dry_run=dry_run, as_json=as_json)
+        elif dry_run or as_json:
+            _list(which.runs(memory, place.namespace, removed=True), as_json=as_json)
+        else:
+            _by_hand(memory, place.namespace, which.runs(memory, place.namespace, removed=True))
+
+
+# One run
+
+
+def _label_one(
+    memory: Memory, namespace: str, id: str, outcome: Outcome, *, remove: bool, dry_run: bool, as_json: bool
+) -> None:
+    from hepm.types import Outcome
+
+    if not remove and outcome == Outcome():
+        found = memory.run(id, namespace=namespace)
+        if found is None:
+            memory.labels.give(id, outcome, namespace=namespace)  # raises
+        elif as_json or dry_run:
+            _list([found], as_json=as_json)
+        else:
+            _by_hand(memory, namespace, [found])
+        return
+    if dry_run:
+        before = memory.labels.give(id, Outcome(), namespace=namespace)
+    elif remove:
+        before = memory.labels.remove(id, namespace=namespace)
+    else:
+        before = memory.labels.give(id, outcome, namespace=namespace)
+    after = Outcome() if remove else outcome
+    if as_json:
+        print_json({"run": id, "success": after.success, "before": before.outcome.success, "by": before.outcome_by})
+    else:
+        print(on_one_line(f"{id}: {_word(after.success)}, was {_label_of(before)}"))
+
+
+def _word(success: bool | None) -> str:
+    return {True: "success", False: "failure", None: "unlabelled"}[success]
+
+
+def _label_of(run: Trajectory) -> str:
+    from hepm.types import REMOVED
+
+    by = f" by {run.outcome_by}" if run.outcome_by not in ("", REMOVED) else ""
+    return _word(run.outcome.success) + by
+
+
+def _about(run: Trajectory) -> dict[str, object]:
+    calls = list(run.calls())
+    return {
+        **{name: getattr(run, name) for name in ("id", "environment", "task", "user", "ended_at")},
+        **{"success": run.outcome.success, "by": run.outcome_by},
+        **{"calls": len(calls), "errors": sum(call.error is True for call in calls)},
+    }
+
+
+def _list(runs: Iterable[Trajectory], *, as_json: bool) -> None:
+    if as_json:
+        return print_json({"runs": [_about(run) for run in runs]})
+    count = 0
+    for count, run in enumerate(runs, 1):  # noqa: B007
+        calls = list(run.calls())
+        task = f", task {run.task}" if run.task else ""
+        failed = sum(call.error is True for call in calls)
+        print(on_one_line(f"{run.id}: {_label_of(run)}{task}, {count_of(len(calls), 'call')}, {failed} failed"))
+    print(count_of(count, "run"))
+    return None
+
+
+def _derived(memory: Memory, namespace: str, by: str, *, remove: bool, as_json: bool) -> None:
+    if not remove:
+        _list(memory.labels.derived(by, namespace=namespace), as_json=as_json)
+        return
+    count = memory.labels.retract(by, namespace=namespace)
+    if as_json:
+        print_json({"removed": count, "by": by})
+    else:
+        print(on_one_line(f"{count_of(count, 'label')} by {by} removed"))
+
+
+# Many runs
+
+
+def _by_rule(memory: Memory, namespace: str, which: Which, names: str, *, dry_run: bool, as_json: bool) -> None:
+    from hepm.ingest.outcome import verdict_of
+
+    rules = rules_of(names, "--rule")
+    verdicts = (verdict_of(run, rules) for run in which.runs(memory, namespace, removed=False))
+    if _report(memory, namespace, verdicts, dry_run=dry_run, as_json=as_json)["unlabelled"]:
+        hint = "rules read a stored result only as far as it was kept; ingest the files again to let them read all"
+        print(f"hepm: {hint}", file=sys.stderr)
+
+
+def _by_model(
+    memory: Memory, namespace: str, which: Which, choice: ModelChoice, at_once: int, *, dry_run: bool, as_json: bool
+) -> None:
+    from hepm.experience.judge import OutcomeJudge
+
+    client = choice.client(memory, namespace, "run")
+    if client is None:
+        raise click.UsageError("--judge needs a model: give --model, or set HEPM_LLM_MODEL.")
+    judge, runs = OutcomeJudge(client, at_once), which.runs(memory, namespace, removed=False)
+    if dry_run:
+        waiting = list(runs)
+        return tell_estimate(len(waiting), judge.estimate(waiting), as_json=as_json)
+    try:
+        _report(memory, namespace, judge.verdicts(runs), as_json=as_json, client=client)
+    finally:
+        tell_cost(client)
+
+
+def _report(
+    memory: Memory,
+    namespace: str,
+    verdicts: Generator[Verdict],
+    *,
+    dry_run: bool = False,
+    as_json: bool,
+    client: Client | None = None,
+) -> dict[str, int]:
+    counts = {"success": 0, "failure": 0, "unlabelled": 0}
+    problems: list[tuple[str, str]] = []
+    stopped = ""
+    stored = verdicts if dry_run else memory.labels.store(verdicts, namespace=namespace)
+    with Bar("runs looked at") as bar, closing(stored) as found:
+        try:
+            for one in found:
+                counts[_word(one.success)] += 1
+                if one.problem:
+                    problems.append((one.run.id, one.problem))
+                if dry_run and one.success is not None and not as_json:
+                    print(on_one_line(f"{one.run.id}: {_word(one.success)} by {one.by}"))
+                bar.show(sum(counts.values()))
+        except BudgetSpentError as error:
+            stopped = str(error)
+    if as_json:
+        cost = {} if client is None else {"cost": cost_of(client)}
+        print_json({**counts, "problems": problems, "stopped": stopped, "dry_run": dry_run, **cost})
+        return counts
+    labelled = counts["success"] + counts["failure"]
+    done = f"{count_of(labelled, 'run')} {'would be labelled' if dry_run else 'labelled'}"
+    ends = f"{counts['success']:,} succeeded, {counts['failure']:,} failed"
+    print(f"{done}: {ends}; {counts['unlabelled']:,} without a label")
+    for id, why in problems:
+        print(on_one_line(f"  {id}: {why}"), file=sys.stderr)
+    if stopped:
+        print(on_one_line(f"hepm: {stopped}; repeat the command to go on"), file=sys.stderr)
+    elif labelled and not dry_run:
+        print("`hepm experience distill` and `hepm principle distill` learn from them", file=sys.stderr)
+    return counts
+
+
+# By hand
+
+
+def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None:
+    from hepm.types import Outcome
+
+    if not (sys.stdin and sys.stdin.isatty()):
+        raise click.UsageError(
+            "labelling by hand needs a terminal. Give --rule or --judge, or RUN with --success or --failure; "
+            "--dry-run lists the runs."
+        )
+    labelled = seen = 0
+    for run in runs:
+        seen += 1
+        print("\n".join(_card(run)))
+        key = click.prompt(_KEYS, type=click.Choice(["y", "n", "s", "q"], case_sensitive=False), show_choices=False)
+        if key == "q":
+            break
+        if key != "s":
+            memory.labels.give(run.id, Outcome(None, key == "y"), namespace=namespace)
+            labelled += 1
+        print()
+    print(f"{count_of(labelled, 'run')} labelled" if seen else "every run has a label")
+
+
+def _card(run: Trajectory) -> Iterator[str]:
+    """What a person needs to see of a run, in lines without control characters."""
+    from hepm.experience.transcript import plain, went_wrong
+
+    calls = list(run.calls())
+    when = "" if run.ended_at is None else f", ended {datetime.fromtimestamp(run.ended_at, UTC):%Y-%m-%d %H:%M} UTC"
+    about = "".join(f", {name} {value}" for name, value in (("task", run.task), ("in", run.environment)) if value)
+    failed = sum(map(went_wrong, calls))
+    yield plain(f"run {run.id}{about}{when}: {count_of(len(calls), 'call')}, {failed} failed", 4 * _LINE)
+    said = [turn for turn in run.turns if turn.text and turn.role != "system"]
+    first = next((turn for turn in said if turn.role == "user"), None)
+    if first is not None:
+        yield f"  user: {plain(first.text, 3 * _LINE)}"
+    if len(calls) > _SHOWN_CALLS:
+        yield f"  … {len(calls) - _SHOWN_CALLS} calls before"
+    for call in calls[-_SHOWN_CALLS:]:
+        line = plain(f"{call.name} {json.dumps(dict(call.arguments), ensure_ascii=False, default=str)}", _LINE)
+        yield f"  {'✗' if went_wrong(call) else '·'} {line}"
+        if went_wrong(call) and call.result:
+            yield f"      {plain(call.result, _LINE)}"
+    for turn in said[-2:]:
+        if turn is not first:
+            yield f"  {'agent' if turn.role == 'assistant' else 'user'}: {plain(turn.text, 3 * _LINE)}"

@@ -1,0 +1,80 @@
+"""An LLM judge of outcomes, for runs without a label (H-EPM, appendix C.1). The prompt is ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from hepm.errors import BudgetSpentError
+from hepm.experience.model_distiller import RECORD_IS_DATA, quoted_run
+from hepm.ingest.outcome import Verdict
+from hepm.llm import Answered, Client, Estimate, Message, Question
+from hepm.types import Trajectory
+
+BY_JUDGE: Final = "judge"
+"""What starts the name of a judge, "judge:MODEL"."""
+
+_TASK: Final = (
+    "You judge whether an agent that uses tools achieved what its user wanted, from the record of one run. The results "
+    "of tools count; what the agent claims about its success proves nothing. Answer yes if the record shows that all "
+    "of it was achieved, no if it shows that it was not or only in part, and unclear if it shows neither. Answer with "
+    "one word: yes, no or unclear."
+)
+_WORD: Final = re.compile(r"\W*(yes|no)\s*(?:[.,:;!*\n]|\Z)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeJudge:
+    """Asks a model how each run ended: yes, no, or anything else, which leaves the run unlabelled.
+
+    With a `StoreLedger(..., "run")` no answer is paid for twice, also where it was of no use.
+    """
+
+    client: Client
+    at_once: int = 4
+
+    @property
+    def name(self) -> str:
+        """What labels name as their source."""
+        return f"{BY_JUDGE}:{self.client.endpoint.model}"
+
+    def verdicts(self, runs: Iterable[Trajectory]) -> Generator[Verdict]:
+        """A verdict on each run, as the answers come. Runs in which no agent acted are not asked about.
+
+        Raises:
+            EndpointRefusedError: the model refuses every request.
+            BudgetSpentError: the budget has no room for the next run.
+        """
+        asked: dict[str, Trajectory] = {}
+
+        def questions() -> Iterator[Question[str]]:
+            for run in runs:
+                if run.steps:
+                    asked[run.id] = run
+                    yield _question(run)
+
+        spent: BudgetSpentError | None = None
+        for result in self.client.ask_all(questions(), at_once=self.at_once):
+            run = asked.pop(result.question.subject)
+            if isinstance(result, Answered):
+                word = _WORD.match(result.value)
+                yield Verdict(run, None if word is None else word[1].lower() == "yes", self.name)
+            elif isinstance(result.error, BudgetSpentError):
+                spent = result.error
+                break
+            else:
+                yield Verdict(run, None, self.name, str(result.error))
+        if spent is not None:
+            raise spent
+
+    def estimate(self, runs: Iterable[Trajectory]) -> Estimate:
+        """The most that `verdicts` would ask; opens no connection."""
+        return self.client.estimate(_question(run) for run in runs if run.steps)
+
+
+def _question(run: Trajectory) -> Question[str]:
+    about = [f"The record, {run.steps} turns of the agent:", quoted_run(run)]
+    messages = (Message("system", f"{_TASK} {RECORD_IS_DATA}"), Message("user", "\n".join(about)))
+    return Question("outcome", run.id, messages, str, temperature=0.0)

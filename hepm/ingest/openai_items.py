@@ -1,0 +1,169 @@
+"""Items of OpenAI's Responses API: lists of them, and the SQLite sessions of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+from hepm.ingest import fields
+from hepm.ingest.chat import read_record
+from hepm.ingest.document import Document, Reader, built
+from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError, Rejection
+from hepm.ingest.sources import Source
+
+DATABASE: Final = b"SQLite format 3\0"
+"""First bytes of a SQLite file."""
+
+_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
+"""Calls of the client's tools, and where their arguments are."""
+_OWN_CALLS: Final = frozenset((
+    "local_shell_call", "shell_call", "apply_patch_call", "web_search_call", "file_search_call",
+    "code_interpreter_call", "computer_call", "image_generation_call",
+))  # fmt: skip
+"""Calls of tools that OpenAI defines; their arguments are an action, an operation, queries or code."""
+_OWN_ARGUMENTS: Final = ("action", "operation", "queries", "code")
+_LISTS: Final = ("items", "input", "output")
+
+
+def item_messages(items: Sequence[Object]) -> list[Object]:
+    """Items as chat messages. Calls that follow one another are parallel, and belong to the text before them."""
+    found: list[Object] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if type(kind) is not str:
+            continue
+        if kind in _CALLS or kind in _OWN_CALLS:
+            call = _call(item, kind)
+            if not (found and found[-1].get("role") == "assistant"):
+                found.append({"role": "assistant", "content": ""})
+            found[-1].setdefault("tool_calls", []).append(call)
+            if kind == "mcp_call" and ("output" in item or "error" in item):
+                found.append(_result(call["id"], item.get("output") or item.get("error"), bool(item.get("error"))))
+        elif kind.endswith("_call_output") and "call_id" in item:
+            found.append(_result(_text(item.get("call_id")), item.get("output"), _failed(item)))
+        elif kind == "message" and "role" in item:
+            content = item.get("content")
+            if fields.is_list(content):
+                content = "\n".join(_text(part.get("text")) for part in content if fields.is_object(part))
+            found.append({"role": item["role"], "content": content})
+    return found
+
+
+def _call(item: Object, kind: str) -> Object:
+    arguments = item.get(_CALLS[kind]) if kind in _CALLS else None
+    if kind in _OWN_CALLS:
+        key = next((key for key in _OWN_ARGUMENTS if item.get(key)), "")
+        arguments = item[key] if fields.is_object(item.get(key)) else {key: item[key]} if key else {}
+    function = {"name": _text(item.get("name")) or kind.removesuffix("_call"), "arguments": arguments}
+    return {"id": _text(item.get("call_id") or item.get("id")), "type": "function", "function": function}
+
+
+def _failed(item: Object) -> bool | None:
+    """Whether a call failed, where its output says so: by `is_error`, a status, or the exit codes of a shell."""
+    if type(item.get("is_error")) is bool:
+        return item["is_error"]
+    if item.get("status") in ("failed", "incomplete"):
+        return True
+    outputs = item.get("output")
+    outcomes = [part.get("outcome") for part in outputs if fields.is_object(part)] if fields.is_list(outputs) else []
+    known = [one for one in outcomes if fields.is_object(one)]
+    return any(one.get("exit_code") != 0 for one in known) if known else None
+
+
+def _result(call: str, output: Any, error: bool | None) -> Object:
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+    if error is None:
+        return {"role": "tool", "tool_call_id": call, "content": text}
+    block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
+    return {"role": "user", "content": [block]}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def is_item(value: Any) -> bool:
+    """Whether it is a call of a tool or its result, as the Responses API writes them."""
+    kind = value.get("type") if fields.is_object(value) else None
+    return type(kind) is str and (kind in _CALLS or kind in _OWN_CALLS or kind.endswith("_call_output"))
+
+
+def _recognises(document: Document) -> bool:
+    first, keys = document.first, document.keys
+    if fields.is_object(first) and "messages" not in keys and any(fields.is_list(first.get(key)) for key in _LISTS):
+        return any(map(is_item, (item for key in _LISTS for item in _list(first, key))))
+    return bool(keys & {"type", "role"}) and any(map(is_item, document.first_records()))
+
+
+def _list(record: Object, key: str) -> list[Any]:
+    value = record.get(key)
+    return value if fields.is_list(value) else [{"role": "user", "content": value}] if isinstance(value, str) else []
+
+
+def _record(record: Object) -> Object:
+    """A record with items, as the chat record it amounts to."""
+    items = [fields.as_object(item, "an item") for key in _LISTS for item in _list(record, key)]
+    instructions = record.get("instructions")
+    system = [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
+    return {**record, "messages": [*system, *item_messages(items)]}
+
+
+def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+    """A file of items is one run; records with lists of items are a run each."""
+    items: list[Any] = []
+    for number, value in document.records():
+        if isinstance(value, RecordError):
+            yield document.rejected(number, str(value))
+        elif fields.is_object(value) and (is_item(value) or not any(fields.is_list(value.get(k)) for k in _LISTS)):
+            items.append(value)
+        else:
+            record = {"items": value} if fields.is_list(value) else value
+            yield built(document.name, number, record, lambda one: read_record(_record(one), document.name, options))
+    if items:
+        yield built(document.name, 1, {"items": items}, lambda one: read_record(_record(one), document.name, options))
+
+
+def read_sessions(source: Source, options: ReadOptions) -> Iterator[Item]:
+    """The sessions in a database of the Agents SDK's `SQLiteSession`, one run each."""
+    try:
+        with closing(sqlite3.connect(f"{Path(source.path).as_uri()}?mode=ro", uri=True)) as database:
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            found = [name for name in tables if {"session_id", "message_data"} <= _columns(database, name)]
+            if not found:
+                yield Rejection(source.name, None, "it is a database without the messages of agents: no message_data")
+            for table in found:
+                query = f"SELECT session_id, message_data, created_at FROM {_quoted(table)} ORDER BY session_id, id"
+                for id, rows in groupby(database.execute(query), itemgetter(0)):
+                    yield from _session(source, str(id), list(rows), options)
+    except (sqlite3.Error, ValueError) as error:
+        reason = f"the database cannot be read: {error}. If it came out of an archive, unpack that first"
+        yield Rejection(source.name, None, reason)
+
+
+def _session(source: Source, id: str, rows: list[tuple[Any, ...]], options: ReadOptions) -> Iterator[Item]:
+    items: list[Object] = []
+    for number, (_, data, _) in enumerate(rows, 1):
+        try:
+            items.append(fields.as_object(DECODER.decode(data), "a message"))
+        except (RecordError, ValueError, TypeError, RecursionError) as error:
+            yield Rejection(source.name, f"{id}, message {number}", str(error))
+    about: Object = {"id": id, "items": items, "ended_at": rows[-1][2]}
+    if items:
+        yield built(source.name, id, about, lambda one: read_record(_record(one), source.name, options))
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in database.execute(f"PRAGMA table_info({_quoted(table)})")}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+READER: Final = Reader("responses", _recognises, _read)

@@ -1,0 +1,150 @@
+"""Outcomes of stored runs: find those without one, set, correct and remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from hepm.embed import Embedder
+from hepm.errors import NotFoundError
+from hepm.graph.store import Store
+from hepm.ingest.hepm import write_run
+from hepm.ingest.outcome import Verdict
+from hepm.ingest.pipeline import embed_texts, parse_stored, replay_with
+from hepm.ingest.prepare import exclude, run_of
+from hepm.types import DEFAULT_NAMESPACE, DISTRUSTED, OUTCOME_BY, REMOVED, Outcome, Trajectory
+
+_READ_AT_ONCE: Final = 100
+_LAST_ROW: Final = (1 << 63) - 1
+
+
+def given_label(run: Trajectory) -> bool:
+    """Whether a run has a label, from neither a rule nor a judge."""
+    return run.outcome.success is not None and not run.outcome_by
+
+
+class Labels:
+    """The outcomes of one store's runs. Every change is atomic, and leaves all else of a run as it is.
+
+    `changed` is called after a change.
+    """
+
+    def __init__(self, store: Store, embedder: Callable[[], Embedder], changed: Callable[[], object]) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._changed = changed
+
+    def unlabelled(
+        self,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        environment: str | None = None,
+        task: str | None = None,
+        limit: int | None = None,
+        removed: bool = True,
+    ) -> Iterator[Trajectory]:
+        """Trusted runs of unknown outcome, the latest stored first; lazy, and they may be labelled meanwhile.
+
+        With `removed`, those whose label was removed by hand are among them.
+        """
+        before, left = _LAST_ROW, limit
+        while left is None or left > 0:
+            size = _READ_AT_ONCE if left is None else min(left, _READ_AT_ONCE)
+            rows = self._store.unlabelled(
+                namespace=namespace, before=before, environment=environment, task=task, limit=size
+            )
+            for seq, name, record in rows:
+                before = seq
+                run = parse_stored(name, record)
+                if run.trusted and (removed or run.outcome_by != REMOVED):
+                    yield run
+                    left = None if left is None else left - 1
+            if len(rows) < size:
+                return
+
+    def derived(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Trajectory]:
+        """Runs with a label of a rule ("tests") or a judge ("judge:small", or "judge" for all). Reads every record."""
+        found: list[Trajectory] = []
+        for name, record, _ in self._store.iter_records(namespace=namespace):
+            if f'"{OUTCOME_BY}":' in record:
+                run = parse_stored(name, record)
+                if run.outcome.success is not None and by in (run.outcome_by, run.outcome_by.partition(":")[0]):
+                    found.append(run)
+        return found
+
+    def give(self, id: str, outcome: Outcome, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory:
+        """Give a stored run an outcome, which replaces any other; the run as it was. An empty outcome changes nothing.
+
+        Raises:
+            NotFoundError: there is no such run.
+        """
+        run = self._get(id, namespace)
+        if outcome != Outcome() and (outcome != run.outcome or run.outcome_by):
+            tags = {key: value for key, value in run.tags.items() if key != OUTCOME_BY}
+            self._replace([replace(run, outcome=outcome, tags=tags)], namespace)
+        return run
+
+    def remove(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory:
+        """Remove a run's label, with what was learned by it; the run as it was. No rule and no judge labels it again.
+
+        Raises:
+            NotFoundError: there is no such run.
+        """
+        run = self._get(id, namespace)
+        self._replace([_bare(run, {OUTCOME_BY: REMOVED})], namespace)
+        return run
+
+    def retract(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> int:
+        """Remove all labels of a rule or a judge (see `derived`); how many. They may be given again."""
+        runs = [_bare(run, {}) for run in self.derived(by, namespace=namespace)]
+        parts = (runs[start : start + _READ_AT_ONCE] for start in range(0, len(runs), _READ_AT_ONCE))
+        return sum(self._replace(part, namespace) for part in parts)
+
+    def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[Verdict]:
+        """Store labels of rules or judges as they come, some at a time, and yield them; a given one is never replaced.
+
+        What came before an error or an interruption is stored.
+        """
+        waiting: list[Trajectory] = []
+        try:
+            for one in verdicts:
+                if one.success is not None:
+                    waiting.append(one.labelled)
+                if len(waiting) >= _READ_AT_ONCE:
+                    some, waiting = waiting, []
+                    self._replace(some, namespace)
+                yield one
+        finally:
+            self._replace(waiting, namespace)
+
+    def _get(self, id: str, namespace: str) -> Trajectory:
+        record = self._store.records_of([id], namespace=namespace).get(id)
+        if record is None:
+            raise NotFoundError(
+                f"no run is stored under the id {id!r} in {namespace!r}: name one that `hepm export` lists"
+            )
+        return parse_stored(id, record)
+
+    def _replace(self, runs: Sequence[Trajectory], namespace: str) -> int:
+        if not runs:
+            return 0
+        # Not by way of `Memory.ingest`, which would shorten and redact what is stored.
+        kept = [run if run.trusted else exclude(run) for run in runs]
+        prepared = [run_of(run, write_run(run)) for run in kept]
+        embedder = self._embedder()
+        try:
+            vectors = embed_texts(prepared, embedder)
+            replay = replay_with(embedder)
+            done = self._store.relabel(prepared, vectors, namespace=namespace, replay=replay, embedder=embedder.name)
+            return len(done)
+        finally:
+            self._changed()
+
+
+def _bare(run: Trajectory, more: dict[str, str]) -> Trajectory:
+    """A run without its label; `more` tags are added."""
+    tags = {key: value for key, value in run.tags.items() if key != OUTCOME_BY} | more
+    if DISTRUSTED in tags:
+        tags[DISTRUSTED] = "{}"
+    return replace(run, outcome=Outcome(), tags=tags)

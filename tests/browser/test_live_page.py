@@ -1,0 +1,283 @@
+"""The page of `hepm serve` in a real browser, with a real server and runs through its proxy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
+from hepm.agents.guard import Access
+from hepm.experience.lessons import Principle
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.transaction import LessonChange
+from tests.agents.serving import serving
+from tests.graph.test_page import HOSTILE
+from tests.loopback import Loopback, completion, tool_call
+
+WISH = "Refund parcel 7, the glass is broken."
+SPECS = ("get_order", "refund", "close_ticket")
+WAIT_MS = 20_000
+
+
+def run_of(number: int, *tools: str, success: bool = True, user: str = "") -> Trajectory:
+    turns = [Turn("user", f"Refund parcel {number}, the glass is broken.")]
+    turns += [Turn("assistant", calls=(ToolCall(tool, result="done"),)) for tool in tools]
+    return Trajectory(f"run-{number}", tuple(turns), outcome=Outcome(float(success), success), user=user)
+
+
+def principle(text: str, source: str, target: str) -> Principle:
+    return Principle(
+        "guiding",
+        text,
+        (Triple(source, "followed_by", target),),
+        (Source("run-0", 1.0), Source("run-1", 1.0)),
+        (source, target),
+    )
+
+
+RULE = principle("After get_order, calling refund led to success.", "get_order", "refund")
+
+
+class Live:
+    """A memory, its server, and the model behind the proxy."""
+
+    def __init__(self, memory: Memory, url: str, model: Loopback) -> None:
+        self.memory, self.url, self.model = memory, url, model
+
+    def play(self, session: str, *tools: str, namespace: str = "default", success: bool | None = True) -> None:
+        """One run through the proxy: a call each turn."""
+        messages: list[Any] = [{"role": "user", "content": WISH}]
+        headers = {"x-hepm-session": session, "x-hepm-namespace": namespace}
+        specs = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in SPECS]
+        for reply in (*map(tool_call, tools), completion("done")):
+            self.model.replies = [reply]
+            body = {"model": "small", "messages": messages, "tools": specs}
+            answer = httpx2.post(f"{self.url}/v1/chat/completions", json=body, headers=headers)
+            assert answer.status_code == 200, answer.text
+            message = answer.json()["choices"][0]["message"]
+            messages.append(message)
+            for call in message.get("tool_calls") or ():
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": "delivered"})
+        if success is not None:
+            body = {"session": session, "success": success}
+            assert httpx2.post(f"{self.url}/outcome", json=body, headers=headers).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    model = Loopback()
+    store = tmp_path_factory.mktemp("live") / "m.hepm"
+    with Memory.open(store) as memory:
+        memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)])
+        memory.ingest([run_of(number, "get_order", "refund", user="alice") for number in range(5)], namespace="desk")
+        memory.library.change(LessonChange(put=[RULE.row()]), namespace="desk")
+        memory.preferences.edit("alice", "short answers", namespace="desk")
+        names = [name for name in HOSTILE.values() if name != HOSTILE["surrogate"]]
+        memory.ingest([run_of(number, *names) for number in range(2)], namespace=HOSTILE["markup"])
+        lessons = [principle(f"{name} led to success.", name, name).row() for name in names]
+        memory.library.change(LessonChange(put=lessons), namespace=HOSTILE["markup"])
+        memory.preferences.edit(HOSTILE["markup"], HOSTILE["markup"], namespace=HOSTILE["markup"])
+        with serving(memory, upstream=model.url) as (_, url):
+            yield Live(memory, url, model)
+    model.stop()
+
+
+@pytest.fixture
+def sheet(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a page; at the end no page may have complained, or asked for anything but the server."""
+    opened: list[Any] = []
+    complaints: list[str] = []
+
+    def open_page(url: str, view: str = "graph", namespace: str = "", *, width: int = 1280, scheme: str = "light"):
+        page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
+        opened.append(page)
+        page.set_default_timeout(WAIT_MS)
+        page.on("console", lambda one: complaints.append(one.text))
+        page.on("pageerror", lambda one: complaints.append(str(one)))
+        page.on("dialog", lambda one: complaints.append(f"dialog: {one.message}"))
+        page.on("request", lambda one: one.url.startswith((url, "data:")) or complaints.append(one.url))
+        page.goto(f"{url}/#view={view}" + (f"&namespace={namespace}" if namespace else ""))
+        return page
+
+    yield open_page
+    for page in opened:
+        page.close()
+    # A refused request is a line in the console of its own accord.
+    assert [text for text in complaints if "status of 401" not in text and "status of 403" not in text] == []
+
+
+def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_as_followed_or_not(
+    live: Live, sheet: Callable[..., Any]
+):
+    graph, hints = sheet(live.url), sheet(live.url, "hints")
+    graph.wait_for_function("() => TOOLS.some((tool) => tool.name === 'refund')")
+    assert not graph.evaluate("TOOLS.some((tool) => tool.name === 'close_ticket')")
+    graph.locator("#panel .all .tool", has_text="refund").click()
+    live.play("followed", "get_order", "refund", "close_ticket")
+    live.play("stubborn", "close_ticket", success=False)
+    graph.wait_for_function("() => TOOLS.some((tool) => tool.name === 'close_ticket')")
+    assert graph.inner_text("#panel h2") == "refund"
+    assert "close_ticket" in graph.inner_text("#panel")
+    graph.locator("#panel .why").first.click()
+    graph.wait_for_function("() => document.querySelector('#panel .runs')?.textContent.includes('followed')")
+    hints.wait_for_function("() => document.querySelectorAll('#hints .mark.no').length >= 2")
+    rows = [" ".join(row.split()) for row in hints.locator("#hints li").all_inner_texts()]
+    assert any("refund" in row and " followed" in row and "succeeded followed" in row for row in rows), rows
+    assert any("get_order" in row and "not followed called close_ticket" in row and "failed" in row for row in rows)
+    live.play("waits", "get_order", success=None)
+    hints.wait_for_function("() => document.querySelector('#runs').textContent.includes('waits')")
+    assert WISH in hints.inner_text("#runs")
+    hints.locator("#runs").get_by_role("button", name="It failed").click()
+    hints.get_by_role("button", name="End it").click()
+    hints.get_by_text("No run is under way.").wait_for()
+    run = live.memory.run("waits")
+    assert run is not None
+    assert run.outcome.success is False
+
+
+def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
+    def prompt() -> str:
+        return live.memory.prompt(after="get_order", state=WISH, user="alice", namespace="desk").text
+
+    page = sheet(live.url, "lessons", "desk")
+    page.get_by_text(RULE.text).wait_for()
+    assert RULE.text in prompt()
+    page.locator("li", has_text=RULE.text).get_by_role("button", name="Retire").click()
+    page.locator("#message").get_by_role("button", name="Undo").wait_for()
+    assert not [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
+    assert RULE.text not in prompt()
+    page.check("#retired")
+    page.locator("li.gone", has_text=RULE.text).get_by_role("button", name="Revive").click()
+    page.wait_for_function("() => !document.querySelector('#lessons li.gone')")
+    assert [one for one in live.memory.library.list("principle", namespace="desk") if one.row.id == RULE.id]
+    page.get_by_label("Notes on users").check()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Notes on alice").fill("short answers\ncalls after ten")
+    page.keyboard.type("/10:00")
+    live.play("meanwhile", "get_order", namespace="desk")  # what is being written stays in place
+    page.wait_for_timeout(2_000)
+    page.get_by_role("button", name="Save").click()
+    page.locator("#lessons", has_text="version 2, by hand").wait_for()
+    assert "calls after ten/10:00" in prompt()
+
+
+def test_hostile_names_and_texts_are_shown_and_never_executed(live: Live, sheet: Callable[..., Any]):
+    page = sheet(live.url)
+    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
+    page.select_option("#namespace", HOSTILE["markup"])
+    page.wait_for_function(f"() => TOOLS.length === {len(HOSTILE)}")
+    for tool in range(len(HOSTILE)):
+        page.evaluate("id => selectTool(id)", tool)
+    for edge in range(page.evaluate("EDGES.length")):
+        page.evaluate("async id => { selectEdge(id); await completeEdge(EDGES[id]); }", edge)
+    assert "\\u202egnp.exe\\u2066" in page.evaluate("clearSelection() ?? panel.textContent")
+    live.play("hostile", "refund", namespace="default")
+    for view in ("hints", "lessons"):
+        page.click(f"nav [data-view={view}]")
+    page.locator("#lessons", has_text="gnp.exe").wait_for()
+    page.get_by_label("Notes on users").check()
+    page.get_by_role("button", name="Edit").click()
+    page.locator("#lessons textarea").wait_for()
+    assert page.evaluate("window.executed") is None
+    assert page.locator("img, #lessons script").count() == 0
+
+
+@pytest.mark.exhaustive
+def test_a_token_is_asked_for_and_opens_its_namespaces_alone(chromium: Any, sheet: Callable[..., Any], tmp_path: Path):
+    del chromium
+    tokens = {"sesame-desk": Access(frozenset({"desk"}), write=False), "sesame-all": Access()}
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        for name in ("desk", "other"):
+            memory.ingest([run_of(n, f"{name}_tool") for n in range(2)], namespace=name)
+        memory.library.change(
+            LessonChange(put=[principle("Call desk_tool.", "desk_tool", "desk_tool").row()]), namespace="desk"
+        )
+        with serving(memory, tokens=tokens) as (_, url):
+            page = sheet(url, "lessons")
+            page.locator("#ask[open]").wait_for()
+            page.fill("#token", "sesame-wrong")
+            page.keyboard.press("Enter")
+            page.get_by_text("The server does not know this token.").wait_for()
+            page.fill("#token", "sesame-desk")
+            page.keyboard.press("Enter")
+            page.get_by_text("Call desk_tool.").wait_for()
+            assert page.locator("#namespace option").all_inner_texts() == ["desk"]
+            assert page.get_by_role("button", name="Retire").count() == 0
+            page.evaluate("sessionStorage.setItem('hepm-token', 'sesame-all')")
+            page.reload()
+            page.get_by_role("button", name="Retire").wait_for()
+            assert page.locator("#namespace option").all_inner_texts() == ["desk", "other"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("view", ["graph", "hints", "lessons"])
+def test_a_narrow_window_needs_no_scrolling_sideways(live: Live, sheet: Callable[..., Any], view: str):
+    page = sheet(live.url, view, width=360, scheme="dark")
+    page.wait_for_function("() => document.querySelectorAll('#namespace option').length === 3")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.exhaustive
+def test_five_thousand_tools_are_found_by_name_and_drawn_with_their_neighbours(
+    sheet: Callable[..., Any], tmp_path: Path
+):
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([run_of(n, *(f"tool_{(n * 50 + k) % 5_000}" for k in range(51))) for n in range(100)])
+        with serving(memory) as (_, url):
+            page = sheet(url)
+            page.wait_for_function("() => TOOLS.length === 201")
+            assert "4,800 more tools left out" in page.inner_text("#over")
+            page.keyboard.press("/")
+            page.keyboard.type("tool_4321")
+            page.keyboard.press("Enter")
+            page.wait_for_function("() => TOOLS.length === 3 && TOOLS.some((tool) => tool.name === 'tool_4321')")
+            page.get_by_role("button", name="Whole graph").click()
+            page.wait_for_function("() => TOOLS.length === 201")
+
+
+def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):
+    answer = httpx2.get(live.url)
+    assert "refund" not in answer.text
+    assert HOSTILE["markup"] not in answer.text
+    rules = dict(rule.split(" ", 1) for rule in answer.headers["content-security-policy"].split("; "))
+    assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
+    assert all(source.startswith("'sha256-") for source in (rules["script-src"] + " " + rules["style-src"]).split())
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        assert httpx2.get(f"{url}/api/graph").json()["tools"] == []
+        with Memory.open(tmp_path / "m.hepm") as other:  # as another process does, through a connection of its own
+            other.ingest([run_of(1, "get_order")])
+        names = [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
+        assert "get_order" in names
+
+
+def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
+    first = httpx2.get(f"{live.url}/api/graph")
+    again = httpx2.get(f"{live.url}/api/graph", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.text) == (304, "")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({"origin": "http://localhost:1"}, {}, 403),
+        ({"origin": "null"}, {}, 403),
+        ({"content-type": "text/plain"}, {}, 415),
+        ({}, [], 400),
+        ({}, {"kind": "principle", "id": "p-none", "retired": True}, 404),
+        ({}, {"kind": "notes", "id": "n", "retired": True}, 409),
+        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 409),
+    ],
+)
+def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict[str, str], body: Any, status: int):
+    given = {"content-type": "application/json", **headers}
+    answer = httpx2.post(f"{live.url}/api/lessons", content=json.dumps(body), headers=given)
+    assert answer.status_code == status, answer.text

@@ -1,0 +1,112 @@
+"""Every tracing system's export of one run gives that run."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hepm.ingest import ReadOptions
+from tests.ingest import traces
+from tests.ingest.samples import read, read_one, write
+from tests.ingest.test_faults import check, mutate
+from tests.ingest.traces import GEN_AI, LANGFUSE, LANGSMITH, OPEN_INFERENCE, export, span, tool
+
+EXPORTS: dict[str, list[Any]] = {
+    "one request": [export(*GEN_AI)],
+    "a request a span": [export(one) for one in GEN_AI],
+    "protobuf": [traces.protobuf_json(export(*GEN_AI))],
+    "console": [traces.console(one) for one in GEN_AI],
+    "openinference": [export(*OPEN_INFERENCE)],
+    "langfuse": [LANGFUSE],
+    "langfuse, observations": traces.snake(LANGFUSE),
+    "langsmith": LANGSMITH,
+    "langsmith, nested": [{**LANGSMITH[0], "child_runs": LANGSMITH[1:]}],
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_an_export_gives_the_run(tmp_path: Path, name: str):
+    run = read_one(write(tmp_path / "a.jsonl", *EXPORTS[name]))
+    assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in run.turns] == [
+        ("system", "Be kind.", []),
+        ("user", "Where is my money?", []),
+        ("assistant", "I look.", ["find_user", "find_order"]),
+        ("assistant", "Not found.", []),
+    ]
+    assert [(call.result, call.error, call.latency_s) for call in run.calls()] == [
+        ("user 7", False, 1.0),
+        ("no such order", True, 1.0),
+    ]
+    assert [dict(call.arguments) for call in run.calls()] == [{"name": "Ann"}, {"n": 7}]
+    assert (run.id, run.environment, run.model, run.outcome.success) == ("c-1", "shop", "some-model", True)
+
+
+def test_objects_over_several_lines_each_are_read_as_the_console_exporter_writes_them(tmp_path: Path):
+    path = tmp_path / "spans.json"
+    path.write_text("".join(json.dumps(traces.console(one), indent=4) + "\n" for one in GEN_AI), "utf-8")
+    assert [call.name for call in read_one(path).calls()] == ["find_user", "find_order"]
+
+
+def test_spans_without_messages_give_the_order_of_calls(tmp_path: Path):
+    def model(start: int, id: int) -> Any:
+        return span(id, start, "chat", parent=1, attributes={"gen_ai.operation.name": "chat"})
+
+    spans = [model(1, 2), tool(2, 3, "a", "x"), tool(3, 4, "b", "y"), model(4, 5), tool(5, 6, "c", "")]
+    path = write(tmp_path / "a.json", export(*spans))
+    assert [[call.name for call in turn.calls] for turn in read_one(path).turns] == [["a", "b"], ["c"]]
+
+
+def test_without_spans_of_a_model_only_calls_that_overlap_are_parallel(tmp_path: Path):
+    spans = [tool(1, 2, "a", ""), tool(1, 3, "b", ""), tool(2, 4, "c", ""), tool(9, 5, "d", "")]
+    run = read_one(write(tmp_path / "a.json", export(*spans)))
+    assert [[call.name for call in turn.calls] for turn in run.turns] == [["a", "b"], ["c"], ["d"]]
+
+
+def test_an_agent_that_is_called_as_a_tool_is_a_run_of_its_own(tmp_path: Path):
+    inner = [
+        span(20, 4, "chat", parent=3, attributes={"gen_ai.operation.name": "chat"}),
+        {**tool(5, 21, "search", "z"), "parentSpanId": f"{3:016x}"},
+        {**tool(5, 22, "mcp find_user", "z"), "parentSpanId": f"{4:016x}"},  # inside a tool, without a model
+    ]
+    runs, rejected = read(write(tmp_path / "a.json", export(*GEN_AI, *inner)))
+    assert [(run.id, [call.name for call in run.calls()]) for run in runs] == [
+        ("c-1", ["find_user", "find_order"]),
+        (f"c-1/{3:016x}", ["search"]),
+    ]
+    assert not rejected
+
+
+@pytest.mark.parametrize(
+    ("about", "options", "outcome"),
+    [
+        ({"success": True}, {}, (None, True)),
+        ({"reward": 0.5}, {}, (0.5, False)),
+        ({"quality": 0.5}, {"reward_key": "quality"}, (0.5, False)),
+        ({"annotation.name": "relevance", "annotation.score": 0.8}, {}, (0.8, None)),
+        ({"annotation.name": "solved", "annotation.label": "fail"}, {}, (None, False)),
+        ({"annotation.name": "topic", "annotation.label": "refunds"}, {}, (None, None)),
+    ],
+)
+def test_evaluations_are_outcomes_only_where_they_say_so(tmp_path: Path, about: Any, options: Any, outcome: Any):
+    path = write(tmp_path / "a.json", export(span(9, 1, attributes=about), tool(2, 3, "a", "")))
+    found = read_one(path, ReadOptions(**options)).outcome
+    assert (found.reward, found.success) == outcome
+
+
+def test_a_message_said_twice_is_kept_twice_and_repeated_history_once(tmp_path: Path):
+    yes = traces.text("user", "yes")
+    first = traces.model(1, 2, [yes], {"type": "text", "content": "Again?"})
+    second = traces.model(3, 3, [yes, traces.text("assistant", "Again?"), yes], {"type": "text", "content": "Good."})
+    run = read_one(write(tmp_path / "a.json", export(first, second, tool(9, 4, "a", ""))))
+    assert [turn.text for turn in run.turns if turn.text] == ["yes", "Again?", "yes", "Good."]
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("name", EXPORTS)
+def test_records_with_wrong_values_are_read_or_rejected(tmp_path: Path, name: str, seed: int):
+    chance = random.Random(seed)
+    check(write(tmp_path / "a.jsonl", *(mutate(record, chance) for record in EXPORTS[name])))
