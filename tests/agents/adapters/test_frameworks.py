@@ -199,13 +199,14 @@ def blocks_of_the_page() -> dict[str, str]:
     return {title: f"{tools}\n\n{code}" for title, code in zip(titles, blocks, strict=True)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("title", "framework"),
     [
         ("pydantic-ai", "pydantic_ai"),
-        pytest.param("LangChain and LangGraph", "langchain", marks=pytest.mark.exhaustive),
-        pytest.param("OpenAI Agents SDK", "openai_agents", marks=pytest.mark.exhaustive),
-        pytest.param("LiteLLM", "litellm", marks=pytest.mark.exhaustive),
+        ("LangChain and LangGraph", "langchain"),
+        ("OpenAI Agents SDK", "openai_agents"),
+        ("LiteLLM", "litellm"),
     ],
 )
 def test_the_example_of_the_page_runs_and_stores_a_labelled_run(title: str, framework: str, tmp_path: Path) -> None:
