@@ -60,6 +60,7 @@ def script(request: Request) -> Reply:
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
     with Memory.open(file) as memory:
+        memory.preferences.edit("ann", "- Call her Dr. Smith")
         for number in range(5):
             messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
             for name in ("get_order", "get_photo", "refund", "send_gift"):
@@ -179,6 +180,18 @@ def test_a_session_of_the_user_gets_the_run_and_its_outcome(played: dict[str, Pl
     [run] = it.runs
     assert (run.id, run.task, run.user, run.outcome.success) == ("mine", "broken parcel", "ann", True)
     assert calls_of(run, it.framework) == CALLS
+
+
+@pytest.mark.parametrize("played", AGENTS, indirect=True)
+def test_the_users_notes_are_in_the_system_prompt_of_each_request(played: dict[str, Played]) -> None:
+    it = played["own_session"]
+    for request in it.requests:
+        first, *_ = request.body["messages"]
+        assert (first["role"], json.dumps(request.body).count("Call her Dr. Smith")) == ("system", 1)
+        assert first["content"].startswith("Help.")
+        assert "Call her Dr. Smith" in first["content"]
+    [run] = it.runs
+    assert "Smith" not in repr(run)
 
 
 @pytest.mark.parametrize("played", AGENTS, indirect=True)
