@@ -147,7 +147,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present:
-        _append(messages, _last_given(messages), _tagged(present))
+        _append(messages, _last_given(messages), tagged(present))
     return {**body, "messages": messages}
 
 
@@ -166,8 +166,8 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     return changed
 
 
-def _tagged(text: str) -> str:
-    """A line of memory with tags, so that it is not taken for a part of the message that it stands in."""
+def tagged(text: str) -> str:
+    """A line of memory with tags, so that it is not taken for a part of the message that it ends."""
     return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
 
 
