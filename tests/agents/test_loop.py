@@ -375,6 +375,24 @@ def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(
     assert not loopback.requests
 
 
+def test_the_agent_in_the_docs_runs_as_written(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "session.md").read_text("utf-8")
+    [block] = [one for one in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Agent(" in one]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    loopback.replies = [tool_call("get_order", {"parcel": 7}), tool_call("refund", {"parcel": 7}), DONE]
+    exec(block, {})
+    assert capsys.readouterr().out == "Done.\n"
+    with Memory.open("agent.hepm") as memory:
+        assert [one.tool for one in memory.suggest(after="get_order")] == ["refund"]
+
+
 def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:
     with serving(memory) as (_, url):
 
