@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from hepm import Memory, Trajectory
-from hepm.types import HINT
+from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.adapters import clients
 from tests.agents.adapters.frameworks import drive
 from tests.agents.adapters.test_frameworks import runs_in, script, seed
@@ -121,7 +121,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
 def without_hint(value: Any) -> Any:
     """A request without what hepm adds to it: lines, and messages that are nothing else."""
     if isinstance(value, str):
-        return re.sub(rf"(\n\n)?{HINT}.*", "", value)
+        return re.sub(rf"(\n\n)?({BLOCK_START}\n)?{HINT}.*(\n{BLOCK_END})?", "", value)
     if isinstance(value, list):
         changed = [(one, without_hint(one)) for one in value]
         return [new for old, new in changed if new == old or any(new.get(key) for key in ("content", "text", "output"))]
