@@ -339,6 +339,25 @@ def test_a_run_whose_model_fails_is_stored_without_a_label(
     assert [call.name for turn in stored.turns for call in turn.calls] == ["get_users"]
 
 
+def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_waits_on_disk(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def damage(done: Done) -> bool:
+        for file in tmp_path.glob("m.hepm*"):
+            if file.is_file():
+                file.write_bytes(b"no database" * 1_000)
+        return True
+
+    loopback.replies = [USERS, DONE]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        agent = Agent(endpoint=Endpoint("small", loopback.url), memory=memory, tools=TaskBoard().tools)
+        assert agent.run("Who is there?", id="now", outcome=damage).text == "Done."
+        assert memory.resume("now") is not None
+    assert "the run 'now' is not stored" in caplog.text
+
+
 def test_tools_may_be_specifications_with_a_function_that_calls_them(
     memory: Memory,
     loopback: Loopback,  # noqa: F811
