@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.ingest.coding_agents import is_context
 from hepm.ingest.openai_items import item_messages
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
@@ -75,13 +76,12 @@ def write_body(body: Object) -> bytes:
 
 
 def messages_of(api: Api, body: Object) -> list[Object]:
-    """The conversation in a request, as chat messages."""
+    """The conversation in a request, as chat messages, without what Codex says of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
     given = body.get("input")
-    said: list[Object] = (
-        [{"role": "user", "content": given}] if isinstance(given, str) else item_messages(objects(given))
-    )
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+    said = item_messages([item for item in items if not is_context(item)])
     instructions = body.get("instructions")
     return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
 
