@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import logging
+import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -222,6 +224,8 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
         listening.listen(2_048)
         host, port = listening.getsockname()[:2]
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
         uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
 
 

@@ -107,6 +107,7 @@ class Agents:
         self.runs: list[Told] = []
         self.faults: list[str] = []
         self._stop = threading.Event()
+        self._client = httpx2.Client(timeout=60)
         kinds = (self._by_header, self._by_messages, self._by_response, self._hooks, self._mcp)
         self._threads = [threading.Thread(target=self._work, args=(kind,)) for kind in kinds]
         for thread in self._threads:
@@ -117,6 +118,7 @@ class Agents:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        self._client.close()
 
     def _work(self, kind: Callable[[Told], None]) -> None:
         while not self._stop.is_set():
@@ -134,11 +136,11 @@ class Agents:
         named["accept"] = "application/json, text/event-stream"
         for _ in range(400):
             try:
-                answer = httpx2.post(self._served.url + path, json=body, headers=named, timeout=60)
+                answer = self._client.post(self._served.url + path, json=body, headers=named)
             except httpx2.TransportError:
                 if not again:
                     return None
-                time.sleep(0.05)
+                time.sleep(0.2)
                 continue
             if answer.status_code != 200:
                 raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
