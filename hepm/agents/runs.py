@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import time
@@ -412,7 +413,8 @@ def _inner(call: Object) -> Object:
 
 
 def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
-    """Hash of the messages before the model's first, and of the names of the tools."""
-    first = [_mark(one) for one in messages[:2]]
+    """Hash of the first messages, at most two, before the model's first, and of the names of the tools."""
+    begun = itertools.takewhile(lambda message: message.get("role") != "assistant", messages[:2])
+    first = [_mark(message) for message in begun]
     names = sorted(_name(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

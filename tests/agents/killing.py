@@ -106,6 +106,7 @@ class Agents:
         self._folder = store.with_name(f"{store.name}-sessions")
         self.runs: list[Told] = []
         self.faults: list[str] = []
+        self.answered = 0
         self._stop = threading.Event()
         self._client = httpx2.Client(timeout=60)
         kinds = (self._by_header, self._by_messages, self._by_response, self._hooks, self._mcp)
@@ -144,6 +145,7 @@ class Agents:
                 continue
             if answer.status_code != 200:
                 raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
+            self.answered += 1
             return answer
         raise AssertionError("the server is not back")
 
@@ -265,7 +267,9 @@ def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: 
     agents = Agents(served, store)
     try:
         for _ in range(kills):
-            time.sleep(draw.uniform(0.1, 1.2))
+            wanted, until = agents.answered + draw.randrange(1, 40), time.monotonic() + 30
+            while agents.answered < wanted and time.monotonic() < until:
+                time.sleep(draw.uniform(0, 0.02))
             served.kill()
             agents.check_now()
             served.start()
