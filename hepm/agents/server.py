@@ -31,6 +31,7 @@ from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
+from hepm.ingest.records import RecordError
 from hepm.memory import Memory
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Server:
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request)))
         except Exception as error:  # the agent goes on without memory
-            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError))
+            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError | RecordError))
             return JSONResponse({})
 
     async def _proxied(self, request: Request) -> Response:

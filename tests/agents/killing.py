@@ -44,16 +44,15 @@ class Served:
         self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         self.url = self.process.stderr.readline().split()[-1]
-        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
-
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        self.said += process.stderr
+        self._reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr or ()))
+        self._reader.start()
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End it, and wait for that."""
-        self.process.send_signal(number)
-        return self.process.wait(30)
+        with self.process:  # closes the pipe
+            self.process.send_signal(number)
+            self._reader.join(60)
+        return self.process.returncode
 
 
 def answer(connection: socket.socket, request: Taken) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import signal
 import socket
@@ -138,7 +139,11 @@ def test_an_endpoint_that_is_not_there_is_named_in_a_bad_gateway(memory: Memory)
 
 def test_a_request_repeated_after_an_error_belongs_to_the_run_it_repeats(memory: Memory, endpoint: RawEndpoint) -> None:
     failing = iter([sends(b"HTTP/1.1 429 Slow down\r\ncontent-length: 0\r\n\r\n"), sends(STREAM, CHUNK), sends()])
-    endpoint.answer = lambda connection, request: next(failing, sends(WHOLE))(connection, request)
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        next(failing, sends(WHOLE))(connection, request)
+
+    endpoint.answer = answer
     with serving(memory, upstream=endpoint.url) as (server, url):
         for _ in range(3):
             answer_to(url, request_bytes("/v1/chat/completions", RAW))
@@ -293,7 +298,7 @@ def test_logs_hold_no_prompt_no_result_no_key_and_no_token(
     call = {"id": "c", "type": "function", "function": {"name": "get_order", "arguments": f'{{"x": "{canary}'}}
     odd: list[Any] = [
         [{"role": "user", "content": canary}, {"role": "assistant", "tool_calls": [call]}],
-        [{"role": canary, "content": {"x": canary}}],
+        [{"role": "narrator", "content": {"x": canary}}],
         [{"role": "tool", "tool_call_id": canary, "content": [canary]}, {"role": "assistant", "tool_calls": [{}]}],
         [{"role": "user", "content": canary + "\ud800"}, {"role": "assistant", "tool_calls": [call | {"function": 1}]}],
         canary,
@@ -305,8 +310,12 @@ def test_logs_hold_no_prompt_no_result_no_key_and_no_token(
         sends(canary.encode()),
         sends(WHOLE.replace(b"I go", canary.encode())),
     ]
-    at = iter(range(1_000))
-    endpoint.answer = lambda connection, request: answers[next(at) % len(answers)](connection, request)
+    turn = itertools.cycle(answers)
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        next(turn)(connection, request)
+
+    endpoint.answer = answer
     headers = {"authorization": f"Bearer {canary}", "x-hepm-user": canary, "cookie": canary}
     with serving(memory, upstream=endpoint.url) as (_, url), httpx2.Client(headers=headers, timeout=30) as client:
         for path in ("/v1/chat/completions", "/v1/responses", "/hooks/claude-code", "/outcome", "/mcp"):
@@ -336,7 +345,7 @@ def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path
         served.process.send_signal(signal.SIGTERM)
         while part := connection.recv(65_536):
             answer += part
-    assert served.process.wait(20) == 0, served.said
+    assert served.kill(signal.SIGTERM) == 0, served.said
     assert received(answer)[2:] == (DELTA * 40, True)
     with Memory.open(tmp_path / "m.hepm") as memory:
         session = memory.resume("s")
