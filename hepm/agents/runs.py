@@ -29,6 +29,9 @@ _log = logging.getLogger("hepm")
 RECENT: Final = 200
 """Hints that the page lists, and finished runs whose outcome may be told again."""
 
+MOST: Final = 2_000
+"""Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
+
 
 @dataclass(slots=True)
 class Shown:
@@ -313,11 +316,11 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
+        """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
-            idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
-        for run in idle:
+            runs = sorted(self._runs.values(), key=lambda run: -run.touched)
+        for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
@@ -326,6 +329,8 @@ class LiveRuns:
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
+            if not run.sequel:  # a later request with all its messages goes on with it
+                self._kept |= {(run.namespace, alias): run.id for alias in run.session.aliases}
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 

@@ -288,6 +288,23 @@ def test_requests_pass_when_sessions_cannot_be_kept(
     assert [run is not None for run in map(memory.run, sessions)] == [True, True]
 
 
+def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_same_run(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    with serving(memory, upstream=endpoint.url, idle_s=0.0) as (server, url):
+        first = post(url).headers["x-hepm-session"]
+        server.runs.store_idle()
+        assert len(server.runs) == 0
+        said = [{"role": "assistant", "content": "I go on."}, {"role": "user", "content": "Thank you."}]
+        assert post(url, body=CHAT | {"messages": [WISH, *said]}).headers["x-hepm-session"] == first
+        assert post(url, "/outcome", {"session": first, "success": True}).status_code == 200
+    stored = memory.run(first)
+    assert stored is not None
+    assert [turn.text for turn in stored.turns] == [WISH["content"], "I go on.", "Thank you.", "I go on."]
+    assert memory.totals().trajectories == 6
+
+
 # Logs
 
 
