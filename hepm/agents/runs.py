@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import RLock
@@ -112,6 +113,9 @@ class LiveRuns:
         idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
+
+    Attributes:
+        recording: The last reply that a thread adds to the record; those before it are there when it is done.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class LiveRuns:
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self.recording: Future[None] | None = None
         self._lock = RLock()
         kept = [one for one in memory.under_way() if one.aliases]
         self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
@@ -222,6 +227,11 @@ class LiveRuns:
 
     # During a run
 
+    def wait_recorded(self) -> None:
+        """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
+        if self.recording is not None:
+            self.recording.result()
+
     def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
 
@@ -275,6 +285,7 @@ class LiveRuns:
             InputError: no such run is known here, or it has another outcome already.
             StoreError: the store cannot be written. Try again.
         """
+        self.wait_recorded()
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)

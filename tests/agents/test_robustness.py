@@ -292,8 +292,10 @@ def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_sa
     memory: Memory, endpoint: RawEndpoint
 ) -> None:
     endpoint.answer = sends(WHOLE)
-    with serving(memory, upstream=endpoint.url, idle_s=0.0) as (server, url):
+    with serving(memory, upstream=endpoint.url) as (server, url):
         first = post(url).headers["x-hepm-session"]
+        server.runs.wait_recorded()
+        server.runs.idle_s = 0
         server.runs.store_idle()
         assert len(server.runs) == 0
         said = [{"role": "assistant", "content": "I go on."}, {"role": "user", "content": "Thank you."}]
