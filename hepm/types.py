@@ -63,14 +63,20 @@ def _to_float(owner: object, name: str, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown."""
+    """A tool as records describe it; `parameters` is the JSON Schema of its arguments, empty if unknown.
+
+    Only exports of hepm hold `aliases`, its other names, and whether it is `retired`, that is never suggested.
+    """
 
     name: ToolName
     description: str = ""
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    aliases: tuple[ToolName, ...] = ()
+    retired: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", _tool_name(self.name))
+        object.__setattr__(self, "aliases", tuple(map(_tool_name, self.aliases)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +287,21 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class FailedWay:
-    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed."""
+    """A tool to avoid: `failures` of the labelled `runs` that called it from here failed.
+
+    With `before`, it is one that has begun to fail wherever it is called: calls of the last `runs` failed in `failures`
+    of them, and before in that share, in [0, 1].
+    """
 
     tool: ToolName
     failures: int
     runs: int
+    before: float | None = None
+
+    def __str__(self) -> str:
+        if self.before is not None:
+            return f"fails now, in {self.failures} of its last {self.runs} runs"
+        return f"failed in {self.failures} of {self.runs} runs from here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +317,14 @@ class Suggestions(Sequence[Suggestion]):
 
         Such as "Suggested next tools: refund; close_ticket: failed in 10 of 10 runs from here".
         """
-        warned = [(tool_in_prompt(way.tool), f"{way.failures} of {way.runs} runs") for way in self.warnings]
         if self.ranked:
             tools = ", ".join(tool_in_prompt(suggestion.tool) for suggestion in self.ranked)
-            return HINT + tools + "".join(f"; {tool}: failed in {share} from here" for tool, share in warned)
-        return FAILED_HINT + ", ".join(f"{tool} ({share})" for tool, share in warned) if warned else ""
+            return HINT + tools + "".join(f"; {tool_in_prompt(way.tool)}: {way}" for way in self.warnings)
+        warned = [
+            f"{tool_in_prompt(way.tool)} ({way if way.before is not None else f'{way.failures} of {way.runs} runs'})"
+            for way in self.warnings
+        ]
+        return FAILED_HINT + ", ".join(warned) if warned else ""
 
     @overload
     def __getitem__(self, index: int) -> Suggestion: ...

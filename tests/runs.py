@@ -9,7 +9,16 @@ from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
 from hepm.graph.store import FloatArray
 from hepm.ingest.hepm import parse_run, write_run
+from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
+
+_LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
+TO_VERSION_3 = (
+    "DROP TABLE tool_run; DROP INDEX tool_marked;"
+    + "".join(f"ALTER TABLE tool DROP COLUMN {name};" for name in _LATER)
+    + "PRAGMA user_version = 3;"
+)
+"""Makes an embedded store one of schema version 3."""
 
 
 def trajectory(
@@ -59,9 +68,12 @@ class Shelf:
         texts = sorted({t.summary for run in runs for t in run.transitions} | {run.said for run in runs if run.said})
         return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
-    def replay(self, records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    def replay(
+        self, records: Sequence[str], aliases: Mapping[str, str] | None = None, /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         """See `hepm.graph.rows.Replay`."""
-        runs = [self._run(parse_run(record)) for record in records]
+        runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
+        runs = [run._replace(digest=f"digest of {run.id}") for run in runs]
         return runs, self.vectors(runs)
 
     def _run(self, t: Trajectory) -> Run:

@@ -1,7 +1,8 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
 Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
-parallel calls of a turn. What a hook adds stays in the agent's context, so nothing is said twice in a row.
+parallel calls of a turn. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice
+in a row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
+from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolName
@@ -42,10 +44,9 @@ class ClaudeCode:
                 run.session.say("assistant", str(event["last_assistant_message"]))
         if kind not in _HINTED:
             return {}
-        text = self._runs.hint(run).text
-        if not text or text == run.said:
+        text = unsaid(self._runs.hint(run).text, run.said)
+        if not text:
             return {}
-        run.said = text
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
 
     def _record(self, run: LiveRun, event: Object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import time
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
 from threading import RLock
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -67,7 +67,7 @@ class LiveRun:
         waiting: Requests that have no reply yet.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
         failed: Errors of calls that a hook told before the calls, by their id.
-        said: The last hint that a hook's answer held.
+        said: What hooks' answers held, see `unsaid`.
         resumed: Whether it began before this process did.
     """
 
@@ -83,7 +83,7 @@ class LiveRun:
     waiting: int = 0
     name: str = ""
     failed: dict[str, str] = field(default_factory=dict[str, str])
-    said: str = ""
+    said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
@@ -429,8 +429,7 @@ def _inner(call: Object) -> Object:
 
 
 def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
-    """Hash of the first messages, at most two, before the model's first, and of the names of the tools."""
-    begun = itertools.takewhile(lambda message: message.get("role") != "assistant", messages[:2])
-    first = [_mark(message) for message in begun]
+    """Hash of the messages before the model's first, and of the names of the tools."""
+    first = [_mark(one) for one in takewhile(lambda one: one.get("role") != "assistant", messages[:2])]
     names = sorted(_name(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

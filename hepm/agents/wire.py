@@ -152,20 +152,18 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
 
 
 def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
     instructions = body.get("instructions")
     instructions = instructions if isinstance(instructions, str) else ""
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
     into_instructions = [stable, present if placement == "system" or kept else ""]
     said = "\n\n".join(part for part in (instructions, *into_instructions) if part)
-    found = {**body, "instructions": said} if said else body
-    return (
-        found
-        if into_instructions[1] or not present
-        else {**found, "input": [*items, {"role": "developer", "content": present}]}
-    )
+    changed: Object = {**body, "instructions": said} if said else dict(body)
+    if present and not into_instructions[1]:
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+        changed["input"] = [*items, {"role": "developer", "content": present}]
+    return changed
 
 
 def _tagged(text: str) -> str:

@@ -16,6 +16,7 @@ import click
 from hepm.cli import options
 from hepm.cli.commands import Argument, Option
 from hepm.cli.options import OUTCOME_BY, STORE, Bar, JsonOption, OutcomeByOption, Place, StoreOption, plain, print_json
+from hepm.cli.tool import remarks
 from hepm.errors import StoreDamagedError
 from hepm.graph.open_store import embedded_file
 from hepm.text import count_of, on_one_line
@@ -134,7 +135,9 @@ def ingest(
 def _print_report(report: IngestReport) -> None:
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
     print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-    name_key = "name the key of outcomes with --success-key or --reward-key, pass --assume-success"
+    remedy = "label them with `hepm label`"
+    if not report.by_format.keys() <= {"claude-code", "codex"}:  # their transcripts have no outcomes
+        remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
     if n := report.without_calls:
         print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
     if n := report.distrusted:
@@ -144,7 +147,7 @@ def _print_report(report: IngestReport) -> None:
         print(f"{n:,} of them {'has a label' if n == 1 else 'have labels'} by the rule {rule!r}")
     if n := report.unlabelled:
         unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
-        print(f"{n:,} of them {unknown} for nothing yet: {name_key}, or label them with `hepm label`")
+        print(f"{n:,} of them {unknown} for nothing yet: {remedy}")
     if report.rejected:
         print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
     for one in report.rejected[:_SHOWN_REJECTIONS]:
@@ -157,6 +160,7 @@ def _print_report(report: IngestReport) -> None:
 def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
     """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
     from hepm.ingest import read_runs
+    from hepm.ingest.reading import KEYED
     from hepm.types import Outcome, Trajectory
 
     keys = {name: key for name, usual in _OUTCOME_KEYS.items() if (key := getattr(reading, name)) != usual}
@@ -167,13 +171,14 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
 
     def labels(name: str, key: str) -> bool:
         alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
-        found = (item for kind, item in read_runs(runs, alone) if kind == "chat")
+        found = (item for kind, item in read_runs(runs, alone) if kind in KEYED)
         return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
 
     return [key for name, key in keys.items() if not labels(name, key)]
 
 
 _MANY: Final = 20  # more runs than this are forgotten only after a confirmation
+_SHOWN_REMARKS: Final = 10
 _LESSONS: Final = ("experiences", "principles", "notes")
 
 
@@ -182,14 +187,17 @@ def stats(
     namespace: Annotated[str | None, Option("--namespace", "-n", help="One partition. Default: all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print counts of a memory by namespace. Example: `hepm stats --store runs.hepm`"""
+    """Print counts of a memory by namespace, and tools that have begun to fail or whose description changed.
+    Example: `hepm stats --store runs.hepm`
+    """
     with options.open_existing(store) as memory:
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
         called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
+        said = {name: remarks(memory, name) for name in names}
     if as_json:
-        print_json({"store": str(store), **header, "namespaces": totals})
+        print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
         return
     from rich.table import Table
 
@@ -207,6 +215,11 @@ def stats(
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))
+        sentences = [f"{tool} {sentence}" for tool, about in said[name].items() for sentence in about]
+        for sentence in sentences[:_SHOWN_REMARKS]:
+            print(on_one_line(f"{name}: {sentence}"))
+        if (more := len(sentences) - _SHOWN_REMARKS) > 0:
+            print(on_one_line(f"{name}: {more:,} more such sentences; `hepm tool list` has all"))
 
 
 def export(

@@ -17,7 +17,9 @@ _LESSON: Final = """
     namespace string, id string, seq integer, text string, user string, runs strings, tools strings, live boolean,
     retired string, made_by string, shown integer, uses integer, successes integer, score float, record string"""
 _NODES: Final = {
-    "Tool": "namespace string, name string, description string, parameters string, calls integer, errors integer",
+    "Tool": """
+        namespace string, name string, description string, parameters string, calls integer, errors integer,
+        retired boolean, aliases strings, changed_at float""",
     "State": """
         namespace string, id integer, summary string, sources strings, targets strings, success boolean,
         count integer, seen float, trajectory string, step integer""",

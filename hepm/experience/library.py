@@ -23,6 +23,7 @@ from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
+from hepm.graph.rows import Marks
 from hepm.graph.store import FloatArray, LessonStore, Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
@@ -102,6 +103,10 @@ class Library:
     def lessons(self, namespace: str) -> LessonMirror:
         """The lessons of a namespace in memory."""
         return self._mirror.lessons(namespace)
+
+    def marks(self, namespace: str) -> Marks:
+        """Other names of tools, and retired tools."""
+        return self._mirror.namespace(namespace).marks
 
     def list(
         self, kind: Kind, *, namespace: str = DEFAULT_NAMESPACE, retired: bool = False

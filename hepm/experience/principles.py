@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 from hepm.errors import InputError
@@ -28,6 +29,7 @@ from hepm.experience.matching import (
 )
 from hepm.graph.lessons.rows import Source, StoredLesson, Uses
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.tool_life import ToolNames
 from hepm.llm import Estimate
 from hepm.text import count_of
 from hepm.types import DEFAULT_NAMESPACE, START, FailedWay, Suggestions, ToolName
@@ -68,10 +70,17 @@ class Place:
     ignored.
     """
 
-    def __init__(self, principles: Collection[Principle], after: Sequence[ToolName]) -> None:
-        self._last = frozenset(after or (START,))
-        self._where = place(after)
-        self._here = [(one, sides) for one in principles if any(sides := self.sides(one))]
+    def __init__(
+        self,
+        principles: Collection[Principle],
+        after: Sequence[ToolName],
+        names: ToolNames = ToolNames(),  # frozen
+    ) -> None:
+        self._names = names
+        self._last = frozenset(map(names.shown, after or (START,)))
+        self._where = {place(spelled) for spelled in product(*map(names.spellings, after))}
+        live = [one for one in principles if not self.recommends_retired(one)]
+        self._here = [(one, sides) for one in live if any(sides := self.sides(one))]
         self._runs: defaultdict[ToolName, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
         for one, sides in self._here:
             for side, tools in enumerate(sides):
@@ -80,15 +89,26 @@ class Place:
 
     def sides(self, lesson: Principle | Experience) -> Advice:
         """What a lesson says to call here, and what not; nothing if it is about another place."""
+        shown = self._names.shown
         if isinstance(lesson, Experience):
-            here = lesson.conditions.preconditions[:1] == (self._where,)
-            return Advice(*sides_of(lesson.lesson, lesson.tools)) if here else Advice()
+            here = not self._where.isdisjoint(lesson.conditions.preconditions[:1])
+            return Advice(*(frozenset(map(shown, side)) for side in sides_of(lesson.lesson, lesson.tools) if here))
         return Advice(
             *(
-                frozenset(target for source, target in _moves(lesson, predicate) if source in self._last)
+                frozenset(shown(target) for source, target in _moves(lesson, predicate) if shown(source) in self._last)
                 for predicate in (FOLLOWED_BY, FAILS_AFTER)
             )
         )
+
+    def recommends_retired(self, lesson: Principle | Experience) -> bool:
+        """Whether a lesson on what works, here or elsewhere, names a retired tool."""
+        retired, tools = self._names.retired, set(lesson.tools)
+        if isinstance(lesson, Principle):
+            works = lesson.kind == "guiding"
+            tools.update(target for _, target in _moves(lesson, FOLLOWED_BY))
+        else:
+            works = lesson.zone == "golden"
+        return works and any(self._names.own(tool) in retired for tool in tools)
 
     def runs(self, tool: ToolName) -> tuple[int, int]:
         """How many runs are for a tool, and how many against it."""
@@ -124,7 +144,7 @@ def in_one_voice(
 
     A tool is warned of if more runs are against it than for it: two or more, or one whose lesson is among `lessons`.
     Such a tool is suggested last, with its failures from here if those are the majority. A lesson is dropped if it
-    advises a tool warned of, or warns of one that is suggested all the same.
+    advises a tool warned of or retired, or warns of one that is suggested all the same.
 
     `counts` gives the successful and the failed runs that called a tool from here.
     """
@@ -141,7 +161,10 @@ def in_one_voice(
                 failed.append(FailedWay(tool, failures, successes + failures))
     ranked = tuple(sorted(found, key=lambda one: one.tool in warned))
     suggested = {one.tool for one in ranked} - warned
-    kept = [not (side.better & warned or side.worse & suggested) for side in sides]
+    kept = [
+        not (side.better & warned or side.worse & suggested or here.recommends_retired(one))
+        for one, side in zip(lessons, sides, strict=True)
+    ]
     warnings = sorted((*found.warnings, *failed), key=lambda one: (-one.failures, one.tool))
     return kept, replace(found, ranked=ranked, warnings=tuple(warnings))
 
@@ -297,6 +320,7 @@ class Principles:
         environment: str = "",
         k: int = RETRIEVED,
         least_runs: int = LEAST_RUNS,
+        names: ToolNames | None = None,
     ) -> list[FoundPrinciple]:
         """Principles about the next tool here, the best supported first (see `Place.best`).
 
@@ -306,16 +330,27 @@ class Principles:
         Args:
             after: Tools of the last turn; none before the first call.
             least_runs: Minimum number of runs behind a principle, if there are such principles.
+            names: What the agent calls its tools.
         """
         known = self._library.lessons(namespace)
-        best = self.place(after, namespace=namespace, environment=environment).best(k, least_runs=least_runs)
+        here = self.place(after, namespace=namespace, environment=environment, names=names)
+        best = here.best(k, least_runs=least_runs)
         return [FoundPrinciple.of(stored) for one in best if (stored := known.get(one.id)) is not None]
 
-    def place(self, after: Sequence[ToolName], *, namespace: str = DEFAULT_NAMESPACE, environment: str = "") -> Place:
+    def place(
+        self,
+        after: Sequence[ToolName],
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        environment: str = "",
+        names: ToolNames | None = None,
+    ) -> Place:
         """All that principles say about the next tool here."""
+        names = names or ToolNames.of(self._library.marks(namespace), after, ())
         places = self._library.lessons(namespace).cached(_by_place)
-        stored = {one.row.id: one.row for tool in after or (START,) for one in places.get(tool, ())}
-        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after)
+        spellings = [name for tool in after or (START,) for name in names.spellings(tool)]
+        stored = {one.row.id: one.row for tool in spellings for one in places.get(tool, ())}
+        return Place([Principle.of(row) for row in stored.values() if applies_in(row, environment)], after, names)
 
     def prune(
         self,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -15,6 +15,7 @@ from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
     Added,
+    Aliases,
     Counting,
     FloatArray,
     Header,
@@ -23,12 +24,15 @@ from hepm.graph.rows import (
     Selection,
     StoredRun,
     TextEmbedder,
+    ToolRow,
     Vectored,
     as_bool,
     known_runs,
     read_each,
     to_bytes,
+    tool_row,
 )
+from hepm.graph.tool_life import add_alias, own_names, retire
 from hepm.types import Tool, ToolName
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ class TransactionState:
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
+        aliases: Other names of tools; records are counted under the tools' own.
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
         row_numbers: Of the runs that were read or stored, by id.
@@ -60,6 +65,7 @@ class TransactionState:
 
     header: Header
     lessons: LessonTransaction
+    aliases: Aliases
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -80,13 +86,24 @@ class TransactionState:
         name, key, column = _PUT_VECTORS[of]
         self.lessons.write(name, [{key: one, column: to_bytes(vector)} for one, vector in vectors.items()])
 
-    def describe(self, tools: Sequence[Tool]) -> None:
-        """Set descriptions and parameters."""
-        rows: list[dict[str, str]] = []
-        for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            rows.append({"tool": tool.name, "description": tool.description, "parameters": parameters})
-        self.lessons.write("describe_tools", rows)
+    def tools(self) -> list[ToolRow]:
+        """All tools."""
+        return list(map(tool_row, self.lessons.rows("tools")))
+
+    def copy_tools(self, rows: Sequence[ToolRow]) -> None:
+        """Set everything about tools but their counts."""
+        names = ("description", "parameters", "described_at", "changed_at", "former_description", "former_parameters")
+        self.lessons.write("copy_tools", [{"tool": r.name, **{n: getattr(r, n) for n in names}} for r in rows])
+        self.mark_tools((row.name, row.retired, row.aliases) for row in rows)
+
+    def mark_tools(self, marks: Iterable[tuple[ToolName, bool, Sequence[ToolName]]]) -> None:
+        """Set whether tools are retired, and their aliases."""
+        rows = [{"tool": tool, "retired": retired, "aliases": list(aliases)} for tool, retired, aliases in marks]
+        self.lessons.write("mark_tools", rows)
+
+    def drop_tool(self, tool: ToolName) -> None:
+        """Delete a tool that no run calls."""
+        self.lessons.write("drop_tool", [{"tool": tool}])
 
     def stored(self, rows: Iterable[Sequence[Any]]) -> list[StoredRun]:
         """Runs of stored rows, by id."""
@@ -126,6 +143,7 @@ def _store(
     replay: Replay,
 ) -> None:
     """Store runs; those of `relabelled` replace stored ones."""
+    new, vectors = _under_own_names(write, new, vectors, replay)
     shown: list[Showing] = []
     if relabelled:
         # They are counted anew, with their label, and learned from anew.
@@ -139,11 +157,39 @@ def _store(
         counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
         write.insert_runs(excluded, vectors, counted=False)
         write.insert_runs(counted, vectors, counted=True)
-        write.apply(Delta.of(counted), vectors)
+        write.apply(Delta.of(counted, now=time.time()), vectors)
         write.lessons.settle({run.id: run.success for run in new if run.success is not None})
         for one in shown:
             write.lessons.show(one.run, [one.lesson])
         write.note_change()
+
+
+def _under_own_names(
+    write: Transaction, new: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
+) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    """Runs that use an alias, read again with the tools' own names; and the vectors of all texts."""
+    for tool in {tool.name: tool for run in new for tool in run.tools if tool.aliases or tool.retired}.values():
+        write.apply(described(tool), {})
+        for alias in tool.aliases:
+            add_alias(write, alias, tool.name, replay)
+        if tool.retired:
+            retire(write, tool.name, retired=True)
+    if not write.aliases:
+        return new, vectors
+    at = [number for number, run in enumerate(new) if not write.aliases.keys().isdisjoint(run.calls)]
+    again, more = read_each([new[number].record for number in at], replay, write.aliases)
+    runs = own_names(new, write.aliases)
+    for number, run in zip(at, again, strict=True):
+        if isinstance(run, Run):
+            runs[number] = run._replace(digest=new[number].digest, tools=runs[number].tools)
+    return runs, {**vectors, **more}
+
+
+def described(tool: Tool) -> Delta:
+    """What the description of a tool adds."""
+    delta = Delta()
+    delta.describe([tool], time.time())
+    return delta
 
 
 def forget_runs(write: Transaction, selection: Selection, replay: Replay) -> list[str]:
@@ -172,7 +218,7 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     stored = sorted(write.select(Selection()), key=itemgetter(0))  # in order of arrival
     stored_as: dict[str, str] = {}
     known: list[Run] = []
-    for held, runs, vectors in _in_batches(stored, replay):
+    for held, runs, vectors in _in_batches(stored, replay, write.aliases):
         for one, run in zip(held, runs, strict=True):
             if (other := stored_as.setdefault(run.id, one.id)) != one.id:
                 raise StoreDamagedError(stored_twice(run.id, one.id, other))
@@ -186,18 +232,18 @@ def rebuild(write: Transaction, replay: Replay, embedder: TextEmbedder | None) -
     excluded = excluded_of(known, counting)
     for name in excluded:
         write.set_counted(name, False)
-    for _, runs, vectors in _in_batches(stored, replay) if counting == "shortest" else ():
+    for _, runs, vectors in _in_batches(stored, replay, write.aliases) if counting == "shortest" else ():
         write.apply(Delta.of([run for run in runs if run.id not in excluded]), vectors)
     write.lessons.mend(embedder)
     write.note_change(everything=True)
 
 
 def _in_batches(
-    stored: Sequence[StoredRun], replay: Replay
+    stored: Sequence[StoredRun], replay: Replay, aliases: Aliases
 ) -> Iterator[tuple[Sequence[StoredRun], Sequence[Run], Mapping[str, FloatArray]]]:
     for start in range(0, len(stored), _REBUILD_BATCH):
         held = stored[start : start + _REBUILD_BATCH]
-        found, vectors = read_each([one.record for one in held], replay)
+        found, vectors = read_each([one.record for one in held], replay, aliases)
         runs: list[Run] = []
         for one, run in zip(held, found, strict=True):
             if not isinstance(run, Run):
@@ -245,9 +291,11 @@ def replaces(run: Run, known: Known) -> bool:
     return run.success != known.success or (known.derived and not run.outcome_by)
 
 
-def _readable(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+def _readable(
+    write: Transaction, records: Sequence[str], replay: Replay
+) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
     # A damaged record can be removed, and does not keep others from being removed: its counts go with a rebuild.
-    runs, vectors = read_each(records, replay)
+    runs, vectors = read_each(records, replay, write.aliases)
     return [run for run in runs if isinstance(run, Run)], vectors
 
 
@@ -286,28 +334,29 @@ def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list
         counted.append(first)
         if stored is not None:
             write.set_counted(stored.id, False)
-            _retract(write, [stored], replay)
+            retract_runs(write, [stored], replay)
     return counted, excluded
 
 
 def _remove(write: Transaction, gone: Sequence[StoredRun], replay: Replay) -> None:
-    _retract(write, [run for run in gone if run.counted], replay)
+    retract_runs(write, [run for run in gone if run.counted], replay)
     write.drop_runs([run.id for run in gone])
     if write.header.counting == "shortest":
         for environment, task in sorted({_task(run) for run in gone if run.counted and _competes(run)}):
             if best := write.shortest_success(environment, task):
                 write.set_counted(best.id, True)
-                runs, vectors = _readable([best.record], replay)
+                runs, vectors = _readable(write, [best.record], replay)
                 write.apply(Delta.of(runs), vectors)
 
 
-def _retract(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
+def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Replay) -> None:
+    """Take back what stored runs added to the graph; their records stay."""
     if not stored:
         return
-    runs, _ = _readable([one.record for one in stored], replay)
+    runs, _ = _readable(write, [one.record for one in stored], replay)
     delta = Delta.of(runs, sign=-1)
     write.retract(delta, [run.id for run in stored])
-    others, vectors = _readable(write.records_on_moves(delta.states), replay)
+    others, vectors = _readable(write, write.records_on_moves(delta.states), replay)
     states = Delta.of(others).states
     kept = Delta()
     kept.states.update((move, states[move]) for move in delta.states if move in states)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -56,15 +56,14 @@ class ToolCounts:
 
     calls: int = 0
     errors: int = 0
+
+
+class Description(NamedTuple):
+    """A tool's description and parameters, as JSON, and when a run had them, Unix seconds; 0 without a description."""
+
+    described_at: float = 0.0
     description: str = ""
     parameters: str = "{}"
-
-    def add(self, other: ToolCounts) -> None:
-        """Add other counts; the longer description stays, ties by text."""
-        self.calls += other.calls
-        self.errors += other.errors
-        self.description = max(self.description, other.description, key=lambda s: (len(s), s))
-        self.parameters = max(self.parameters, other.parameters, key=lambda s: (len(s), s))
 
 
 @dataclass
@@ -113,7 +112,7 @@ class Run(NamedTuple):
     Attributes:
         digest: Hash of the content as it was read; distinguishes a repeat from another run with the same id.
         steps: Assistant turns, the rollout length n.
-        calls: Calls and recorded errors by tool.
+        calls: Calls, errors, and calls of which it is recorded whether they failed, by tool.
         called: Every call in listed order, parallel ones flattened.
         said: The user's words in the whole run, cut: runs are compared as a whole by them.
         record: The trajectory in hepm's own JSON, from which every count can be recomputed.
@@ -132,7 +131,7 @@ class Run(NamedTuple):
     steps: int
     ended_at: float | None
     source: str
-    calls: Mapping[ToolName, tuple[int, int]]
+    calls: Mapping[ToolName, tuple[int, int, int]]
     called: tuple[ToolName, ...]
     tools: tuple[Tool, ...]
     transitions: tuple[TransitionRow, ...]
@@ -145,10 +144,10 @@ class Run(NamedTuple):
     def of(cls, trajectory: Trajectory, transitions: Sequence[Transition], *, digest: str, record: str) -> Run:
         """The run of a trajectory with these transitions."""
         t = trajectory
-        calls: dict[ToolName, tuple[int, int]] = {}
+        calls: dict[ToolName, tuple[int, int, int]] = {}
         for call in t.calls():
-            made, failed = calls.get(call.name, (0, 0))
-            calls[call.name] = made + 1, failed + (call.error is True)
+            made, failed, known = calls.get(call.name, (0, 0, 0))
+            calls[call.name] = made + 1, failed + (call.error is True), known + (call.error is not None)
         own_only = OWN_STATES in t.tags
         rows: list[TransitionRow] = []
         for passed in transitions:
@@ -194,43 +193,95 @@ _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")
 
 @dataclass(slots=True)
 class Delta:
-    """What runs add, ready to be applied; `run_edges` are the ids of the runs that took each edge."""
+    """What runs add, ready to be applied.
+
+    Attributes:
+        run_edges: Ids of the runs that took each edge.
+        described: The first and last time that runs came with each description of a tool, and its parameters, as JSON.
+        outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
+            failed of which it is recorded. Tools of which nothing is recorded are left out.
+    """
 
     edges: defaultdict[Edge, EdgeCounts] = field(default_factory=lambda: defaultdict(EdgeCounts))
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
+    described: defaultdict[ToolName, dict[tuple[str, str], tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
+        default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
+    )
 
     @classmethod
-    def of(cls, runs: Iterable[Run], *, sign: int = 1) -> Delta:
-        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative."""
+    def of(cls, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> Delta:
+        """Count runs. O(calls); no text is embedded here. With sign -1 the counts are negative.
+
+        Args:
+            now: When runs of unknown end described their tools, in Unix seconds.
+        """
         delta = cls()
-        delta.add(runs, sign=sign)
+        delta.add(runs, sign=sign, now=now)
         return delta
 
-    def add(self, runs: Iterable[Run], *, sign: int = 1) -> None:
+    def add(self, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
-        described: tuple[Tool, ...] | None = None
+        lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}  # runs of one file share one list of tools
         for run in runs:
             self._count(run, sign)
-            # Runs of one file share one list of tools.
-            if run.tools is not described and sign > 0:
-                described = run.tools
-                for tool in described:
-                    parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-                    self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters))
+            if run.tools and sign > 0:
+                at = now if run.ended_at is None else run.ended_at
+                _, first, last = lists.get(id(run.tools), ((), at, at))
+                lists[id(run.tools)] = run.tools, min(first, at), max(last, at)
+        for tools, *span in lists.values():
+            self.describe(tools, *span)
+
+    def describe(self, tools: Iterable[Tool], *times: float) -> None:
+        """Add descriptions as of some times, in Unix seconds."""
+        for tool in tools:
+            _ = self.tools[tool.name]
+            if tool.description or tool.parameters:
+                text = tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+                known = (*times, *self.described[tool.name].get(text, ()))
+                self.described[tool.name][text] = min(known), max(known)
+
+    def tool_rows(self) -> Iterator[list[dict[str, Any]]]:
+        """What a store adds to its tools, by name, in lists to write one after the other: counts, then descriptions.
+
+        Of a tool with one description only the last time is given.
+        """
+        waiting: list[tuple[ToolName, list[Description]]] = []
+        for name in sorted(self.tools):
+            texts = self.described.get(name, {})
+            found = {Description(at, *text) for text, span in texts.items() for at in span[len(texts) == 1 :]}
+            waiting.append((name, sorted(found, key=lambda one: (one.described_at, *map(len, one[1:]), one))))
+        counts: dict[ToolName, ToolCounts] = self.tools
+        while waiting:
+            yield [
+                {
+                    "name": name,
+                    **vars(counts.get(name, ToolCounts())),
+                    **(texts[0] if texts else Description())._asdict(),
+                }
+                for name, texts in waiting
+            ]
+            waiting, counts = [(name, texts[1:]) for name, texts in waiting if len(texts) > 1], {}
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success
         inverse = sign * inverse_steps(run.steps) if success else 0
         one = EdgeCounts(sign * (success is True), inverse, sign * (success is False), sign * (success is None))
-        for edge in run.edges:
+        edges = run.edges
+        for edge in edges:
             self.edges[edge].add(one)
             self.run_edges[edge].add(run.id)
-        for name, (made, failed) in run.calls.items():
+        targets = {target for _, target in edges}
+        for name, (made, failed, known) in run.calls.items():
             tool = self.tools[name]
             tool.calls += sign * made
             tool.errors += sign * failed
+            if known and name in targets:
+                self.outcomes[name, run.id] = run.ended_at or 0.0, failed == known
         for step, t in enumerate(run.transitions if success is not None else ()):
             if t.key:
                 states = self.states[Move(_sorted_set(t.sources), _sorted_set(t.targets), success is True)]

@@ -56,6 +56,7 @@ def examine(
     tools = [(name, one.calls, one.errors) for name, one in counts.tools.items()]
     stored_tools = [(row.name, row.calls, row.errors) for row in store.tools(namespace=namespace)]
     found += _compare("tool", _tools(tools), _tools(stored_tools))
+    found += _compare("outcome of a tool", _outcomes(counts.outcomes), _outcomes(store.outcomes(namespace=namespace)))
     expected_states = _states_of(counts, store.header.states_per_move)
     found += _compare("state", expected_states, _states_in(store, namespace, vectors), label=_state_label)
     found += _lesson_findings(store, namespace, vectors)
@@ -119,10 +120,11 @@ def _examine_runs(store: Store, namespace: str, replay: Replay, vectors: _Vector
     known: list[Run] = []
     stored_as: dict[str, HeldRun] = {}
     counting = store.header.counting
+    aliases = store.marks(namespace=namespace).aliases
     stored_runs = store.iter_runs(namespace=namespace)
     while batch := list(islice(stored_runs, _BATCH)):
         counted: list[Run] = []
-        runs, _ = read_each([held.record for held in batch], replay)
+        runs, _ = read_each([held.record for held in batch], replay, aliases)
         for held, run in zip(batch, runs, strict=True):
             if not isinstance(run, Run):
                 what = f"the record of the run {held.id!r} cannot be read ({run})"
@@ -157,6 +159,10 @@ def _edges_in(store: Store, namespace: str) -> dict[object, Columns]:
 
 def _tools(tools: Iterable[tuple[ToolName, int, int]]) -> dict[object, Columns]:
     return {name: {"calls": calls, "errors": errors} for name, calls, errors in tools if calls or errors}
+
+
+def _outcomes(outcomes: Mapping[tuple[ToolName, str], tuple[float, bool]]) -> dict[object, Columns]:
+    return {key: {"ended": ended, "failed": failed} for key, (ended, failed) in outcomes.items()}
 
 
 def _states_of(delta: Delta, bound: int) -> dict[object, Columns]:
@@ -256,6 +262,7 @@ def _content(store: Store, namespace: str) -> dict[str, Mapping[Any, object]]:
     return {
         "runs": {name: (record, counted) for name, record, counted in store.iter_records(namespace=namespace)},
         "edges": _edges_in(store, namespace),
+        "outcomes": store.outcomes(namespace=namespace),
         "tools": {row.name: row for row in store.tools(namespace=namespace)},
         "states": {
             (row.sources, row.targets, row.success, row.key): (

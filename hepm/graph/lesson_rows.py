@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast
 
 from hepm.cypher.model import NODES, RELATIONSHIPS, PropertyType, Table
 from hepm.graph.lessons.rows import Kind, LessonRow, StoredLesson, to_record
+from hepm.graph.rows import Aliases
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
@@ -29,9 +30,11 @@ class LessonTables:
         self._links: defaultdict[Table, dict[Row, None]] = defaultdict(dict)
         self._sources: defaultdict[tuple[str, str], list[tuple[Node, float | None, bool]]] = defaultdict(list)
         self._about: list[tuple[Node, str, ToolName]] = []
+        self._aliases: dict[str, Aliases] = {}
 
     def nodes(self, namespace: str) -> Iterator[tuple[Table, Iterable[Row]]]:
         """Nodes of one namespace."""
+        self._aliases[namespace] = self._store.marks(namespace=namespace).aliases
         lessons = self._store.lessons.list(namespace=namespace)
         known = {one.row.id: self._node(_LABELS[one.row.kind], namespace, one.row.id) for one in lessons}
         for kind, label in _LABELS.items():
@@ -77,7 +80,8 @@ class LessonTables:
         lesson = known[row.id]
         for source in {source.run: source for source in row.sources}.values():
             self._sources[namespace, source.run].append((lesson, source.reward, source.words))
-        self._about.extend((lesson, namespace, tool) for tool in row.tools)
+        own = (self._aliases[namespace].get(tool, tool) for tool in row.tools)
+        self._about.extend((lesson, namespace, tool) for tool in dict.fromkeys(own))
         parents = [parent for parent in row.parents if parent.id in known]
         if row.kind == "notes":
             for parent in parents[:1]:

@@ -121,8 +121,9 @@ class ModelRows:
     def _runs(self, namespace: str) -> Iterator[tuple[int, Run, bool]]:
         """Readable runs with their places in the order of arrival; `hepm doctor` names the damaged ones."""
         records = enumerate(self._store.iter_records(namespace=namespace), 1)
+        aliases = self._store.marks(namespace=namespace).aliases
         while batch := list(islice(records, _READ_AT_ONCE)):
-            runs, _ = read_each([record for _, (_, record, _) in batch], self._replay)
+            runs, _ = read_each([record for _, (_, record, _) in batch], self._replay, aliases)
             for (seq, (*_, counted)), run in zip(batch, runs, strict=True):
                 if isinstance(run, Run):
                     yield seq, run, counted
@@ -148,12 +149,14 @@ class ModelRows:
     def _all_tools(self) -> Iterator[Row]:
         listed: set[tuple[str, ToolName]] = set()
         for namespace in self._namespaces:
-            for name, description, parameters, calls, errors in self._store.tools(namespace=namespace):
-                listed.add((namespace, name))
-                yield self._tool(namespace, name), namespace, name, description, parameters, calls, errors
+            for row in self._store.tools(namespace=namespace):
+                listed.add((namespace, row.name))
+                about = (row.description, row.parameters, row.calls, row.errors)
+                marks = (row.retired, row.aliases, row.changed_at or None)
+                yield self._tool(namespace, row.name), namespace, row.name, *about, *marks
         for (namespace, name), number in self._tools.items():
             if (namespace, name) not in listed:  # the start, which is never called
-                yield number, namespace, name, "", "{}", 0, 0
+                yield number, namespace, name, "", "{}", 0, 0, False, (), None
 
 
 def day_of(ended_at: float | None) -> str | None:

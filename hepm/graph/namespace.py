@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from hepm.errors import StoreUnavailableError
 from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.delta import Edge
+from hepm.graph.drift import Drift, drift_of
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import Change, EdgeRow, StateBatch
+from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
 from hepm.types import START, Evidence, ToolName
@@ -60,10 +61,13 @@ class _Snapshot:
     """
 
     rows: dict[ToolName, Rows]
+    marks: Marks
+    latest: dict[ToolName, str]
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
+    drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
 
 
 class NamespaceMirror:
@@ -91,9 +95,13 @@ class NamespaceMirror:
 
     def _read(self) -> _Snapshot:
         """The whole graph; of a remote store its states too, in bulk, so that nothing is read from it later."""
+        marks = self._store.marks(namespace=self.name)
         rows = _by_source(self._store.edges(namespace=self.name))
         if not self._store.remote:
-            return _Snapshot(rows)
+            return _Snapshot(rows, marks, {})
+        latest = self._store.latest_outcomes(
+            sorted({row[1] for of in rows.values() for row in of}), namespace=self.name
+        )
         # Runs before states: a state that comes between is of a run that is read later.
         runs = self._store.runs_after(0, namespace=self.name)
         states = self._store.states_newer_than(0, namespace=self.name)
@@ -110,10 +118,23 @@ class NamespaceMirror:
             self._reader = CallReader()
             self._reader.read(runs, states)
             self._replace_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
-        return _Snapshot(rows, after)
+        return _Snapshot(rows, marks, latest, after)
 
     def __contains__(self, tool: ToolName) -> bool:
         return tool in self._snapshot.rows
+
+    @property
+    def marks(self) -> Marks:
+        """Other names of tools, and retired tools."""
+        return self._snapshot.marks
+
+    def drift(self, tool: ToolName) -> Drift | None:
+        """Whether a tool fails now and did not before; None if not, or where errors are not recorded."""
+        snapshot = self._snapshot
+        if tool not in snapshot.drifts:
+            latest = snapshot.latest if self._store.remote else self._store.latest_outcomes([tool], namespace=self.name)
+            snapshot.drifts[tool] = drift_of(latest.get(tool, ""))
+        return snapshot.drifts[tool]
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
@@ -214,7 +235,7 @@ class NamespaceMirror:
     def graph(self, *, c: float = 1.0) -> nx.DiGraph[ToolName]:
         """A new NetworkX graph, which the caller may change.
 
-        Nodes carry calls, errors, description; edges support, inverse_steps, weight, failures, unlabelled,
+        Nodes carry calls, errors, description, retired; edges support, inverse_steps, weight, failures, unlabelled,
         failure_share.
         """
         import networkx as nx
@@ -222,10 +243,11 @@ class NamespaceMirror:
         graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
         for tool in self._store.tools(namespace=self.name):
             if tool.calls:
-                graph.add_node(tool.name, calls=tool.calls, errors=tool.errors, description=tool.description)
+                about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
+                graph.add_node(tool.name, **about, retired=tool.retired)
         snapshot = self._snapshot
         if START in snapshot.rows:
-            graph.add_node(START, calls=0, errors=0, description="before the first call")
+            graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
         for source, rows in sorted(snapshot.rows.items()):
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
@@ -251,13 +273,18 @@ class NamespaceMirror:
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
+        drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
+        latest = before.latest
+        if self._store.remote:
+            latest = latest | self._store.latest_outcomes(sorted(touched), namespace=self.name)
         for tool in touched:
             rows.pop(tool, None)
         for tool in touched if self._store.remote else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
-        return _Snapshot(rows | fresh, after, kept)
+        marks = self._store.marks(namespace=self.name)
+        return _Snapshot(rows | fresh, marks, latest, after, kept, drifts)
 
     @property
     def behind(self) -> bool:

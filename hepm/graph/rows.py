@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -19,8 +20,16 @@ Vectors: TypeAlias = Iterable[FloatArray]
 Counting: TypeAlias = Literal["all", "shortest"]
 """Which runs count: all, or of a task's successful runs only the shortest (H-EPM, appendix D)."""
 Vectored: TypeAlias = Literal["state", "run", "lesson"]
-Replay: TypeAlias = Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]
-"""Parses stored records: their runs, and a vector for each of their texts. FormatError where a record is damaged."""
+Aliases: TypeAlias = Mapping[ToolName, ToolName]
+"""Other names of tools, each with the tool's own name, which is no alias itself."""
+
+
+class Replay(Protocol):
+    """Parses stored records: their runs, and a vector for each of their texts. FormatError where one is damaged."""
+
+    def __call__(  # noqa: D102
+        self, records: Sequence[str], aliases: Aliases = ..., /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]: ...
 
 
 class TextEmbedder(Protocol):
@@ -98,13 +107,56 @@ class EdgeRow(NamedTuple):
 
 
 class ToolRow(NamedTuple):
-    """One tool; `parameters` is JSON text."""
+    """One tool; `parameters` is JSON text.
+
+    Attributes:
+        described_at: When a run with this description ended, Unix seconds; 0 if unknown.
+        changed_at: When a run first came with another description or other parameters than the former ones; 0 if none.
+        retired: Never suggested any more.
+        aliases: Other names under which records know it, sorted.
+    """
 
     name: ToolName
     description: str
     parameters: str
     calls: int
     errors: int
+    described_at: float = 0.0
+    changed_at: float = 0.0
+    former_description: str = ""
+    former_parameters: str = "{}"
+    retired: bool = False
+    aliases: tuple[ToolName, ...] = ()
+
+
+def tool_row(row: Sequence[Any]) -> ToolRow:
+    """A tool as a store keeps it."""
+    *values, retired, aliases = row
+    found = json.loads(aliases) if isinstance(aliases, str) else aliases
+    return ToolRow._make((*values, bool(retired), tuple(sorted(found))))
+
+
+class Marks(NamedTuple):
+    """Aliases of tools, and the tools that are retired."""
+
+    aliases: Aliases
+    retired: frozenset[ToolName]
+
+
+def marks_of(rows: Iterable[Sequence[Any]]) -> Marks:
+    """The marks in rows of a tool's name, whether it is retired, and its aliases."""
+    aliases: dict[ToolName, ToolName] = {}
+    retired: set[ToolName] = set()
+    for tool, is_retired, names in rows:
+        aliases.update(dict.fromkeys(json.loads(names) if isinstance(names, str) else names, tool))
+        if is_retired:
+            retired.add(tool)
+    return Marks(aliases, frozenset(retired))
+
+
+def call_text(tool: ToolName) -> str:
+    """What the record of a run holds that calls a tool, as `hepm.ingest.hepm.write_run` writes it."""
+    return f'"name":{json.dumps(tool, ensure_ascii=False)}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +257,16 @@ class Totals:
     notes: int
 
 
-def read_each(records: Sequence[str], replay: Replay) -> tuple[Sequence[Run | FormatError], Mapping[str, FloatArray]]:
+def read_each(
+    records: Sequence[str], replay: Replay, aliases: Aliases
+) -> tuple[Sequence[Run | FormatError], Mapping[str, FloatArray]]:
     """The run of each record, or why it cannot be read; and the vectors of the texts of all."""
     try:
-        return replay(records)
+        return replay(records, aliases)
     except FormatError as error:
         if len(records) == 1:
             return [error], {}
-    parts = [read_each([record], replay) for record in records]
+    parts = [read_each([record], replay, aliases) for record in records]
     return [run for runs, _ in parts for run in runs], {text: v for _, found in parts for text, v in found.items()}
 
 

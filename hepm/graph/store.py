@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
@@ -18,8 +19,9 @@ from typing import Any, ClassVar, Final, TypeVar
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.graph.changes import Transaction, add_runs, forget_runs, rebuild, relabel_runs
+from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild, relabel_runs
 from hepm.graph.delta import Edge, Run
+from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.rows import (
@@ -30,6 +32,7 @@ from hepm.graph.rows import (
     Header,
     HeldRun,
     Known,
+    Marks,
     Replay,
     RunRow,
     Selection,
@@ -41,8 +44,11 @@ from hepm.graph.rows import (
     Vectored,
     Vectors,
     known_runs,
+    marks_of,
     of_size,
+    tool_row,
 )
+from hepm.graph.tool_life import add_alias, remove_alias, retire
 from hepm.types import Evidence, Tool, ToolName
 
 T = TypeVar("T")
@@ -188,8 +194,48 @@ class Store(ABC):
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
-        """Set descriptions and parameters, replacing those from the runs."""
-        self.write(namespace, lambda write: (write.describe(tools), write.note_change()))
+        """Set descriptions and parameters, replacing those from the runs so far."""
+
+        def work(write: Transaction) -> None:
+            for tool in tools:
+                write.apply(described(replace(tool, name=write.aliases.get(tool.name, tool.name))), {})
+            write.note_change()
+
+        self.write(namespace, work)
+
+    def copy_tools(self, rows: Sequence[ToolRow], *, namespace: str, replay: Replay) -> None:
+        """Set everything about tools but their counts, as another store holds it."""
+
+        def work(write: Transaction) -> None:
+            write.copy_tools([row._replace(aliases=()) for row in rows])
+            for row in rows:
+                for alias in row.aliases:
+                    add_alias(write, alias, row.name, replay)
+            write.note_change(everything=True)
+
+        self.write(namespace, work)
+
+    def add_alias(
+        self,
+        alias: ToolName,
+        tool: ToolName,
+        *,
+        namespace: str,
+        replay: Replay,
+        embedder: str | None = None,
+        rename: bool = False,
+    ) -> None:
+        """Make `alias` another name of a tool (see `hepm.graph.tool_life.add_alias`)."""
+        work = partial(add_alias, alias=alias, tool=tool, replay=replay, rename=rename)
+        self.write(namespace, work, embedder=embedder)
+
+    def remove_alias(self, alias: ToolName, *, namespace: str, replay: Replay, embedder: str | None = None) -> None:
+        """Make an alias a tool of its own again."""
+        self.write(namespace, partial(remove_alias, alias=alias, replay=replay), embedder=embedder)
+
+    def retire(self, tool: ToolName, *, namespace: str, retired: bool = True) -> None:
+        """Mark a tool as retired, or take the mark away."""
+        self.write(namespace, partial(retire, tool=tool, retired=retired))
 
     def forget(self, selection: Selection, *, namespace: str, replay: Replay, embedder: str | None = None) -> list[str]:
         """Remove runs with all counts and lessons from them; every count goes back exactly. Ids of the removed, sorted.
@@ -296,7 +342,24 @@ class Store(ABC):
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
-        return [ToolRow(*row) for row in self.read("tools", namespace=namespace)]
+        return list(map(tool_row, self.read("tools", namespace=namespace)))
+
+    def latest_outcomes(self, tools: Sequence[ToolName], *, namespace: str) -> dict[ToolName, str]:
+        """Whether the latest runs failed with each tool, as `hepm.graph.drift.drift_of` takes it.
+
+        By the end of the runs; those of unknown end come first, in order of arrival.
+        """
+        rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
+        return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
+
+    def outcomes(self, *, namespace: str) -> dict[tuple[ToolName, str], tuple[float, bool]]:
+        """By tool and run, when the run ended and whether its calls to the tool failed (see `Delta.outcomes`)."""
+        rows = self.read("outcomes", namespace=namespace)
+        return {(tool, run): (ended, bool(failed)) for tool, run, ended, failed in rows}
+
+    def marks(self, *, namespace: str) -> Marks:
+        """Aliases of tools, and the tools that are retired."""
+        return marks_of(self.read("marked_tools", namespace=namespace))
 
     def states_newer_than(self, newer_than: int, *, namespace: str) -> StateBatch:
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""

@@ -18,6 +18,7 @@ from hepm.types import Outcome, Role, Tool, ToolCall, Trajectory, Turn
 VERSION: Final = 1
 """Raised when a reader of the old version would misread the new one; keys that it may ignore do not need that."""
 
+_ABOUT_TOOLS: Final = ("description", "parameters", "aliases", "retired")
 _ROLES: Final[dict[object, Role]] = {"system": "system", "user": "user", "assistant": "assistant"}
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -53,7 +54,7 @@ def parse_run(line: str) -> Trajectory:
 
 
 def _record(t: Trajectory) -> Object:
-    tools = [(tool.name, {"description": tool.description, "parameters": tool.parameters}) for tool in t.tools]
+    tools = [(tool.name, {key: getattr(tool, key) for key in _ABOUT_TOOLS}) for tool in t.tools]
     about = {
         **{"environment": t.environment, "task": t.task, "model": t.model, "user": t.user},
         **{"reward": t.outcome.reward, "success": t.outcome.success, "ended_at": t.ended_at},
@@ -105,8 +106,14 @@ def _trajectory(record: Object) -> Trajectory:
         fields.number(record, "ended_at"),
         {key: _text(tags, key) for key in tags},
         _text(record, "source"),
-        tuple([Tool(_text(t, "name"), _text(t, "description"), fields.object_at(t, "parameters")) for t in tools]),
+        tuple(map(_tool, tools)),
     )
+
+
+def _tool(record: Object) -> Tool:
+    aliases = tuple(fields.text({"alias": one}, "alias") for one in fields.list_at(record, "aliases"))
+    parameters, retired = fields.object_at(record, "parameters"), _flag(record, "retired") is True
+    return Tool(_text(record, "name"), _text(record, "description"), parameters, aliases, retired)
 
 
 def _turn(record: Object) -> Turn:

@@ -22,7 +22,7 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.doctor import differences
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import Known, Selection
+from hepm.graph.rows import Aliases, Known, Replay, Selection
 from hepm.graph.store import FloatArray, Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
@@ -38,6 +38,8 @@ _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
     "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
 )
+_CHARS_A_BATCH: Final = 16 << 20
+"""Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _LESSONS_A_BATCH: Final = 500
 _SUFFIX: Final = ".runs"
 _number = count()
@@ -188,7 +190,7 @@ class Pipeline:
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            while batch := list(islice(runs, self._store.runs_a_batch)):
+            while batch := list(_batch(runs, self._store.runs_a_batch)):
                 self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
@@ -250,10 +252,25 @@ class Pipeline:
         longer = {
             run.id: run
             for run in runs
-            if (stored := known.get(run.id)) and stored.digest != run.digest and stored.success in (None, run.success)
+            if (stored := known.get(run.id)) and stored.digest != run.digest and _may_be_replaced(stored, run)
         }
         records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
         return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+
+
+def _batch(runs: Iterator[Run], most: int) -> Iterator[Run]:
+    chars = 0
+    for run in islice(runs, most):
+        yield run
+        chars += len(run.record)
+        if chars > _CHARS_A_BATCH:
+            return
+
+
+def _may_be_replaced(stored: Known, run: Run) -> bool:
+    if stored.success is None:
+        return not stored.derived  # else its label was removed by hand
+    return stored.derived or stored.success == run.success
 
 
 def _continues(run: Run, before: Trajectory) -> bool:
@@ -292,13 +309,13 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
     return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
 
 
-def replay_with(
-    embedder: Embedder | None,
-) -> Callable[[Sequence[str]], tuple[Sequence[Run], Mapping[str, FloatArray]]]:
-    """How a store reads its own records again (see `hepm.graph.rows.Replay`)."""
+def replay_with(embedder: Embedder | None) -> Replay:
+    """How a store reads its own records again."""
 
-    def replay(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
-        runs = [run_of(parse_run(record), record) for record in records]
+    def replay(
+        records: Sequence[str], aliases: Aliases | None = None, /
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
         return runs, embed_texts(runs, embedder)
 
     return replay
@@ -348,6 +365,11 @@ def copy_store(
     for namespace in namespaces:
         vectors = _vectors(source, namespace)
         total = stored = 0
+        # First: runs are counted under the names that aliases stand for.
+        known_tools = {row.name: row._replace(calls=0, errors=0) for row in target.tools(namespace=namespace)}
+        tools = [row._replace(calls=0, errors=0) for row in source.tools(namespace=namespace)]
+        if different := [row for row in tools if known_tools.get(row.name) != row]:
+            target.copy_tools(different, namespace=namespace, replay=replay)
         records = source.iter_records(namespace=namespace)
         while batch := list(islice(records, target.runs_a_batch)):
             known = target.find_known([name for name, _, _ in batch], namespace=namespace)
@@ -361,10 +383,6 @@ def copy_store(
             seen += len(batch)
             if on_progress is not None:
                 on_progress(seen)
-        described = {row.name: row[1:3] for row in target.tools(namespace=namespace)}
-        rows = [row for row in source.tools(namespace=namespace) if described.get(row.name) != row[1:3]]
-        if tools := [Tool(row.name, row.description, json.loads(row.parameters)) for row in rows]:
-            target.describe(tools, namespace=namespace)
         _copy_lessons(source, target, namespace)
         yield Copied(namespace, total, stored, tuple(differences(source, target, namespace=namespace)))
 
@@ -375,9 +393,10 @@ def _vectors(source: Store, namespace: str) -> dict[str, FloatArray]:
     by_id = dict(zip((row.id for row in batch.rows), batch.vectors_ND, strict=True))
     found = {row.summary: by_id[row.id] for row in source.iter_states(namespace=namespace) if row.id in by_id}
     said = {row.id: row.vector for row in source.runs_after(0, namespace=namespace) if row.vector is not None}
+    aliases = source.marks(namespace=namespace).aliases
     for name, record, _ in source.iter_records(namespace=namespace):
         if name in said:
-            ((run,), _) = replay_with(None)([record])
+            ((run,), _) = replay_with(None)([record], aliases)
             found[run.said] = said[name]
     return found
 

@@ -26,7 +26,8 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import InputError
 from hepm.graph.delta import Run
-from hepm.graph.rows import no_text
+from hepm.graph.rows import Aliases, no_text
+from hepm.graph.tool_life import with_own_names
 from hepm.ingest import fields
 from hepm.ingest.hepm import write_run
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT, check_rules, verdict_of
@@ -189,9 +190,13 @@ def prepare_here(sources: Iterable[Source], reading: ReadOptions, options: Inges
             yield (None, item) if isinstance(item, Rejection) else preparer.prepare(name, item)
 
 
-def run_of(trajectory: Trajectory, record: str, digest: str | None = None) -> Run:
-    """A trajectory as stores take it, with its `record` and the digest of its content."""
+def run_of(trajectory: Trajectory, record: str, digest: str | None = None, *, aliases: Aliases | None = None) -> Run:
+    """A trajectory as stores take it, with its `record` and the digest of its content.
+
+    `aliases` are other names of tools, which become the tools' own.
+    """
     digest = content_digest(trajectory) if digest is None else digest
+    trajectory = with_own_names(trajectory, aliases or {})
     return Run.of(trajectory, transitions(trajectory), digest=digest, record=record)
 
 

@@ -136,7 +136,8 @@ class Redactor:
     def tool(self, tool: Tool) -> Tool:
         """A tool whose description and parameters hold no secret."""
         # Not by names: a schema names arguments such as "password", which are no secrets.
-        return Tool(tool.name, self.text(tool.description), _rewritten(tool.parameters, self.text, lambda _: None))
+        parameters = _rewritten(tool.parameters, self.text, lambda _: None)
+        return Tool(tool.name, self.text(tool.description), parameters, tool.aliases, tool.retired)
 
     def _replaced(self, text: str) -> str:
         searched = text.encode("utf-8", "replace").lower()

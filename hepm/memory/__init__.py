@@ -21,6 +21,7 @@ from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import embedded_file, open_store
 from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
+from hepm.graph.tool_life import ToolNames
 from hepm.ingest import ReadOptions
 from hepm.ingest.chat import read_messages
 from hepm.ingest.hepm import write_run
@@ -402,7 +403,8 @@ class Memory:
                 `after`, `history` and `state` are read.
             history: All calls so far, oldest first. Without `after`, the last one is used.
             state: What the agent knows now, in a few lines.
-            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
+                aliases is suggested by the name that the agent has it under.
             k: Maximum number of tools (H-EPM: 2 is best).
             policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
             c: Weight of efficiency in edge weights.
@@ -418,13 +420,18 @@ class Memory:
             if (policy, c) not in self._policies:
                 self._policies[policy, c] = POLICIES[policy](c=c)
             policy = self._policies[policy, c]
-        last = tuple(map(normal, (after,) if isinstance(after, str) else after or history[-1:])) or (START,)
+        mirror = self._mirror.namespace(namespace)
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        available = None if tools is None else [tool.name for tool in read_tools(tools)]
+        names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
+        last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
         summary = StateSummary(own=state) if isinstance(state, str) else state
+        if summary is not None and names.aliases:
+            summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
         text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
         texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
         vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
         called = tuple(tool for tool in last if tool != START)
-        past = tuple(map(normal, history))
         if set(past[len(past) - len(called) :]) != set(called):
             past += called
         query = Query(
@@ -433,10 +440,11 @@ class Memory:
             state=summary,
             vector=vectors.get(text),
             said_vector=vectors.get(said),
-            tools=None if tools is None else frozenset(tool.name for tool in read_tools(tools)),
+            tools=None if available is None else frozenset(map(names.own, available)),
             k=k,
+            names=names,
         )
-        return policy.suggest(self._mirror.namespace(namespace), query)
+        return query.answer(policy.suggest(mirror, query))
 
     def prompt(
         self,
@@ -469,13 +477,17 @@ class Memory:
 
         options = options or PromptOptions()
         now = Moment.of(messages, state, after, history, turn)
+        own = None if tools is None else read_tools(tools)
+        mirror = self._mirror.namespace(namespace)
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
+        last = tuple(map(names.own, now.after))
         suggestions = Suggestions()
         if options.suggestions:
             suggestions = self.suggest(
                 now.after,
                 history=now.history,
                 state=now.state if now.state.text else None,
-                tools=tools,
+                tools=own,
                 k=options.suggestions + FURTHER,
                 policy=options.policy,
                 namespace=namespace,
@@ -484,7 +496,8 @@ class Memory:
             self.library,
             now,
             suggestions,
-            counts=partial(self._mirror.namespace(namespace).counts, now.after),
+            counts=lambda tool: mirror.counts(last, names.own(tool)),
+            names=names,
             namespace=namespace,
             user=user,
             environment=environment,
@@ -522,6 +535,39 @@ class Memory:
         """Tools with their counts, by name."""
         return self._store.tools(namespace=namespace)
 
+    def add_alias(self, alias: ToolName, tool: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Make `alias` another name of `tool`: all that was counted under it is counted under `tool`.
+
+        Raises:
+            InputError: there is no such tool, or the alias belongs to another one.
+        """
+        self._change_names(partial(self._store.add_alias, alias, tool), namespace)
+
+    def rename_tool(self, tool: ToolName, name: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Give a tool a new name; its former one becomes an alias. InputError if another tool has that name."""
+        self._change_names(partial(self._store.add_alias, tool, name, rename=True), namespace)
+
+    def remove_alias(self, alias: ToolName, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Make an alias a tool of its own again; InputError if it is none."""
+        self._change_names(partial(self._store.remove_alias, alias), namespace)
+
+    def _change_names(self, change: Callable[..., None], namespace: str) -> None:
+        embedder = self._agreed_embedder()
+        try:
+            change(namespace=namespace, replay=replay_with(embedder), embedder=embedder.name)
+        finally:
+            self._mirror.catch_up()
+
+    def retire_tool(self, tool: ToolName, *, retired: bool = True, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Never suggest a tool again, or with `retired=False` suggest it as before; InputError if it is unknown.
+
+        What is known of it stays.
+        """
+        try:
+            self._store.retire(tool, retired=retired, namespace=namespace)
+        finally:
+            self._mirror.catch_up()
+
     @property
     def header(self) -> Header:
         """The store's metadata: schema, embedder, revision."""
@@ -530,9 +576,9 @@ class Memory:
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:
         """Every stored run as a line of hepm's own JSON, in order of arrival. `ingest` reads it back unchanged."""
         described = tuple(
-            Tool(tool.name, tool.description, json.loads(tool.parameters))
+            Tool(tool.name, tool.description, json.loads(tool.parameters), tool.aliases, tool.retired)
             for tool in self._store.tools(namespace=namespace)
-            if tool.description or tool.parameters != "{}"
+            if tool.description or tool.parameters != "{}" or tool.aliases or tool.retired
         )
         for name, record, _ in self._store.iter_records(namespace=namespace):
             # The first run carries the descriptions of all tools.

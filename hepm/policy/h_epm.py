@@ -20,10 +20,10 @@ class Procedural:
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, heaviest first. O(k) where all tools are available."""
-        tools, floor = query.tools, self.floors.support
+        floor = self.floors.support
         found: list[Suggestion] = []
         for one in successors(mirror, query.after, c=self.c):
-            if one.support >= floor and (tools is None or one.tool in tools):
+            if one.support >= floor and query.allows(one.tool):
                 failed = f", {one.failures} failed too" if one.failures else ""
                 how_often = f"{count_of(one.support, 'successful run')} went on with it {place_of(query)}"
                 reason = f"{how_often} (weight {one.weight:.2f}){failed}"
@@ -70,7 +70,7 @@ class Episodic:
         candidates = {
             candidate.tool: candidate
             for candidate in successors(mirror, query.after, c=self.c)
-            if candidate.support >= floors.support and (query.tools is None or candidate.tool in query.tools)
+            if candidate.support >= floors.support and query.allows(candidate.tool)
         }
         if not candidates:
             return nothing_known(mirror, query, floors)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Final, Protocol
 
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import FloatArray
+from hepm.graph.tool_life import ToolNames
 from hepm.text import count_of
 from hepm.types import START, StateSummary, Suggestions, ToolName
 
@@ -26,6 +27,7 @@ class Query:
         said_vector: Of all that the user said.
         tools: Tools it has now; None for all.
         k: Maximum number of suggestions (H-EPM table 4(D): 2 is best).
+        names: What the agent calls the tools, and which of them are retired. All other names here are the tools' own.
     """
 
     after: tuple[ToolName, ...] = (START,)
@@ -35,6 +37,20 @@ class Query:
     said_vector: FloatArray | None = None
     tools: frozenset[ToolName] | None = None
     k: int = 2
+    names: ToolNames = field(default_factory=ToolNames)
+
+    def allows(self, tool: ToolName) -> bool:
+        """Whether a tool may be suggested."""
+        return tool not in self.names.retired and (self.tools is None or tool in self.tools)
+
+    def answer(self, found: Suggestions) -> Suggestions:
+        """What a policy found, in the agent's own names and without retired tools."""
+        names = self.names
+        if not (names.aliases or names.retired):
+            return found
+        ranked = [replace(s, tool=names.shown(s.tool)) for s in found.ranked if s.tool not in names.retired]
+        warnings = tuple(replace(way, tool=names.shown(way.tool)) for way in found.warnings)
+        return replace(found, ranked=tuple(ranked), warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +89,12 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
     ended = [tool for tool in after if tool in called and tool not in mirror]
     if len(unknown) + len(ended) == len(after):
         never = f"no run in the {namespace} called {' or '.join(unknown)}{_nearest(unknown, called)}"
-        last = f"every run that called {' or '.join(ended)} ended there"
+        last = f"every run that called {' or '.join(map(query.names.shown, ended))} ended there"
         return Suggestions(abstained="; ".join(([never] if unknown else []) + ([last] if ended else [])))
     if query.tools is not None and called.isdisjoint(query.tools):
         hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
         return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
-    available = "available " if query.tools is not None else ""
+    available = "available " if query.tools is not None or query.names.retired else ""
     return Suggestions(
         abstained=f"no {available}tool came {place} in {count_of(floors.support, 'successful run')} or more"
     )
@@ -98,4 +114,4 @@ def place_of(query: Query) -> str:
     if query.after == (START,):
         return "at the start"
     one_of = "one of " if len(set(query.after)) > 1 else ""
-    return f"after {one_of}{', '.join(query.after)}"
+    return f"after {one_of}{', '.join(map(query.names.shown, query.after))}"

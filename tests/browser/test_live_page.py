@@ -18,6 +18,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from tests.agents.serving import serving
 from tests.graph.test_page import HOSTILE
 from tests.loopback import Loopback, completion, tool_call
+from tests.neo4j_server import Neo4jServer, emptied
 
 WISH = "Refund parcel 7, the glass is broken."
 SPECS = ("get_order", "refund", "close_ticket")
@@ -132,6 +133,12 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     live.play("waits", "get_order", success=None)
     hints.wait_for_function("() => document.querySelector('#runs').textContent.includes('waits')")
     assert WISH in hints.inner_text("#runs")
+    hints.locator("#runs").get_by_role("button", name="It failed").click()
+    hints.get_by_role("button", name="End it").click()
+    hints.get_by_text("No run is under way.").wait_for()
+    run = live.memory.run("waits")
+    assert run is not None
+    assert run.outcome.success is False
 
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
@@ -234,6 +241,25 @@ def test_five_thousand_tools_are_found_by_name_and_drawn_with_their_neighbours(
             page.wait_for_function("() => TOOLS.length === 201")
 
 
+@pytest.mark.exhaustive
+def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo4jServer, tmp_path: Path):
+    emptied(neo4j_server)
+    answers: list[list[Any]] = []
+    for place, auth in (
+        (tmp_path / "m.hepm", None),
+        (neo4j_server.uri, (neo4j_server.username, neo4j_server.password)),
+    ):
+        with Memory.open(place, auth=auth) as memory, serving(memory) as (_, url):
+            memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
+            memory.library.change(LessonChange(put=[RULE.row()]))
+            httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "id": RULE.id, "retired": True})
+            asked = ("now", "graph", "edge?source=get_order&target=refund", "lessons?kind=principle&retired=true")
+            found = [httpx2.get(f"{url}/api/{route}") for route in asked]
+            assert [one.status_code for one in found] == [200] * 4
+            answers.append([{**one.json(), "revision": 0} for one in found])
+    assert answers[0] == answers[1]
+
+
 def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):
     answer = httpx2.get(live.url)
     assert "refund" not in answer.text
@@ -242,6 +268,15 @@ def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(
     assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
     assert all(source.startswith("'sha256-") for source in (rules["script-src"] + " " + rules["style-src"]).split())
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        assert httpx2.get(f"{url}/api/graph").json()["tools"] == []
+        with Memory.open(tmp_path / "m.hepm") as other:  # as another process does, through a connection of its own
+            other.ingest([run_of(1, "get_order")])
+        names = [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
+        assert "get_order" in names
 
 
 def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):

@@ -1,7 +1,12 @@
-// The last row numbers given out in a namespace, and whether lessons were shown in it; asked for after `lock`.
+// The last row numbers given out in a namespace, whether lessons were shown in it, and its marked tools (see
+// `marked_tools`); asked for after `lock`.
 // Params:  $space string
-// Returns: last_run int, last_state int, shown boolean
-// Index:   namespace_space, showing_space
+// Returns: last_run int, last_state int, shown boolean, marked list
+// Index:   namespace_space, showing_space, tool_space
 OPTIONAL MATCH (n:Namespace {space: $space})
 RETURN coalesce(n.last_run, 0) AS last_run, coalesce(n.last_state, 0) AS last_state,
-       EXISTS { MATCH (:Showing {space: $space}) } AS shown
+       EXISTS { MATCH (:Showing {space: $space}) } AS shown,
+       COLLECT {
+           MATCH (t:Tool {space: $space}) WHERE t.retired OR t.aliases IS NOT NULL
+           RETURN [t.name, coalesce(t.retired, false), coalesce(t.aliases, [])]
+       } AS marked

@@ -72,6 +72,11 @@ class LessonTransaction(ABC):
     def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
         """Insert or rewrite rows, with vectors by text; uses stay."""
 
+    def relink(self, tools: Collection[str]) -> None:
+        """Link lessons about tools again, whose names now stand for others."""
+        known = stored_lessons(self.rows("lessons", newer_than=-1))
+        self.put([one.row for one in known if not set(one.row.tools).isdisjoint(tools)], {})
+
     def put_answers(self, answers: Sequence[Answer]) -> None:
         """See `LessonStore.put_answers`."""
         self.write("put_answers", [answer._asdict() for answer in answers])

@@ -21,7 +21,7 @@ from hepm.errors import (
     StoreVersionError,
 )
 from hepm.graph.open_store import Login
-from hepm.graph.rows import FloatArray, Header, no_text
+from hepm.graph.rows import Aliases, FloatArray, Header, no_text
 from hepm.types import START
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def rows_of(result: neo4j.Result) -> list[tuple[Any, ...]]:
 class Sender:
     """Sends statements about one namespace in one transaction. It takes the memory's write lock until the end."""
 
+    aliases: Aliases
+
     def __init__(self, tx: neo4j.ManagedTransaction, namespace: str) -> None:
         self._tx = tx
         self.namespace = namespace
@@ -210,6 +212,8 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
     found = {"space": space, "start": START, **values}
+    if name == "latest_outcomes":
+        found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
     if name in _BY_UID:
         names, kind = _BY_UID[name]
         found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]

@@ -81,7 +81,9 @@ class Neo4jLessonTransaction(LessonTransaction):
         self._write.send("set_last_lesson", space=self._write.space, namespace=self._write.namespace, seq=seq)
         self.write("unlink_lesson_runs", [{"lesson": row.id} for row in rows])
         self.write("link_lesson_runs", [{"lesson": row.id, **one._asdict()} for row in rows for one in row.sources])
-        self.write("link_lesson_tools", [{"lesson": row.id, "tool": tool} for row in rows for tool in row.tools])
+        own = self._write.aliases
+        about = [{"lesson": row.id, "tool": own.get(tool, tool)} for row in rows for tool in row.tools]
+        self.write("link_lesson_tools", about)
         evolved = [(row.id, parent) for row in rows if row.kind != "notes" for parent in row.parents]
         links = [{"lesson": id, "parent": parent.id, "operator": parent.operator} for id, parent in evolved]
         self.write("link_lesson_parents", links)

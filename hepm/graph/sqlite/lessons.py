@@ -27,8 +27,7 @@ class SQLiteLessonTransaction(LessonTransaction):
         self._run = run
 
     def rows(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        bound = {key: json.dumps(value) if isinstance(value, list | tuple) else value for key, value in values.items()}
-        return self._run(name, **bound).fetchall()
+        return self._run(name, **_bound(values)).fetchall()
 
     def write(self, name: str, /, rows: Iterable[Mapping[str, object]] = ({},)) -> None:
         changed = None
@@ -36,7 +35,7 @@ class SQLiteLessonTransaction(LessonTransaction):
             if changed is None:
                 changed = int(self._run("revision").fetchone()[0]) + 1
             for statement in (name, *_ALSO.get(name, ())):
-                self._run(statement, **row, changed=changed)
+                self._run(statement, **_bound(row), changed=changed)
 
     def put(self, rows: Sequence[LessonRow], vectors: Mapping[str, FloatArray]) -> None:
         values: list[dict[str, object]] = []
@@ -46,3 +45,8 @@ class SQLiteLessonTransaction(LessonTransaction):
             values.append({**value, **row.prior._asdict(), "vector": None if vector is None else to_bytes(vector)})
         self.write("put_lessons", values)
         self.write("add_lesson_source", [{"run": one.run, "lesson": row.id} for row in rows for one in row.sources])
+
+
+def _bound(values: Mapping[str, object]) -> dict[str, object]:
+    """Values as SQLite takes them: lists as JSON."""
+    return {key: json.dumps(value) if isinstance(value, list | tuple) else value for key, value in values.items()}

@@ -160,31 +160,82 @@ DELETE FROM run_vector WHERE trajectory = :seq;
 DELETE FROM trajectory WHERE seq = :seq;
 
 -- name: add_tool
-INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :name, :description, :parameters, :calls, :errors)
+-- Of two descriptions the newer stays, ties by length and text. Expressions see the row as it was before.
+INSERT INTO tool (namespace, name, description, parameters, calls, errors, described_at)
+VALUES (:namespace, :name, :description, :parameters, :calls, :errors, :described_at)
 ON CONFLICT (namespace, name) DO UPDATE SET
     calls = calls + excluded.calls,
     errors = errors + excluded.errors,
-    description = CASE WHEN length(excluded.description) > length(description)
-                         OR (length(excluded.description) = length(description) AND excluded.description > description)
+    description = CASE WHEN (excluded.description <> '', excluded.described_at, length(excluded.description), excluded.description)
+                          > (description <> '', described_at, length(description), description)
                        THEN excluded.description ELSE description END,
-    parameters = CASE WHEN length(excluded.parameters) > length(parameters)
-                        OR (length(excluded.parameters) = length(parameters) AND excluded.parameters > parameters)
-                      THEN excluded.parameters ELSE parameters END;
+    parameters = CASE WHEN (excluded.parameters <> '{}', excluded.described_at, length(excluded.parameters), excluded.parameters)
+                         > (parameters <> '{}', described_at, length(parameters), parameters)
+                      THEN excluded.parameters ELSE parameters END,
+    described_at = max(described_at, excluded.described_at),
+    (changed_at, former_description, former_parameters) = (
+        SELECT CASE WHEN changed THEN excluded.described_at ELSE changed_at END,
+               CASE WHEN changed THEN description ELSE former_description END,
+               CASE WHEN changed THEN parameters ELSE former_parameters END
+        FROM (SELECT excluded.described_at > described_at
+                 AND (excluded.description NOT IN ('', description) AND description <> ''
+                      OR excluded.parameters NOT IN ('{}', parameters) AND parameters <> '{}') AS changed));
 
--- name: describe_tools
-INSERT INTO tool (namespace, name, description, parameters, calls, errors)
-VALUES (:namespace, :tool, :description, :parameters, 0, 0)
-ON CONFLICT (namespace, name) DO UPDATE SET description = excluded.description, parameters = excluded.parameters;
+-- name: copy_tools
+INSERT INTO tool (namespace, name, description, parameters, calls, errors, described_at, changed_at, former_description,
+                  former_parameters)
+VALUES (:namespace, :tool, :description, :parameters, 0, 0, :described_at, :changed_at, :former_description,
+        :former_parameters)
+ON CONFLICT (namespace, name) DO UPDATE SET
+    description = excluded.description,
+    parameters = excluded.parameters,
+    described_at = excluded.described_at,
+    changed_at = excluded.changed_at,
+    former_description = excluded.former_description,
+    former_parameters = excluded.former_parameters;
+
+-- name: mark_tools
+UPDATE tool SET retired = :retired, aliases = :aliases WHERE namespace = :namespace AND name = :tool;
+
+-- name: marked_tools
+SELECT name, retired, aliases FROM tool WHERE namespace = :namespace AND (retired <> 0 OR aliases <> '[]') ORDER BY name;
+
+-- name: drop_tool
+DELETE FROM tool WHERE namespace = :namespace AND name = :tool AND calls = 0;
+
+-- name: add_tool_run
+INSERT INTO tool_run (namespace, tool, ended, trajectory, failed) VALUES (:namespace, :tool, :ended, :trajectory, :failed);
+
+-- name: delete_tool_runs
+DELETE FROM tool_run WHERE trajectory = :seq;
+
+-- name: latest_outcomes
+-- Of each tool, newest first, as one text of 1 (failed) and 0.
+SELECT j.value, (SELECT group_concat(failed, '') FROM (
+    SELECT failed FROM tool_run WHERE namespace = :namespace AND tool = j.value
+    ORDER BY ended DESC, trajectory DESC LIMIT :most))
+FROM json_each(:tools) j;
+
+-- name: outcomes
+SELECT r.tool, t.id, r.ended, r.failed FROM tool_run r JOIN trajectory t ON t.seq = r.trajectory
+WHERE r.namespace = :namespace ORDER BY r.tool, t.id;
+
+-- name: runs_naming
+-- Runs with a text in their record.
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+WHERE namespace = :namespace AND instr(record, :text) > 0;
 
 -- name: reset_tools
 UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
 
 -- name: delete_empty_tools
-DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}';
+DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}'
+  AND retired = 0 AND aliases = '[]';
 
 -- name: tools
-SELECT name, description, parameters, calls, errors FROM tool WHERE namespace = :namespace ORDER BY name;
+SELECT name, description, parameters, calls, errors, described_at, changed_at, former_description, former_parameters,
+       retired, aliases
+FROM tool WHERE namespace = :namespace ORDER BY name;
 
 -- name: add_edge
 INSERT INTO edge (namespace, source, target, support, inverse_steps, failures, unlabelled)
@@ -343,6 +394,9 @@ DELETE FROM edge WHERE namespace = :namespace;
 -- name: clear_namespace_run_edges
 DELETE FROM passage WHERE namespace = :namespace;
 
+-- name: clear_namespace_tool_runs
+DELETE FROM tool_run WHERE namespace = :namespace;
+
 -- name: orphan_vectors
 SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
 
@@ -356,6 +410,7 @@ SELECT count(*) FROM run_vector v WHERE NOT EXISTS (SELECT 1 FROM trajectory t W
 -- name: stray_rows
 SELECT (SELECT count(*) FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory))
+     + (SELECT count(*) FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory))
      + (SELECT count(*) FROM state_after WHERE namespace NOT IN (SELECT namespace FROM trajectory));
 
@@ -364,6 +419,9 @@ DELETE FROM edge WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
 -- name: drop_stray_run_edges
 DELETE FROM passage WHERE namespace NOT IN (SELECT namespace FROM trajectory);
+
+-- name: drop_stray_tool_runs
+DELETE FROM tool_run WHERE namespace NOT IN (SELECT namespace FROM trajectory);
 
 -- name: drop_stray_states
 DELETE FROM state WHERE namespace NOT IN (SELECT namespace FROM trajectory);

@@ -22,7 +22,9 @@ from hepm.graph.rows import (
     StateBatch,
     StoredRun,
     Vectors,
+    call_text,
     check_embedder,
+    marks_of,
     to_bytes,
 )
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
@@ -184,6 +186,7 @@ class SQLiteTransaction(TransactionState):
         self._connection = connection
         self._statements = statements
         self.lessons = SQLiteLessonTransaction(self.run)
+        self.aliases = marks_of(self.run("marked_tools")).aliases
 
     def run(self, name: str, /, **values: object) -> sqlite3.Cursor:
         return self._connection.execute(self._statements[name], {"namespace": self.namespace, **values})
@@ -203,6 +206,9 @@ class SQLiteTransaction(TransactionState):
 
     def select(self, selection: Selection) -> list[StoredRun]:
         return self.stored(self.run("select_trajectories", **asdict(selection)))
+
+    def runs_naming(self, tool: ToolName) -> list[StoredRun]:
+        return self.stored(self.run("runs_naming", text=call_text(tool)))
 
     def shortest_success(self, environment: str, task: str) -> StoredRun | None:
         found = self.stored(self.run("shortest_success", environment=environment, task=task))
@@ -246,14 +252,22 @@ class SQLiteTransaction(TransactionState):
                 for run in runs
             ),
         )
+        self._put(
+            "add_tool_run",
+            (
+                {"tool": tool, "ended": ended, "trajectory": self.row_numbers[run], "failed": failed}
+                for (tool, run), (ended, failed) in delta.outcomes.items()
+            ),
+        )
         for move, states in delta.states.items():
             self._add_states(move, states, vectors)
 
     def _add_counts(self, delta: Delta) -> None:
-        self.sources.update(source for source, _ in delta.edges)
+        self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         self._put("add_edge", ({"source": a, "target": b, **vars(counts)} for (a, b), counts in edges))
-        self._put("add_tool", ({"name": name, **vars(tool)} for name, tool in sorted(delta.tools.items())))
+        for rows in delta.tool_rows():
+            self._put("add_tool", rows)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
         self.rewritten = True
@@ -262,7 +276,8 @@ class SQLiteTransaction(TransactionState):
             self.run("delete_empty_edges", source=source)
         self.run("delete_empty_tools")
         for name in ids:
-            self.run("delete_run_edges", seq=self.row_numbers[name])
+            for what in ("delete_run_edges", "delete_tool_runs"):
+                self.run(what, seq=self.row_numbers[name])
         for move in delta.states:
             for (state,) in self.run("states_of_move", **_place(move)).fetchall():
                 self._drop_state("delete_state", state, move)
@@ -300,7 +315,7 @@ class SQLiteTransaction(TransactionState):
     def clear(self) -> None:
         self.rewritten = True
         for verb in ("clear_namespace", "drop_stray"):
-            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges"):
+            for table in ("vectors", "run_vectors", "states", "state_after", "edges", "run_edges", "tool_runs"):
                 self.run(f"{verb}_{table}")
         self.run("reset_tools")
         self.run("delete_empty_tools")

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.features import NAMES, WEIGHTS, WITHOUT_STATE, Tools, features
@@ -17,7 +18,7 @@ from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 from hepm.policy.query import Floors, Query, nothing_known, place_of
 from hepm.text import count_of
-from hepm.types import Evidence, Suggestion, Suggestions, ToolName
+from hepm.types import Evidence, FailedWay, Suggestion, Suggestions, ToolName
 
 DOUBT: Final = 2
 """A chance counts n / (n + 2) of itself, where n successful runs went on from here."""
@@ -53,8 +54,9 @@ class Hybrid:
     P(tool) = softmax over the candidates of Σ weight · feature + trust · odds. Features (`hepm.policy.hybrid.features`)
     say what successful runs do, with constant weights. Odds say how runs ended that called the tool here, and count as
     far as they predict outcomes in this memory (`hepm.policy.hybrid.outcomes`). A tool with which similar runs did
-    clearly worse than with another is ranked behind the others; one that they only failed with is never first. `c` is
-    for the signature of the other policies. Ours; not in the papers.
+    clearly worse than with another is ranked behind the others; one that they only failed with is never first. The
+    chance of a tool that has begun to fail counts as far as the tool still works (`hepm.graph.drift`). `c` is for the
+    signature of the other policies. Ours; not in the papers.
     """
 
     def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
@@ -93,9 +95,15 @@ class Hybrid:
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
         further = floors.further if given or not floors.further else max(floors.further, USUAL)
         floor = floors.chance * (1.0 if fitted.failures_T.any() else WITHOUT_FAILURES) if given else further
+        failing = _failing(mirror, names, tools, chances, least=further)
+        works_C = np.ones(len(tools), dtype=np.float32)
+        works_C[list(failing)] = [drift.works for drift in failing.values()]
+        shares, chances = chances, chances * works_C
+        bad = [FailedWay(names[int(tools[at])], d.failures, d.runs, d.before) for at, d in failing.items() if d.broken]
+        warnings = (*warnings, *(way for way in bad if way.tool not in {other.tool for other in warnings}))
         sure = float(chances.max()) * ended.support / (ended.support + DOUBT)
         if sure < floor:
-            best = f"best {names[int(tools[chances.argmax()])]} {sure:.2f}, floor {floor:g}"
+            best = f"best {query.names.shown(names[int(tools[chances.argmax()])])} {sure:.2f}, floor {floor:g}"
             return Suggestions(abstained=f"no tool is likely enough ({best})", warnings=warnings)
         # Rounded: sums of floats differ in their last digits with the order in which runs came.
         order = ended.order(np.lexsort((fitted.place_T[tools], -chances.round(6)))).tolist()
@@ -107,11 +115,13 @@ class Hybrid:
                 why = f"what is known {place_of(query)} mostly failed in runs like this one"
                 return Suggestions(abstained=why, warnings=warnings)
         # Against the other candidates: what each adds above their mean, weighed by their chances among themselves.
-        spoke = (rows - chances @ rows) / np.maximum(1 - chances, 1e-6)[:, None] * weights
+        spoke = (rows - shares @ rows) / np.maximum(1 - shares, 1e-6)[:, None] * weights
         found = [
             _suggestion(mirror, query, fitted, int(tools[at]), float(chances[at]), rows[at], spoke[at])
             for at in order[: query.k]
         ]
+        for at, suggestion in zip(order, found, strict=False):
+            suggestion.reason += f"; it {failing[at]}" if at in failing else ""
         supported = tuple(suggestion for suggestion in found if suggestion.support >= floors.support)
         return Suggestions(supported, warnings=warnings) if supported else nothing_known(mirror, query, floors)
 
@@ -122,10 +132,20 @@ def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Qu
     available = available[available != fitted.start]
     if query.tools is not None:
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
-        return available[np.isin(available, tools)], available
-    if len(tools) > MOST_CANDIDATES:
+        tools = available[np.isin(available, tools)]
+    elif len(tools) > MOST_CANDIDATES:
         tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
+    if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
+        tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
     return tools, available
+
+
+def _failing(
+    mirror: NamespaceMirror, names: Sequence[ToolName], tools: Tools, chances: FloatArray, *, least: float
+) -> dict[int, Drift]:
+    """The candidates that are likely enough to be named and have begun to fail, by their place."""
+    likely = np.flatnonzero(chances >= least).tolist()
+    return {at: drift for at in likely if (drift := mirror.drift(names[int(tools[at])])) is not None}
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

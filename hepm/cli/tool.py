@@ -1,0 +1,108 @@
+"""Tools of a memory: `hepm tool list`, `alias`, `rename` and `retire`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from hepm.cli import options
+from hepm.cli.commands import Argument, Group, Option
+from hepm.cli.options import JsonOption, Place, plain, print_json
+from hepm.text import on_one_line
+
+if TYPE_CHECKING:
+    from hepm.memory import Memory
+    from hepm.types import ToolName
+
+app = Group("tool", "Tools that runs called: their other names, changes, and which are retired.")
+
+
+@app.takes
+def list_(place: Place, as_json: JsonOption = False) -> None:
+    """List the tools with their calls, errors, other names and changes.
+    Example: `hepm tool list --namespace retail`
+    """
+    with place.open() as memory:
+        rows = memory.tools(namespace=place.namespace)
+        said = remarks(memory, place.namespace)
+    if as_json:
+        print_json({"tools": [{**row._asdict(), "remarks": said.get(row.name, [])} for row in rows]})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("tool", "calls", "errors", ""):
+        table.add_column(name, justify="right" if name in ("calls", "errors") else "left")
+    for row in rows:
+        marks = [*(["retired"] if row.retired else []), *(f"also {alias}" for alias in row.aliases)]
+        about = "; ".join([*marks, *said.get(row.name, [])])
+        table.add_row(plain(row.name), f"{row.calls:,}", f"{row.errors:,}", plain(about))
+    options.print_table(table)
+
+
+def remarks(memory: Memory, namespace: str) -> dict[ToolName, list[str]]:
+    """Which tools have begun to fail, and what changed in their descriptions, in sentences without the tool."""
+    from hepm.graph.model_rows import day_of
+    from hepm.graph.tool_life import what_changed
+
+    mirror = memory.mirror(namespace)
+    found: dict[ToolName, list[str]] = {}
+    for row in memory.tools(namespace=namespace):
+        drift = mirror.drift(row.name) if row.calls else None
+        changed = what_changed(row)
+        said = [
+            *([str(drift)] if drift else []),
+            *([f"changed on {day_of(row.changed_at)}: {changed}"] if changed else []),
+        ]
+        if said:
+            found[row.name] = said
+    return found
+
+
+@app.takes
+def alias(
+    place: Place,
+    alias: Annotated[str, Argument(help="The other name.")],
+    tool: Annotated[str, Argument(help="The tool's own name; left out with --undo.")] = "",
+    undo: Annotated[bool, Option(help="Make the alias a tool of its own again.")] = False,
+) -> None:
+    """Make a name another name of a tool: all that was counted under it is counted under the tool.
+    Example: `hepm tool alias search_flights_v1 search_flights --namespace travel`
+    """
+    import click
+
+    if bool(tool) == undo:
+        raise click.BadParameter("name the tool, or give --undo and the alias alone", param_hint="TOOL")
+    with place.open() as memory:
+        if undo:
+            memory.remove_alias(alias, namespace=place.namespace)
+        else:
+            memory.add_alias(alias, tool, namespace=place.namespace)
+    print(on_one_line(f"{alias} is a tool of its own" if undo else f"{alias} is another name of {tool}"))
+
+
+@app.takes
+def rename(
+    place: Place,
+    tool: Annotated[str, Argument(help="The tool's name so far.")],
+    name: Annotated[str, Argument(help="Its new name.")],
+) -> None:
+    """Give a tool a new name; the former one becomes an alias.
+    Example: `hepm tool rename search_flights find_flights --namespace travel`
+    """
+    with place.open() as memory:
+        memory.rename_tool(tool, name, namespace=place.namespace)
+    print(on_one_line(f"{tool} is called {name} now"))
+
+
+@app.takes
+def retire(
+    place: Place,
+    tool: Annotated[str, Argument(help="The tool.")],
+    undo: Annotated[bool, Option(help="Suggest it as before.")] = False,
+) -> None:
+    """Never suggest a tool again. What is known of it stays.
+    Example: `hepm tool retire search_flights_v1 --namespace travel`
+    """
+    with place.open() as memory:
+        memory.retire_tool(tool, retired=not undo, namespace=place.namespace)
+    print(on_one_line(f"{tool} is suggested again" if undo else f"{tool} is retired: it is never suggested"))

@@ -1,0 +1,104 @@
+"""Whether a tool has begun to fail: its latest runs against those before them.
+
+One run is one observation: calls of a run are not independent, since an agent repeats a call with the same mistake. It
+failed with a tool if all of its calls whose error is known did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from math import exp, lgamma
+from typing import Final
+
+MOST_RUNS: Final = 1_000  # the latest runs of a tool that are compared
+RECENT: Final = 50
+"""A drift may have begun with any of the last 50 runs; further back every fourth part more is tried."""
+FEWEST: Final = 3  # failed runs below which nothing is said
+ALARM: Final = 1e-4
+"""Chance of so many failures if nothing had changed. Some 60 divisions are tried after each run: simulated tools that
+fail in 1 to 80 % of their runs throughout raise a false alarm in less than one run of a thousand."""
+RECOVERED: Final = 0.001
+"""Chance of so few failures in the very last runs if the drift went on."""
+_NEGLIGIBLE: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A tool that fails more often than before: failed and all runs now, and before."""
+
+    failures: int
+    runs: int
+    failures_before: int
+    runs_before: int
+
+    @property
+    def before(self) -> float:
+        """Share of failed runs before."""
+        return self.failures_before / self.runs_before
+
+    @property
+    def broken(self) -> bool:
+        """Whether it works less than half as often as before."""
+        return self.works < 0.5
+
+    @property
+    def works(self) -> float:
+        """How likely it is to work, as a share of how likely it was, in (0, 1); with Jeffreys' prior."""
+        now = (self.runs - self.failures + 0.5) / (self.runs + 1)
+        return now * (self.runs_before + 1) / (self.runs_before - self.failures_before + 0.5)
+
+    def __str__(self) -> str:
+        before = f"{self.before:.0%}" if self.failures_before else "never"
+        return f"fails now, in {self.failures} of its last {self.runs} runs ({before} before)"
+
+
+def drift_of(latest: str) -> Drift | None:
+    """The drift of a tool by its latest runs, newest first: "1" for one that failed with it, else "0"; None if none.
+
+    Of all ways to divide the runs into earlier and recent ones, the one whose number of recent failures is least likely
+    by a Beta-binomial predictive distribution of the earlier ones (Jeffreys' prior; Box 1980, "Sampling and Bayes'
+    inference in scientific modelling"). It is over if the very last runs are unlikely by those of the drift.
+    """
+    failed = [0, *accumulate(map(int, latest))]
+    total = len(latest)
+    found, least = 0, ALARM
+    for recent in _divisions(total):
+        failures, before = failed[recent], failed[-1] - failed[recent]
+        if failures < FEWEST or failures * (total - recent) <= before * recent:
+            continue
+        if latest[recent - 1] == "0" and recent <= RECENT:
+            continue  # a drift begins with a failure
+        chance = _at_least(failures, recent, before, total - recent, limit=ALARM)
+        if chance < least:
+            found, least = recent, chance
+    if not found:
+        return None
+    for last in range(1, min(found, RECENT)):
+        lasting, rest = failed[last], failed[found] - failed[last]
+        works = _at_least(last - lasting, last, found - last - rest, found - last, limit=RECOVERED)
+        if latest[last - 1] == "0" and works < RECOVERED:
+            return None
+    return Drift(failed[found], found, failed[-1] - failed[found], total - found)
+
+
+def _divisions(total: int) -> Iterator[int]:
+    recent = FEWEST
+    while recent < total:
+        yield recent
+        recent += 1 if recent < RECENT else recent // 4
+
+
+def _at_least(k: int, n: int, known_k: int, known_n: int, *, limit: float) -> float:
+    """P(K >= k) of n observations, by a Beta-binomial distribution of the known ones; `limit` if it is more."""
+    a, b = known_k + 0.5, known_n - known_k + 0.5
+    logs = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + lgamma(k + a) + lgamma(n - k + b)
+    term = exp(logs + lgamma(a + b) - lgamma(a) - lgamma(b) - lgamma(a + b + n))
+    found = term
+    for i in range(k, n):
+        if found >= limit or term < found * _NEGLIGIBLE:
+            break
+        term *= (n - i) / (i + 1) * (i + a) / (n - i - 1 + b)
+        found += term
+    return min(found, limit)
