@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CALLS: Final = 12
 _LINE: Final = 160
-_KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"
+_KEYS: Final = "y: it succeeded, n: it failed, s: skip, q: quit"  # and the return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,18 +250,14 @@ def _by_hand(memory: Memory, namespace: str, runs: Iterable[Trajectory]) -> None
     labelled = seen = 0
     for run in runs:
         seen += 1
-        print("\n".join([*_card(run), _KEYS]))
-        key = ""
-        while key not in ("y", "n", "s", "q"):
-            key = click.getchar().lower()
-            if key in ("\x03", "\x04"):
-                raise click.Abort
+        print("\n".join(_card(run)))
+        key = click.prompt(_KEYS, type=click.Choice(["y", "n", "s", "q"], case_sensitive=False), show_choices=False)
         if key == "q":
             break
         if key != "s":
             memory.labels.give(run.id, Outcome(None, key == "y"), namespace=namespace)
             labelled += 1
-        print({"y": "it succeeded", "n": "it failed", "s": "skipped"}[key] + "\n")
+        print()
     print(f"{count_of(labelled, 'run')} labelled" if seen else "every run has a label")
 
 

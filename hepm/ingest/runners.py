@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
+from hepm.ingest.shells import SHELLS
 from hepm.text import CUT
 from hepm.types import ToolCall
 
 _READ_CHARS: Final = 20_000
 """How much of a command is read, and of the end of its result."""
+
+_START_CHARS: Final = 400
+"""Where a result says how a command ended: so near its start or end."""
 
 _HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _ASSIGNED: Final = re.compile(r"\w+=")
@@ -129,20 +133,23 @@ _SCRIPT_WRITES: Final = re.compile(r"<<.*\.write(?:_text|_bytes|lines)?\(", re.D
 _REFUSED: Final = re.compile(
     r"doesn't want to (?:proceed|take this action)|user (?:rejected|denied)|interrupted by user"
 )
+_UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:the )?background")
 
 
 def command_of(call: ToolCall) -> str:
     """The shell command of a call; "" if it runs none."""
-    given = call.arguments.get("command") or call.arguments.get("cmd")
+    given = next((call.arguments[key] for key in ("command", "cmd", "commands") if call.arguments.get(key)), "")
     if isinstance(given, str):
         return given
     words = [str(word) for word in given] if isinstance(given, Sequence) else []
+    if "commands" in call.arguments:
+        return "\n".join(words)
     return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else shlex.join(words)
 
 
 def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
     """What a call changed, and the tests it ran with their results, in order."""
-    if call.error and _REFUSED.search(call.result or ""):
+    if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
         return
     command = command_of(call)
     yield from () if call.error else _edits(call)
@@ -286,7 +293,7 @@ class _Result:
                 both = {**(cast("dict[str, Any]", about) if isinstance(about, dict) else {}), **held}
                 code = next((both[key] for key in _CODES if type(both.get(key)) is int), None)
                 text = "\n".join(str(held[key]) for key in _TEXTS if held.get(key))
-        if code is None and (found := _CODE.search(text[:400]) or _CODE.search(text[-400:])):
+        if code is None and (found := _CODE.search(text[:_START_CHARS]) or _CODE.search(text[-_START_CHARS:])):
             code = int(found[1])
         return cls(_COLOUR.sub("", text[-_READ_CHARS:]), code, call.error, raw.endswith(CUT))
 
@@ -310,8 +317,15 @@ class _Result:
 
 
 def exit_code(call: ToolCall) -> int | None:
-    """The exit code in the result of a command; None if there is none, or the command did not come to its end."""
-    code = _Result.of(call).code if command_of(call) else None
+    """The exit code in the result of a command, or 0 and 1 for a shell's call that is recorded as done or failed.
+
+    None if there is none, or the command did not come to its end.
+    """
+    if not command_of(call) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
+        return None
+    code = _Result.of(call).code
+    if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:
+        code = int(call.error)
     return None if code in _ENDS_OF_TIME else code
 
 

@@ -57,6 +57,7 @@ class SeenFiles:
         self._usable = not (redactor is not None and redactor.hook) and isinstance(trusted, TrustByTags | None)
         rules = None if redactor is None else redactor.rules
         about = (__version__, namespace, astuple(reading), rules, options.assume_success, trusted, options.own_states)
+        about += (options.outcome_by,)
         self._key = blake2b(repr(about).encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._file = file
         self._lists: dict[str, dict[str, SeenFile]] = {}

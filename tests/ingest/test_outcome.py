@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from hepm import Outcome, ToolCall, Trajectory, Turn
+from hepm.ingest import ReadOptions, read_runs
 from hepm.ingest.outcome import RULES, verdict_of
+from tests.ingest.transcripts import claude, result, use
 
 Call = tuple[str, dict[str, Any], str, bool | None]
 
@@ -85,6 +87,16 @@ def test_an_exit_code_labels_only_where_a_result_holds_one(result: str, success:
 
 
 @pytest.mark.parametrize(
+    ("result", "error", "success"),
+    [("", False, True), ("no", True, False), ("Command timed out after 2m", True, None), ("no", None, None)],
+)
+def test_where_a_shell_holds_no_exit_code_its_call_failed_or_did_not(
+    result: str, error: bool | None, success: bool | None
+) -> None:
+    assert RULES["exit-code"](run(EDIT, sh("./deploy", result, error))) is success
+
+
+@pytest.mark.parametrize(
     ("text", "success"),
     [
         ("Thank you, works now", True),
@@ -98,6 +110,25 @@ def test_an_exit_code_labels_only_where_a_result_holds_one(result: str, success:
 def test_a_user_labels_by_plain_thanks_or_plain_corrections(text: str, success: bool | None) -> None:
     said = (Turn("assistant", "Done."), Turn("user", text))
     assert RULES["user"](run(EDIT, after=said)) is success
+
+
+def test_a_transcript_of_claude_code_is_labelled_by_its_last_tests(tmp_path: Path) -> None:
+    records = [
+        claude("user", "1", "Fix the tests."),
+        claude("assistant", "2", use("a", "Bash", command="pytest -q"), id="m1"),
+        claude("user", "3", result("a", "Exit code 1\nF.\n1 failed, 1 passed in 0.10s", is_error=True)),
+        claude("assistant", "4", use("b", "Edit", file_path="/w/a.py", old_string="x", new_string="y"), id="m2"),
+        claude("user", "5", result("b", "The file /w/a.py has been updated.")),
+        claude("assistant", "6", use("c", "Bash", command="cd /w && pytest -q 2>&1 | tail -3"), id="m3"),
+        claude("user", "7", result("c", "..\n2 passed in 0.10s", is_error=False)),
+        claude("assistant", "8", [{"type": "text", "text": "All tests pass."}], id="m4"),
+    ]
+    for cut, success in ((len(records), True), (5, None)):
+        log = tmp_path / f"{cut}.jsonl"
+        log.write_text("".join(json.dumps(one) + "\n" for one in records[:cut]), "utf-8")
+        [(_, found)] = read_runs([log], ReadOptions())
+        assert isinstance(found, Trajectory)
+        assert RULES["tests"](found) is success
 
 
 def test_the_first_rule_that_answers_is_named_and_a_given_outcome_is_none_of_its_business() -> None:

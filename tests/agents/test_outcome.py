@@ -1,0 +1,74 @@
+"""Runs behind the doors that end without an outcome: a rule labels them, and a given outcome wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hepm import Memory
+from hepm.agents.runs import LiveRuns
+
+
+def work(runs: LiveRuns, id: str, result: str = "12 passed in 0.31s") -> None:
+    """A run that edits and tests, and then rests."""
+    session = runs.named(id, namespace="default", door="test", task="fix").session
+    session.say("user", "Fix the parser.")
+    session.record("Edit", {"file_path": "a.py"}, "ok")
+    session.record("Bash", {"command": "pytest -q"}, result)
+
+
+def rested(memory: Memory, id: str = "r", **options: Any) -> tuple[LiveRuns, bool | None]:
+    runs = LiveRuns(memory, idle_s=0, **options)
+    work(runs, id)
+    runs.store_idle()
+    stored = memory.run(id)
+    assert stored is not None
+    return runs, stored.outcome.success
+
+
+def test_a_run_that_rests_is_labelled_by_its_tests_and_learned_from(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert rested(memory)[1] is True
+        memory.wait_distilled()
+        assert [one.row.sources[0].run for one in memory.library.list("experience")] == ["r"]
+
+
+def test_rules_can_be_turned_off(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert rested(memory, outcome_by=())[1] is None
+
+
+def test_an_outcome_that_comes_late_replaces_the_rules_and_is_learned_from(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        runs, _ = rested(memory)
+        runs.finish("r", namespace="default", success=False, reward=None)
+        LiveRuns(memory).finish("r", namespace="default", success=False, reward=None)
+        memory.wait_distilled()
+        stored = memory.run("r")
+        assert stored is not None
+        assert (stored.outcome.success, stored.outcome_by) == (False, "")
+        assert {one.row.properties["zone"] for one in memory.library.list("experience")} == {"warning"}
+
+
+def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        rested(memory)
+        runs = LiveRuns(memory, idle_s=0)
+        work(runs, "r")
+        session = runs.named("r", namespace="default", door="test").session
+        assert session.id == "r"
+        session.record("Edit", {"file_path": "a.py"}, "ok")
+        session.record("Bash", {"command": "pytest -q"}, "1 failed, 11 passed in 0.31s")
+        runs.store_idle()
+        stored = memory.run("r")
+        assert stored is not None
+        assert (len(list(stored.calls())), stored.outcome.success) == (4, False)
+
+
+def test_a_crashed_session_is_labelled_by_the_rules_of_the_server_that_stores_it(tmp_path: Any) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        work(LiveRuns(memory), "off")
+        LiveRuns(memory, idle_s=-1, outcome_by=()).store_idle()
+        work(LiveRuns(memory), "on")
+        LiveRuns(memory, idle_s=-1).store_idle()
+        found = [memory.run("off"), memory.run("on")]
+        assert [one and one.outcome.success for one in found] == [None, True]

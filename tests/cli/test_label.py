@@ -1,0 +1,188 @@
+"""`hepm label` on runs of unknown outcome: by hand, by rule, by a model, one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.chats import write
+from tests.cli.test_lessons import asked, found
+from tests.faults.command import HEPM, one_sentence, quick
+from tests.loopback import Loopback, Request, completion, error, loopback
+
+__all__ = ["loopback"]
+
+PASSED = "............\n12 passed in 0.31s"
+
+
+def worked(name: str, *results: str, command: str = "pytest -q") -> dict[str, Any]:
+    """A run of a coding agent: an edit, and its tests."""
+    calls = [("Edit", {"file_path": "a.py"}, "ok"), *(("Bash", {"command": command}, result) for result in results)]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Fix the parser, says {name}."}]
+    for number, (tool, arguments, result) in enumerate(calls):
+        use = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [use]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    return {"id": name, "task": f"t-{name}", "environment": "repo", "messages": messages}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    runs = [worked("good", PASSED), worked("bad", "Exit code 1\n1 failed in 0.1s"), worked("odd", "no tests ran")]
+    made = tmp_path / "store.hepm"
+    report = quick("ingest", write(tmp_path / "runs.jsonl", runs), "--store", made, "--outcome-by", "none")
+    assert report.code == 0, report.err
+    return made
+
+
+def labels(store: Path) -> dict[str, tuple[bool | None, str]]:
+    runs = [json.loads(line) for line in quick("export", "-", "--store", store).out.splitlines()]
+    return {run["id"]: (run.get("success"), run.get("tags", {}).get("hepm:outcome-by", "")) for run in runs}
+
+
+def test_rules_label_at_ingest_read_whole_results_and_say_so(tmp_path: Path) -> None:
+    log = write(tmp_path / "runs.jsonl", [worked("long", "." * 5_000 + "\n" + PASSED)])
+    store = tmp_path / "store.hepm"
+    assert "1 of them has no outcome" in quick("ingest", log, "--store", store, "--outcome-by", "none").out
+    late = quick("label", "--rule", "tests", "--store", store)
+    assert "0 runs labelled" in late.out
+    assert "ingest the files again" in late.err
+    assert "1 of them has a label by the rule 'tests'" in quick("ingest", log, "--store", store).out
+    assert labels(store) == {"long": (True, "tests")}
+    assert "no rule is called 'luck'" in quick("ingest", log, "--store", store, "--outcome-by", "luck").err
+
+
+def test_rules_label_stored_runs_and_a_dry_run_changes_nothing(store: Path) -> None:
+    before = labels(store)
+    dry = quick("label", "--rule", "tests,exit-code", "--dry-run", "--store", store)
+    assert dry.out.splitlines() == [
+        "bad: failure by tests",
+        "good: success by tests",
+        "2 runs would be labelled: 1 succeeded, 1 failed; 1 without a label",
+    ]
+    assert labels(store) == before
+    report = found(store, "label", "--rule", "tests")
+    assert (report["success"], report["failure"], report["unlabelled"]) == (1, 1, 1)
+    assert labels(store) == {"good": (True, "tests"), "bad": (False, "tests"), "odd": (None, "")}
+    assert found(store, "label", "--by", "tests")["runs"][0]["by"] == "tests"
+    assert quick("label", "--by", "tests", "--remove", "--store", store).out == "2 labels by tests removed\n"
+    assert labels(store) == before
+
+
+def test_one_run_is_labelled_corrected_and_unlabelled(store: Path) -> None:
+    def said(*options: str) -> str:
+        return quick("label", "good", *options, "--store", store).out
+
+    assert said("--success") == "good: success, was unlabelled\n"
+    assert said("--failure", "--dry-run") == "good: failure, was success\n"
+    assert said("--reward", "0.4") == "good: failure, was success\n"
+    assert said("--remove") == "good: unlabelled, was failure\n"
+    assert labels(store)["good"] == (None, "removed")
+    assert found(store, "label")["runs"][0]["id"] in ("good", "bad", "odd")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["good", "--success", "--failure"],
+        ["--success"],
+        ["--remove"],
+        ["good", "--rule", "tests"],
+        ["--rule", "tests", "--judge"],
+        ["--rule", "luck"],
+        ["--judge"],
+        [],
+    ],
+)
+def test_a_wrong_use_of_label_is_one_sentence(store: Path, options: list[str]) -> None:
+    answer = quick("label", *options, "--store", store)
+    assert answer.code == 2
+    assert re.fullmatch(r"hepm: .+\.\nTry `hepm label --help`.\n", answer.err), answer.err
+
+
+def test_an_unknown_run_is_one_sentence(store: Path) -> None:
+    one_sentence(quick("label", "nobody", "--success", "--store", store))
+
+
+def test_a_model_labels_by_yes_and_no_and_no_answer_is_paid_for_twice(store: Path, loopback: Loopback) -> None:
+    def answer(request: Request) -> Any:
+        name = request.said.split("says ")[1].split(".")[0]
+        return completion({"good": "Yes.", "bad": "<think>hm, yes?</think>\n**No**", "odd": "It is unclear."}[name])
+
+    loopback.script = answer
+    dry = asked(store, loopback, "label", "--judge", "--dry-run")
+    assert dry.out.splitlines()[0] == "3 runs would be looked at"
+    assert loopback.requests == []
+    first = asked(store, loopback, "label", "--judge", "--json").json
+    assert (first["success"], first["failure"], first["unlabelled"], first["cost"]["calls"]) == (1, 1, 1, 3)
+    assert labels(store) == {"good": (True, "judge:small"), "bad": (False, "judge:small"), "odd": (None, "")}
+    again = asked(store, loopback, "label", "--judge", "--json").json
+    assert (again["unlabelled"], again["cost"]["calls"], again["cost"]["paid_before"]) == (1, 0, 1)
+    sent = loopback.requests[0].said
+    assert '"Fix the parser, says' in sent
+    assert "pytest -q" in sent
+
+
+def test_a_spent_budget_keeps_what_was_labelled_and_says_how_to_go_on(store: Path, loopback: Loopback) -> None:
+    loopback.script = lambda request: completion("yes")
+    answer = asked(store, loopback, "label", "--judge", "--max-calls", "2", "--at-once", "1")
+    assert answer.code == 0
+    assert "2 runs labelled" in answer.out
+    assert "the budget of 2 calls is spent; repeat the command to go on" in answer.err
+    assert sum(how is True for how, _ in labels(store).values()) == 2
+
+
+def test_a_model_that_refuses_everything_is_one_sentence_and_labels_nothing(store: Path, loopback: Loopback) -> None:
+    loopback.script = lambda request: error(401, "no entry")
+    answer = asked(store, loopback, "label", "--judge")
+    assert answer.code == 1
+    assert "no entry" in answer.err
+    assert {how for how, _ in labels(store).values()} == {None}
+
+
+def test_runs_are_labelled_by_hand_in_a_terminal_and_quitting_keeps_them(store: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = subprocess.Popen([HEPM, "label", "--store", store], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    try:
+        for number, key in enumerate((b"n\n", b"s\n", b"q\n"), 1):
+            while seen.count(b"q: quit") < number:
+                seen += _read(ours)
+            os.write(ours, key)
+        while chunk := _read(ours):
+            seen += chunk
+        command.wait(20)
+    finally:
+        command.kill()
+        os.close(ours)
+    text = seen.decode()
+    assert command.returncode == 0, text
+    assert "run odd, task t-odd, in repo: 2 calls, 0 failed" in text
+    assert "user: Fix the parser, says odd." in text
+    assert 'Bash {"command": "pytest -q"}' in text
+    assert "1 run labelled" in text
+    assert labels(store) == {"odd": (False, ""), "bad": (None, ""), "good": (None, "")}
+
+
+def _read(terminal: int) -> bytes:
+    """What it shows next; b"" at its end."""
+    assert select.select([terminal], [], [], 20)[0], "the terminal shows nothing more"
+    try:
+        return os.read(terminal, 4_096)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def test_lessons_come_from_labels_by_rule_as_from_any(store: Path) -> None:
+    quick("label", "--rule", "tests", "--store", store)
+    assert found(store, "experience", "distill")["runs"] == 2
+    assert found(store, "stats")["namespaces"]["default"]["experiences"] > 0
