@@ -12,6 +12,14 @@ from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions
 
+_LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
+TO_VERSION_3 = (
+    "DROP TABLE tool_run; DROP INDEX tool_marked;"
+    + "".join(f"ALTER TABLE tool DROP COLUMN {name};" for name in _LATER)
+    + "PRAGMA user_version = 3;"
+)
+"""Makes an embedded store one of schema version 3."""
+
 
 def trajectory(
     name: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias
 
@@ -132,7 +132,7 @@ def tool_result(id: str, content: object, *, error: bool | None) -> Object:
 
 
 @contextlib.contextmanager
-def fail_open(what: str) -> Iterator[None]:
+def fail_open(what: str) -> Generator[None]:
     """Log an error as a warning, and go on."""
     try:
         yield

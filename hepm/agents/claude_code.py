@@ -1,7 +1,8 @@
 """Claude Code's HTTP hooks: what an agent does is recorded, and what memory says comes as additional context.
 
 Events: UserPromptSubmit, PostToolBatch, PostToolUseFailure, Stop and SessionEnd. PostToolBatch comes once after all
-parallel calls of a turn. What a hook adds stays in the agent's context, so nothing is said twice in a row.
+parallel calls of a turn. What a hook adds stays in the agent's context, so no lesson is given twice, and no hint twice
+in a row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
+from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolName
@@ -24,8 +26,6 @@ class ClaudeCode:
 
     def __init__(self, runs: LiveRuns) -> None:
         self._runs = runs
-        self._failed: dict[str, dict[str, str]] = {}
-        self._said: dict[str, str] = {}
 
     def answer(self, event: Object, namespace: str) -> Object:
         """The body of the answer to one event; {} if there is nothing to say."""
@@ -37,25 +37,19 @@ class ClaudeCode:
             if kind == "UserPromptSubmit":
                 run.session.say("user", str(event.get("prompt") or ""))
             elif kind == "PostToolUseFailure":
-                failed = self._failed.setdefault(session, {})
-                failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
+                run.failed[str(event.get("tool_use_id"))] = str(event.get("error") or "error")
             elif kind == "PostToolBatch":
-                self._record(run, session, event)
+                self._record(run, event)
             elif kind == "Stop" and event.get("last_assistant_message"):
                 run.session.say("assistant", str(event["last_assistant_message"]))
-            elif kind == "SessionEnd":
-                self._failed.pop(session, None)
-                self._said.pop(session, None)
         if kind not in _HINTED:
             return {}
-        text = self._runs.hint(run).text
-        if not text or text == self._said.get(session):
+        text = unsaid(self._runs.hint(run).text, run.said)
+        if not text:
             return {}
-        self._said[session] = text
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}
 
-    def _record(self, run: LiveRun, session: str, event: Object) -> None:
-        failed = self._failed.pop(session, {})
+    def _record(self, run: LiveRun, event: Object) -> None:
         names: list[ToolName] = []
         for call in event.get("tool_calls") or ():
             if not isinstance(call, dict):
@@ -64,7 +58,7 @@ class ClaudeCode:
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
             response: Any = call.get("tool_response")
-            error = failed.get(str(read.id))
+            error = run.failed.pop(str(read.id), None)
             result = error if error is not None else response if isinstance(response, str) else json.dumps(response)
             run.session.record(name, read.arguments, result, error=error is not None, together=bool(names))
             names.append(name)

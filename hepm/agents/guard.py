@@ -163,7 +163,8 @@ class Guard:
             if (host := _without_port(headers.get("host", ""))) not in LOCAL:
                 return refused(421, f"this server is reached as 127.0.0.1 or localhost, not as {host!r}")
             origin = headers.get("origin")
-            if origin and _without_port(origin.rpartition("://")[2]) not in LOCAL:
+            elsewhere = headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"
+            if elsewhere or (origin and _without_port(origin.rpartition("://")[2]) not in LOCAL):
                 return refused(403, "pages of other sites may not use this server")
         if "upgrade" in headers.get("connection", "").lower() and headers.get("upgrade", "").lower() == "websocket":
             return refused(426, "hepm speaks HTTP, not WebSocket")

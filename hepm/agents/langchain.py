@@ -1,5 +1,7 @@
 """Memory for agents of LangChain: `create_agent(model, tools, middleware=[HepmMiddleware(memory)])`."""
 
+# pyright: basic, reportMissingImports=false, reportInvalidTypeForm=false
+# The environment of the type check lacks this framework.
 from __future__ import annotations
 
 import asyncio

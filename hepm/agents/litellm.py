@@ -1,5 +1,7 @@
 """Memory for LiteLLM, as SDK and as proxy: `litellm.callbacks = [HepmLogger(memory)]`."""
 
+# pyright: basic, reportMissingImports=false
+# The environment of the type check lacks this framework.
 from __future__ import annotations
 
 import asyncio
@@ -36,7 +38,7 @@ class HepmLogger(CustomLogger):
         self.runs = LiveRuns(memory, idle_s=idle_s)
         self._namespace = namespace
         self._about = about
-        self._calls: dict[str, LiveRun | None] = {}
+        self._calls: dict[str, tuple[LiveRun, int] | None] = {}
         self._swept = time.monotonic()
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
@@ -74,11 +76,12 @@ class HepmLogger(CustomLogger):
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
         with fail_open("has an unrecorded reply"):
-            run = self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+            asked = self._calls.pop(str(kwargs.get("litellm_call_id")), None)
             choices = getattr(response_obj, "choices", None)
             message = getattr(choices[0], "message", None) if choices else None
-            if run is not None and message is not None:
-                self.runs.replied(run, Reply((message.model_dump(exclude_none=True),)))
+            # LiteLLM calls back late: a next request may have brought the reply.
+            if asked is not None and message is not None and len(asked[0].messages) == asked[1]:
+                self.runs.replied(asked[0], Reply((message.model_dump(exclude_none=True),)))
             if time.monotonic() - self._swept > _SWEEP_S:
                 self._swept = time.monotonic()
                 self.runs.store_idle()
@@ -98,7 +101,7 @@ class HepmLogger(CustomLogger):
             self._calls[call] = None
             if not (tools := wire.tools_of(given)):
                 return messages
-            run = self._calls[call] = self.runs.continued(
+            run = self.runs.continued(
                 [dict(message) for message in messages],
                 id=wire.session_id_of(given) or str(given.get("litellm_session_id") or ""),
                 sequel="",
@@ -110,6 +113,7 @@ class HepmLogger(CustomLogger):
                 tools=tools,
                 **self._about,
             )
+            self._calls[call] = run, len(run.messages)
             prompt = self.runs.hint(run)
             body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
             return cast("list[Object]", body["messages"])

@@ -132,11 +132,13 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
         """Tell how the task ended, so that later runs learn from it."""
         _may_write()
         try:
-            run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp") if calls else None
-            for name in calls or ():
-                assert run is not None
+            if calls and not runs.is_over(session_id, namespace=NAMESPACE.get()):
+                run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
                 with run.lock:
-                    run.session.record(name)
+                    known = [name for name in run.session.calls if name != SUMMARY_TOOL]
+                    # A client that had no answer tells it again.
+                    for name in calls[len(known) :] if calls[: len(known)] == known else ():
+                        run.session.record(name)
             runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
         except HepmError as error:
             raise ToolError(str(error)) from error

@@ -1,5 +1,8 @@
 """Memory for agents of the OpenAI Agents SDK: hooks and a run configuration for one run."""
 
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
+# pyright: reportOptionalMemberAccess=false
+# The environment of the type check lacks this framework.
 from __future__ import annotations
 
 import asyncio

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
@@ -144,6 +144,7 @@ class Proxy:
             try:
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
                 if not sending.done():  # the client is gone before the first byte: free the model
+                    self._end(api, run)
                     return Response(status_code=499)
                 upstream = sending.result()
             finally:
@@ -151,10 +152,11 @@ class Proxy:
                 if not sending.done():
                     sending.cancel()
         except httpx2.HTTPError as error:
+            self._end(api, run)
             where = f"{url.scheme}://{url.host}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
-        named = _named(upstream.headers.get("connection", ""))
+        named = _named(upstream.headers.get_list("connection"))
         kept = [(k.lower(), v) for k, v in upstream.headers.raw]
         response.raw_headers = [(k, v) for k, v in kept if k == b"content-length" or k not in _HOP | named]
         if run is not None and run.id.isascii() and run.id.isprintable():
@@ -166,7 +168,7 @@ class Proxy:
         return response
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
-        dropped = _HOP | _named(request.headers.get("connection", ""))
+        dropped = _HOP | _named(request.headers.getlist("connection"))
         own = [token.encode() for token in self._own_tokens]
         found = [
             (k, v)
@@ -181,31 +183,33 @@ class Proxy:
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
-        size = 0
+        size, whole = 0, False
         try:
             async for part in upstream.aiter_raw():
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
                     size += len(part)
                 yield part
+            whole = upstream.status_code < 300 and size <= _MAX_COPY
         except httpx2.HTTPError as error:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
         finally:
-            if run is not None and api is not None:
-                readable = upstream.status_code < 300 and size <= _MAX_COPY
-                kind = upstream.headers.get("content-type", "")
-                self._recording = self._record.submit(self._recorded(api, run, kind, copy if readable else []))
+            self._end(api, run, upstream.headers.get("content-type", ""), copy if whole else ())
             await upstream.aclose()
 
-    def _recorded(self, api: Api, run: LiveRun, kind: str, copy: list[bytes]) -> Callable[[], None]:
+    def _end(self, api: Api | None, run: LiveRun | None, kind: str = "", copy: Sequence[bytes] = ()) -> None:
+        """Record the reply to a request, if there is a whole one."""
+        if api is None or run is None:
+            return
+
         def record() -> None:
             try:
                 self._runs.replied(run, wire.read_reply(api, kind, b"".join(copy)))
             except Exception:  # the reply is the client's already
                 _log.warning("a reply is not recorded", exc_info=True)
 
-        return record
+        self._recording = self._record.submit(record)
 
 
 def _encoded(request: Request, path: str) -> str:
@@ -216,9 +220,9 @@ def _encoded(request: Request, path: str) -> str:
     return raw if unquote(raw) == path else quote(path)
 
 
-def _named(connection: str) -> frozenset[bytes]:
+def _named(connection: list[str]) -> frozenset[bytes]:
     """Headers that belong to one connection alone."""
-    return frozenset(name.strip().lower().encode("latin-1") for name in connection.split(","))
+    return frozenset(name.strip().lower().encode("latin-1") for one in connection for name in one.split(","))
 
 
 async def _left(request: Request) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -16,7 +17,6 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
-    RetryPromptPart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
@@ -63,13 +63,14 @@ class HepmCapability(AbstractCapability[Any]):
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> AgentRunResult[Any]:
         """Store the run when it ends, however it ends."""
-        result: AgentRunResult[Any] | None = None
+        verdict: Callable[[], Verdict] = lambda: None  # noqa: E731
         try:
             result = await handler()
+            verdict = partial(self._outcome, result)
+            return result
         finally:
             if self._run is not None:
-                await asyncio.to_thread(self._run.finish, lambda: None if result is None else self._outcome(result))
-        return result
+                await asyncio.to_thread(self._run.finish, verdict)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -139,14 +140,14 @@ def _chat(messages: Iterable[ModelMessage]) -> Iterator[Object]:
             yield {"role": "assistant", "content": text} | ({"tool_calls": issued} if issued else {})
         for part in message.parts:
             if isinstance(part, BaseToolReturnPart):
-                failed = part.outcome not in ("success",)
-                yield tool_result(part.tool_call_id, part.model_response_str(), error=failed)
-            elif isinstance(part, RetryPromptPart) and part.tool_name:
-                yield tool_result(part.tool_call_id, part.model_response(), error=True)
-            elif isinstance(part, RetryPromptPart):
-                yield {"role": "user", "content": part.model_response()}
+                yield tool_result(part.tool_call_id, part.model_response_str(), error=part.outcome != "success")
             elif isinstance(part, SystemPromptPart | UserPromptPart):
+                texts = [part.content] if isinstance(part.content, str) else part.content
                 role = "system" if isinstance(part, SystemPromptPart) else "user"
-                content = part.content if isinstance(part.content, str) else list(part.content)
-                texts = [content] if isinstance(content, str) else [one for one in content if isinstance(one, str)]
-                yield {"role": role, "content": "\n".join(texts)}
+                yield {"role": role, "content": "\n".join(text for text in texts if isinstance(text, str))}
+            elif part.part_kind in ("retry-prompt", "retry-feedback"):  # the first one goes with version 3
+                retry = cast(Any, part)
+                if getattr(retry, "tool_name", None):
+                    yield tool_result(retry.tool_call_id, retry.model_response(), error=True)
+                else:
+                    yield {"role": "user", "content": str(retry.content)}

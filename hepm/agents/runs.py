@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
 from threading import RLock
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -59,6 +60,11 @@ class LiveRun:
         stable: What memory said at the first request, kept so that a provider's prompt cache works.
         outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
+        waiting: Requests that have no reply yet.
+        name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
+        failed: Errors of calls that a hook told before the calls, by their id.
+        said: What hooks' answers held, see `unsaid`.
+        resumed: Whether it began before this process did.
     """
 
     session: Session
@@ -70,6 +76,11 @@ class LiveRun:
     sequel: set[str] = field(default_factory=set[str])
     stable: str = ""
     replied: bool = False
+    waiting: int = 0
+    name: str = ""
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    said: dict[str, str] = field(default_factory=dict[str, str])
+    resumed: bool = False
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
@@ -118,6 +129,8 @@ class LiveRuns:
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._lock = RLock()
+        kept = [one for one in memory.under_way() if one.aliases]
+        self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -146,40 +159,57 @@ class LiveRuns:
         """
         marks = [_mark(message) for message in messages]
         with self._lock:
-            before = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or before else _opening(messages, about.get("tools"), group, about.get("user"))
-            run = before or (self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
+            run = self._sequels.get((namespace, sequel)) if sequel else None
+            opening = "" if id or run else _opening(messages, about.get("tools"), group, about.get("user"))
             if run is None:
-                run = self._begin(id, namespace, door, **about)
-                run.opening = opening
+                run = self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            if run is None:
+                before = "" if id else self._before_restart(namespace, sequel, opening, marks)
+                run = self._begin(id or before, namespace, door, **about)
+                run.opening, run.resumed = opening, bool(before)
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
             run.touched = time.time()
+            run.waiting += 1
             _extend(run, messages, marks, whole=not sequel)
+            run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
+
+    def is_over(self, id: str, *, namespace: str) -> bool:
+        """Whether the client's run of this name has its outcome, and no other one is under way."""
+        return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
         own = free_id(self.memory, id, namespace=namespace)
         options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
         session = self.memory.session(id=own, namespace=namespace, **options, **about)
-        run = self._runs[namespace, session.id] = LiveRun(session, namespace, door)
+        run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
 
+    def _before_restart(self, namespace: str, sequel: str, opening: str, marks: Sequence[str]) -> str:
+        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none."""
+        for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
+            if (id := self._kept.pop((namespace, alias), None)) is not None:
+                return id
+        return ""
+
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
-        found: LiveRun | None = None
+        alike: list[LiveRun] = []
+        changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._runs.values():
-            if run.namespace != namespace or run.opening != opening:
-                continue
             known = run.marks
-            # A model's reply may come back changed: what was before it must be there.
             least = len(known) - run.replied
-            if least < len(marks) and known[:least] == marks[:least] and (not run.replied or marks[least] == known[-1]):
-                found = run if found is None or len(known) > len(found.marks) else found
-        return found
+            if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
+                continue
+            again = not (run.replied or run.waiting)  # a request without a reply is repeated
+            if len(marks) > least or (again and len(marks) == least):
+                (alike if not run.replied or marks[least] == known[-1] else changed).append(run)
+        found = alike or (changed if len(changed) == 1 and not changed[0].waiting else [])
+        return max(found, key=lambda run: len(run.marks), default=None)
 
     def under_way(self, namespace: str) -> list[LiveRun]:
         """The runs under way in a namespace, the latest active first."""
@@ -210,12 +240,14 @@ class LiveRuns:
         return prompt
 
     def replied(self, run: LiveRun, reply: Reply) -> None:
-        """Add a model's reply to the record."""
-        if not reply.messages:
-            return
+        """Add a model's reply to the record, and keep the run on disk."""
         with run.lock:
             run.touched = time.time()
-            run.reply(reply.messages)
+            run.waiting -= 1
+            if reply.messages:
+                run.reply(reply.messages)
+            if reply.id:
+                run.session.aliases = (*run.session.aliases, reply.id)
             run.session.keep()
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
@@ -242,7 +274,7 @@ class LiveRuns:
         """
         key = namespace, id
         with self._lock:
-            run = self._runs.get(key)
+            run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
@@ -272,10 +304,11 @@ class LiveRuns:
 
     def _end(self, run: LiveRun) -> None:
         with self._lock:
-            self._runs.pop((run.namespace, run.id), None)
+            self._runs.pop((run.namespace, run.name), None)
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
-            self._ended[run.namespace, run.id] = run.session
+            for name in {run.id, run.name}:
+                self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
                 self._ended.popitem(last=False)
 
@@ -297,7 +330,7 @@ class LiveRuns:
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
-    """An id for a new run, `id` if it is free. After a given outcome, what follows is another run."""
+    """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
     own, number = id or uuid4().hex, 1
     while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
         number += 1
@@ -310,7 +343,10 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     known = run.marks
     if not whole:
         at = len(known)
-        fresh = [one for one in range(len(messages)) if messages[one].get("role") != "system" or not known]
+        first = not (known or run.resumed)
+        again = not run.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
+        fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
+        fresh = [] if again else fresh
     else:
         at = next(
             (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
@@ -326,6 +362,16 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
     run.messages.extend(messages[n] for n in fresh)
     run.marks.extend(marks[n] for n in fresh)
     run.replied = False
+
+
+def _aliases(opening: str, marks: Sequence[str]) -> list[str]:
+    """A hash for each beginning of a conversation."""
+    found: list[str] = []
+    hashed = blake2b(opening.encode(), digest_size=12)
+    for mark in marks:
+        hashed.update(mark.encode())
+        found.append(hashed.hexdigest())
+    return found
 
 
 def _mark(message: Object) -> str:
@@ -352,8 +398,13 @@ def _name(call: Object) -> str:
 
 
 def _arguments(call: Object) -> Any:
+    """Parsed, as clients write JSON again in their own way."""
     inner = _inner(call)
-    return inner.get("arguments") or inner.get("input")
+    given = inner.get("arguments") or inner.get("input")
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return given
 
 
 def _inner(call: Object) -> Object:
@@ -363,6 +414,6 @@ def _inner(call: Object) -> Object:
 
 def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
-    first = [_mark(one) for one in messages[:2]]
+    first = [_mark(one) for one in takewhile(lambda one: one.get("role") != "assistant", messages[:2])]
     names = sorted(_name(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

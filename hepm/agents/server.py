@@ -91,6 +91,8 @@ class Server:
         mcp = self._mcp_server.streamable_http_app(
             stateless_http=True, json_response=True, transport_security=_NO_CHECK
         )
+        for route in mcp.routes:  # without sessions there is nothing to wait for in the stream that GET opens
+            cast(Route, route).methods = {"POST"}
         routes = [
             Route("/health", self._health),
             Route("/metrics", self._metrics),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_type_hints
 
 from hepm.errors import InputError
 from hepm.ingest.chat import RAW
@@ -69,11 +69,18 @@ def _of_function(function: Callable[..., object]) -> tuple[dict[str, Any], Calla
     from pydantic.errors import PydanticUserError
 
     name = getattr(function, "__name__", "")
-    if not name or inspect.iscoroutinefunction(function):
-        raise InputError(f"the tool {function!r} is no function with a name that returns its result: wrap it in one")
+    if not name.isidentifier() or inspect.iscoroutinefunction(function):
+        raise InputError(f"the tool {function!r} is no named function that returns its result itself: wrap it in one")
+
+    def resolved(**arguments: Any) -> object:
+        return function(**arguments)
+
     try:
-        checked = validate_call(function)
-        described: Any = TypeAdapter(cast("Any", function))
+        # pydantic looks for the names in annotations here, not in the tool's module: give it the types.
+        resolved.__annotations__ = get_type_hints(function, include_extras=True)
+        vars(resolved)["__signature__"] = inspect.signature(function)
+        checked = validate_call(resolved)
+        described: Any = TypeAdapter(cast("Any", resolved))
         parameters = described.json_schema(schema_generator=_untitled())
     except (PydanticUserError, NameError, TypeError) as error:
         raise InputError(f"the parameters of the tool {name!r} cannot be described: {error}") from error

@@ -25,6 +25,7 @@ from hepm.errors import MissingExtraError
 from hepm.ingest.otlp import spans_of
 from hepm.ingest.records import DECODER, ReadOptions, RecordError
 from hepm.ingest.spans import Spans
+from hepm.memory.labels import given_label
 from hepm.memory.session import as_messages
 from hepm.types import Trajectory
 
@@ -145,7 +146,7 @@ class Traces:
         """Whether a run has its outcome: exporters send the last spans some seconds late, and they are added to it."""
         memory = self._runs.memory
         stored = None if self._runs.has(run.id, namespace=namespace) else memory.run(run.id, namespace=namespace)
-        if stored is None or stored.outcome.success is None:
+        if stored is None or not given_label(stored):
             return False
         memory.ingest([replace(run, outcome=stored.outcome)], namespace=namespace)
         return True

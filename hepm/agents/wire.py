@@ -49,7 +49,7 @@ def resolved(placement: Placement, base_url: str) -> Placement:
 
 
 def read_body(api: Api, raw: bytes) -> Object:
-    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects."""
+    """The JSON object of a request; InputError if it is none, or if its messages are no list of objects, or none."""
     try:
         body = json.loads(raw.decode())
     except (ValueError, RecursionError) as error:
@@ -59,8 +59,8 @@ def read_body(api: Api, raw: bytes) -> Object:
     body = cast(Object, body)
     key = "messages" if api == "chat" else "input"
     listed = body.get(key)
-    if not (api == "responses" and isinstance(listed, str | None)) and objects(listed) != listed:
-        raise InputError(f'"{key}" is no list of objects')
+    if not (listed and (objects(listed) == listed or (api == "responses" and isinstance(listed, str)))):
+        raise InputError(f'"{key}" holds no messages')
     return body
 
 
@@ -152,17 +152,18 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
 
 
 def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else list(objects(given))
     instructions = body.get("instructions")
     instructions = instructions if isinstance(instructions, str) else ""
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
     into_instructions = [stable, present if placement == "system" or kept else ""]
     said = "\n\n".join(part for part in (instructions, *into_instructions) if part)
+    changed: Object = {**body, "instructions": said} if said else dict(body)
     if present and not into_instructions[1]:
-        items.append({"role": "developer", "content": present})
-    return {**body, "input": items, **({"instructions": said} if said else {})}
+        given = body.get("input")
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+        changed["input"] = [*items, {"role": "developer", "content": present}]
+    return changed
 
 
 def _tagged(text: str) -> str:

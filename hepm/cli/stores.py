@@ -135,7 +135,9 @@ def ingest(
 def _print_report(report: IngestReport) -> None:
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
     print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
-    name_key = "name the key of outcomes with --success-key or --reward-key, pass --assume-success"
+    remedy = "label them with `hepm label`"
+    if not report.by_format.keys() <= {"claude-code", "codex"}:  # their transcripts have no outcomes
+        remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"
     if n := report.without_calls:
         print(f"{n:,} of them hold{'s' * (n == 1)} no tool call, so that nothing is learned there")
     if n := report.distrusted:
@@ -145,7 +147,7 @@ def _print_report(report: IngestReport) -> None:
         print(f"{n:,} of them {'has a label' if n == 1 else 'have labels'} by the rule {rule!r}")
     if n := report.unlabelled:
         unknown = "has no outcome and counts" if n == 1 else "have no outcome and count"
-        print(f"{n:,} of them {unknown} for nothing yet: {name_key}, or label them with `hepm label`")
+        print(f"{n:,} of them {unknown} for nothing yet: {remedy}")
     if report.rejected:
         print(f"{count_of(len(report.rejected), 'record')} could not be used:", file=sys.stderr)
     for one in report.rejected[:_SHOWN_REJECTIONS]:
@@ -158,6 +160,7 @@ def _print_report(report: IngestReport) -> None:
 def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestReport) -> list[str]:
     """The user's keys of outcomes that label no run. Pipes, which cannot be read again, count by the report alone."""
     from hepm.ingest import read_runs
+    from hepm.ingest.reading import KEYED
     from hepm.types import Outcome, Trajectory
 
     keys = {name: key for name, usual in _OUTCOME_KEYS.items() if (key := getattr(reading, name)) != usual}
@@ -168,7 +171,7 @@ def _unmatched_keys(runs: Sequence[str], reading: ReadOptions, report: IngestRep
 
     def labels(name: str, key: str) -> bool:
         alone = replace(reading, **(dict.fromkeys(_OUTCOME_KEYS, "") | {name: key}))
-        found = (item for kind, item in read_runs(runs, alone) if kind == "chat")
+        found = (item for kind, item in read_runs(runs, alone) if kind in KEYED)
         return any(isinstance(run, Trajectory) and run.outcome != Outcome() for run in found)
 
     return [key for name, key in keys.items() if not labels(name, key)]

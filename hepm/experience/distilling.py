@@ -337,7 +337,7 @@ def _experience(it: RunComparison) -> Experience:
     elif it.well:
         lesson = f"This way led to success: {way}."
     else:
-        lesson = f"This way led to failure{'' if it.contrast else ', and nobody found a better one'}: {way}."
+        lesson = f"This way led to failure{'' if it.contrast else ', and no comparable run did better'}: {way}."
     called = ", then ".join(_calls(move) for move in sorted(it.keys, key=lambda move: move.turn))
     return Experience(
         situation=situation_text(it.run.environment, it.known),
@@ -403,7 +403,7 @@ def _rule(it: RunComparison) -> tuple[str, Sequence[Triple], Sequence[ToolName]]
             Triple(a, FOLLOWED_BY, b) for one, other in pairwise(steps) for a in sorted(one) for b in sorted(other)
         ]
         return (
-            f"{sequence(steps)} led to success",
+            f"calling {sequence(steps)} led to success",
             triples[:_TRIPLES],
             [tool for step in steps for tool in sorted(step)],
         )

@@ -102,9 +102,13 @@ class Place:
 
     def recommends_retired(self, lesson: Principle | Experience) -> bool:
         """Whether a lesson on what works, here or elsewhere, names a retired tool."""
-        works = lesson.kind == "guiding" if isinstance(lesson, Principle) else lesson.zone == "golden"
-        retired = self._names.retired
-        return works and bool(retired) and any(self._names.own(tool) in retired for tool in lesson.tools)
+        retired, tools = self._names.retired, set(lesson.tools)
+        if isinstance(lesson, Principle):
+            works = lesson.kind == "guiding"
+            tools.update(target for _, target in _moves(lesson, FOLLOWED_BY))
+        else:
+            works = lesson.zone == "golden"
+        return works and any(self._names.own(tool) in retired for tool in tools)
 
     def runs(self, tool: ToolName) -> tuple[int, int]:
         """How many runs are for a tool, and how many against it."""

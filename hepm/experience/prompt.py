@@ -7,6 +7,7 @@ changes least comes first, so that a provider's prompt cache works.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ from hepm.ingest.transitions import agent_state
 from hepm.llm import Client
 from hepm.llm.usage import estimate_tokens
 from hepm.text import on_one_line, quoted
-from hepm.types import BLOCK_END, BLOCK_START, START, StateSummary, Suggestions, ToolName
+from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT, START, StateSummary, Suggestions, ToolName
 
 _log = logging.getLogger("hepm")
 
@@ -48,6 +49,7 @@ _ZONES: Final[Mapping[Zone, str]] = {
     "preference": "What users want in situations like this:",
 }
 _RECALLED: Final = "Of what this user prefers, now:"
+_ITEM_ID: Final = re.compile(r"- \[([ep]-\w+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,32 @@ def _fitting(lines: Sequence[_Line], room: int) -> tuple[list[_Line], int]:
             headers.add(line.header)
             kept.add(number)
     return [line for number, line in enumerate(lines) if number in kept], room - left if kept else 0
+
+
+def unsaid(text: str, said: dict[str, str]) -> str:
+    """The text of a prompt for an agent that keeps what it reads: without items and a hint that it has.
+
+    Args:
+        said: Of the same agent, each time; "" has its last hint.
+    """
+    kept: list[str] = []
+    header = hint = ""
+    for line in text.splitlines():
+        if line.startswith("- "):
+            key = found[1] if (found := _ITEM_ID.match(line)) else line
+            if key not in said:
+                said[key] = line
+                kept += [header, line] if header else [line]
+                header = ""
+        elif line.startswith((HINT, FAILED_HINT)):
+            hint = line
+        elif line not in (BLOCK_START, BLOCK_END, _FRAME):
+            header = line
+    new = hint if hint != said.get("") else ""
+    said[""] = hint
+    if not kept:
+        return new
+    return "\n".join([BLOCK_START, _FRAME, *kept, *([new] if new else []), BLOCK_END])
 
 
 def _block(lines: Sequence[_Line], hint: str) -> str:

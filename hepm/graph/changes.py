@@ -151,8 +151,8 @@ def _store(
     replay: Replay,
 ) -> None:
     """Store runs; those of `relabelled` replace stored ones."""
-    shown: list[Showing] = []
     new, vectors = _under_own_names(write, new, vectors, replay)
+    shown: list[Showing] = []
     if relabelled:
         # They are counted anew, with their label, and learned from anew.
         write.lessons.drop_answers_about(relabelled)

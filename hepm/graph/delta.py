@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -52,29 +52,18 @@ class EdgeCounts:
 
 @dataclass
 class ToolCounts:
-    """How often a tool was called, how often the call failed by the record, and its newest description.
-
-    `described_at` is when the run with that description ended, in Unix seconds; 0 without a description.
-    """
+    """How often a tool was called, and how often the call failed by the record."""
 
     calls: int = 0
     errors: int = 0
+
+
+class Description(NamedTuple):
+    """A tool's description and parameters, as JSON, and when a run had them, Unix seconds; 0 without a description."""
+
+    described_at: float = 0.0
     description: str = ""
     parameters: str = "{}"
-    described_at: float = 0.0
-
-    def add(self, other: ToolCounts) -> None:
-        """Add other counts; the newer description stays, ties by length and text."""
-        self.calls += other.calls
-        self.errors += other.errors
-        at, others = self.described_at, other.described_at
-        self.description = _newer((self.description, at), (other.description, others), nothing="")
-        self.parameters = _newer((self.parameters, at), (other.parameters, others), nothing="{}")
-        self.described_at = max(at, others)
-
-
-def _newer(one: tuple[str, float], other: tuple[str, float], *, nothing: str) -> str:
-    return max(one, other, key=lambda pair: (pair[0] != nothing, pair[1], len(pair[0]), pair[0]))[0]
 
 
 @dataclass
@@ -208,6 +197,7 @@ class Delta:
 
     Attributes:
         run_edges: Ids of the runs that took each edge.
+        described: The first and last time that runs came with each description of a tool, and its parameters, as JSON.
         outcomes: By tool and run: when the run ended, Unix seconds, 0 if unknown; and whether every call to the tool
             failed of which it is recorded. Tools of which nothing is recorded are left out.
     """
@@ -216,6 +206,9 @@ class Delta:
     tools: defaultdict[ToolName, ToolCounts] = field(default_factory=lambda: defaultdict(ToolCounts))
     states: defaultdict[Move, dict[int, StateSeen]] = field(default_factory=lambda: defaultdict(dict))
     run_edges: defaultdict[Edge, set[str]] = field(default_factory=lambda: defaultdict(set))
+    described: defaultdict[ToolName, dict[tuple[str, str], tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     outcomes: dict[tuple[ToolName, str], tuple[float, bool]] = field(
         default_factory=dict[tuple[ToolName, str], tuple[float, bool]]
     )
@@ -233,21 +226,46 @@ class Delta:
 
     def add(self, runs: Iterable[Run], *, sign: int = 1, now: float = 0.0) -> None:
         """Count further runs, of any order."""
-        described: dict[int, tuple[tuple[Tool, ...], float]] = {}
+        lists: dict[int, tuple[tuple[Tool, ...], float, float]] = {}  # runs of one file share one list of tools
         for run in runs:
             self._count(run, sign)
-            if run.tools and sign > 0:  # runs of one file share one list of tools
+            if run.tools and sign > 0:
                 at = now if run.ended_at is None else run.ended_at
-                described[id(run.tools)] = run.tools, max(at, described.get(id(run.tools), ((), at))[1])
-        for tools, at in described.values():
-            self.describe(tools, at)
+                _, first, last = lists.get(id(run.tools), ((), at, at))
+                lists[id(run.tools)] = run.tools, min(first, at), max(last, at)
+        for tools, *span in lists.values():
+            self.describe(tools, *span)
 
-    def describe(self, tools: Iterable[Tool], at: float) -> None:
-        """Add descriptions as of a time, in Unix seconds."""
+    def describe(self, tools: Iterable[Tool], *times: float) -> None:
+        """Add descriptions as of some times, in Unix seconds."""
         for tool in tools:
-            parameters = json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
-            at_all = tool.description or tool.parameters
-            self.tools[tool.name].add(ToolCounts(0, 0, tool.description, parameters, at if at_all else 0.0))
+            _ = self.tools[tool.name]
+            if tool.description or tool.parameters:
+                text = tool.description, json.dumps(tool.parameters, sort_keys=True, ensure_ascii=False)
+                known = (*times, *self.described[tool.name].get(text, ()))
+                self.described[tool.name][text] = min(known), max(known)
+
+    def tool_rows(self) -> Iterator[list[dict[str, Any]]]:
+        """What a store adds to its tools, by name, in lists to write one after the other: counts, then descriptions.
+
+        Of a tool with one description only the last time is given.
+        """
+        waiting: list[tuple[ToolName, list[Description]]] = []
+        for name in sorted(self.tools):
+            texts = self.described.get(name, {})
+            found = {Description(at, *text) for text, span in texts.items() for at in span[len(texts) == 1 :]}
+            waiting.append((name, sorted(found, key=lambda one: (one.described_at, *map(len, one[1:]), one))))
+        counts: dict[ToolName, ToolCounts] = self.tools
+        while waiting:
+            yield [
+                {
+                    "name": name,
+                    **vars(counts.get(name, ToolCounts())),
+                    **(texts[0] if texts else Description())._asdict(),
+                }
+                for name, texts in waiting
+            ]
+            waiting, counts = [(name, texts[1:]) for name, texts in waiting if len(texts) > 1], {}
 
     def _count(self, run: Run, sign: int) -> None:
         success = run.success

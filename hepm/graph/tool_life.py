@@ -112,9 +112,10 @@ def add_alias(write: Transaction, alias: ToolName, tool: ToolName, replay: Repla
         raise unknown_tool(known, rows, write.namespace)
     if rename and tool in rows and before.get(alias) != tool:
         raise InputError(f"{tool!r} is a tool already. To count {alias!r} as the same tool, use `hepm tool alias`.")
-    tool = tool if rename else before.get(tool, tool)
+    given, tool = tool, tool if rename else before.get(tool, tool)
     if alias == tool:
-        raise InputError(f"{alias!r} is the tool's own name: name another one.")
+        how = "one name" if alias == given else f"already names of one tool, {tool!r}"
+        raise InputError(f"{alias!r} and {given!r} are {how}: nothing was changed.")
     if before.get(alias) == tool:
         return
     if alias in before:

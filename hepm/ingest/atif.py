@@ -165,8 +165,19 @@ def _failed(*extras: Any) -> bool | None:
     return None
 
 
+def is_dataset(source: str) -> bool:
+    """Whether a source is the name of a dataset that agentpile knows, and no file's."""
+    if not source.isidentifier() or Path(source).exists():
+        return False
+    try:
+        agentpile: Any = import_module("agentpile")
+    except ImportError:
+        return False
+    return source in agentpile.datasets.names()
+
+
 def read_dataset(source: str, options: ReadOptions) -> Iterator[Item]:
-    """The runs behind ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH`` (see docs/formats.md).
+    """The runs behind ``NAME``, ``agentpile:NAME``, ``agentpile:PATH`` or ``agentpile:READER:PATH`` (docs/formats.md).
 
     Raises:
         MissingExtraError: agentpile is not installed, or lacks what downloads a dataset.

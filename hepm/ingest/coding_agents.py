@@ -24,6 +24,8 @@ CODEX: Final = "codex"
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<local-command", "<bash-", "Caveat: The messages below")
 _REMINDER: Final = re.compile(r"<(system-reminder|ide_\w+)>.*?</\1>\s*", re.DOTALL)
 _SYNTHETIC: Final = "<synthetic>"
+_ABOUT_AGENT: Final = ".meta.json"
+_OTHER_RECORDS: Final = ("summary", "system", "progress", "attachment", "queue-operation", "file-history-snapshot")
 
 # Codex: the first messages of the user hold what the program says of the machine and the repository.
 _CONTEXT: Final = ("<environment_context>", "<user_instructions>", "<permissions", "# AGENTS.md instructions", "<skill")
@@ -52,8 +54,12 @@ def _is_transcript(document: Document) -> bool:
 
 
 def _is_other_record(document: Document) -> bool:
-    """A transcript may begin with, or hold only, records that are no messages."""
-    return not document.is_list and "type" in document.keys and bool(document.keys & {"sessionId", "leafUuid"})
+    """A transcript may hold nothing but records that are no messages, and other files lie beside the transcripts."""
+    first, name = document.first, document.file_name
+    if name == "sessions-index.json" or (name.endswith(_ABOUT_AGENT) and "agentType" in document.keys):
+        return True
+    known = fields.is_object(first) and first.get("type") in _OTHER_RECORDS
+    return known and not document.is_list and bool(document.keys & {"sessionId", "leafUuid", "messageId"})
 
 
 def _read_transcript(document: Document, options: ReadOptions) -> Iterator[Item]:
@@ -123,9 +129,18 @@ def _run(agent: str, session: _Session, document: Document, options: ReadOptions
     for id, text, failed in session.results:
         if id in known:
             builder.add_result(id, text, failed)
-    more = {"subagent": agent} if agent else {}
+    more = {"subagent": _kind_of_agent(document) or agent} if agent else {}
     own_id = "/".join(filter(None, (session.id, agent)))
     return _coding_run(CLAUDE_CODE, own_id, builder.build(), session, document, options, more)
+
+
+def _kind_of_agent(document: Document) -> str:
+    """The kind of a sub-agent, which a file beside its transcript names; "" if there is none."""
+    try:
+        about = DECODER.decode((document.source.sibling(document.source.path.stem + _ABOUT_AGENT) or b"{}").decode())
+        return fields.text(about, "agentType") if fields.is_object(about) else ""
+    except (RecordError, ValueError, RecursionError):
+        return ""
 
 
 def _coding_run(

@@ -38,6 +38,8 @@ _CONFLICT: Final = (
     "If this is a longer version of it, forget that id and ingest again; if it is another run, give it an id of its "
     "own, or pass --ids content (ReadOptions(ids='content')) to tell all runs apart by what they hold"
 )
+_CHARS_A_BATCH: Final = 16 << 20
+"""Characters of records: 2,000 transcripts of an afternoon each would take half a gigabyte."""
 _LESSONS_A_BATCH: Final = 500
 _SUFFIX: Final = ".runs"
 _number = count()
@@ -188,7 +190,7 @@ class Pipeline:
         was_on = gc.isenabled()
         gc.disable()  # runs hold no cycles, and walking millions of them again and again costs a seventh of the time
         try:
-            while batch := list(islice(runs, self._store.runs_a_batch)):
+            while batch := list(_batch(runs, self._store.runs_a_batch)):
                 self._store_or_keep(batch)
                 if on_batch is not None:
                     on_batch(self.report)
@@ -250,10 +252,25 @@ class Pipeline:
         longer = {
             run.id: run
             for run in runs
-            if (stored := known.get(run.id)) and stored.digest != run.digest and stored.success in (None, run.success)
+            if (stored := known.get(run.id)) and stored.digest != run.digest and _may_be_replaced(stored, run)
         }
         records = self._store.records_of(list(longer), namespace=self._namespace) if longer else {}
         return [name for name, record in records.items() if _continues(longer[name], parse_stored(name, record))]
+
+
+def _batch(runs: Iterator[Run], most: int) -> Iterator[Run]:
+    chars = 0
+    for run in islice(runs, most):
+        yield run
+        chars += len(run.record)
+        if chars > _CHARS_A_BATCH:
+            return
+
+
+def _may_be_replaced(stored: Known, run: Run) -> bool:
+    if stored.success is None:
+        return not stored.derived  # else its label was removed by hand
+    return stored.derived or stored.success == run.success
 
 
 def _continues(run: Run, before: Trajectory) -> bool:

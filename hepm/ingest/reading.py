@@ -34,6 +34,9 @@ READERS: Final = (
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
+KEYED: Final = frozenset({"chat", "responses", "langchain", "otlp", "langfuse", "langsmith"})
+"""Formats whose outcomes are under keys that `ReadOptions` names."""
+
 _PYTHON: Final = "<python>"
 _UNKNOWN: Final = "unknown"
 
@@ -44,7 +47,8 @@ def read_runs(
     """Every run in the sources, in a fixed order, each with the name of its format.
 
     Args:
-        sources: Files, folders, globs, archives, "-" for stdin, "agentpile:..." (see `hepm.ingest.atif`).
+        sources: Files, folders, globs, archives, "-" for stdin, names of datasets, "agentpile:..." (see
+            `hepm.ingest.atif`).
         limit: Longest record that is read, in bytes; a longer one is rejected without filling the memory.
     Raises:
         FormatError: `options.format` is no reader's name.
@@ -55,7 +59,7 @@ def read_runs(
 
     def read() -> Iterator[tuple[str, Item]]:
         for source in [os.fspath(source) for source in sources]:
-            if source.startswith(f"{atif.AGENTPILE}:"):
+            if source.startswith(f"{atif.AGENTPILE}:") or atif.is_dataset(source):
                 for item in atif.read_dataset(source, options):
                     yield atif.AGENTPILE, item
                 continue

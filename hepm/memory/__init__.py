@@ -42,7 +42,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
-from hepm.memory.journal import Journal
+from hepm.memory.journal import Journal, Kept
 from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
@@ -313,6 +313,10 @@ class Memory:
         return Session(
             self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
         )
+
+    def under_way(self) -> list[Kept]:
+        """The sessions on disk: those of running processes, and those that a crash or a restart left."""
+        return [] if self._journal is None else list(self._journal.idle(0))
 
     def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
         """Store the sessions that nobody finished once they rest for `idle_s`; returns how many.

@@ -27,12 +27,14 @@ class Kept:
     Attributes:
         run: The run so far, without secrets and without an outcome.
         shown: Ids of the lessons in its hints.
+        aliases: Other names by which a server recognises it.
     """
 
     file: Path
     namespace: str
     run: Trajectory
     shown: tuple[str, ...]
+    aliases: tuple[str, ...]
 
 
 class Journal:
@@ -47,9 +49,12 @@ class Journal:
         digest = blake2b(f"{len(namespace)} {namespace}{id}".encode(), digest_size=16).hexdigest()
         return self.folder / f"{digest}{_SUFFIX}"
 
-    def write(self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str) -> None:
+    def write(
+        self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
+    ) -> None:
         """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
-        line = json.dumps({"namespace": namespace, "at": at, "shown": list(shown), "run": write_run(run)})
+        names = {"namespace": namespace, "aliases": list(aliases)}
+        line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
@@ -75,7 +80,8 @@ class Journal:
                     continue  # the lines before it are gone
                 turns = before[: told["at"]] + part.turns
                 shown = (*(() if found is None else found.shown), *told["shown"])
-                found = Kept(file, told["namespace"], replace(part, turns=turns), tuple(dict.fromkeys(shown)))
+                run, aliases = replace(part, turns=turns), tuple(told.get("aliases", ()))
+                found = Kept(file, told["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
         return found

@@ -40,6 +40,9 @@ class Session:
     without a label: it does not count, and may still be finished. A session without messages and calls stores nothing.
 
     `async with` does the same without blocking the event loop, with `afinish` instead of `finish`.
+
+    Attributes:
+        aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
     """
 
     _memory: Memory
@@ -51,6 +54,7 @@ class Session:
     _prompt_options: PromptOptions | None
     _ingest_options: IngestOptions
     _journal: Journal | None
+    aliases: tuple[str, ...] = ()
     _given: Sequence[object] | None = None
     _recorded: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _calls: int = 0
@@ -74,6 +78,11 @@ class Session:
     def id(self) -> str:
         """The id of the stored run."""
         return self._run.id
+
+    @property
+    def calls(self) -> list[ToolName]:
+        """Names of the tools called so far."""
+        return [call.name for turn in self._turns() for call in turn.calls]
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
@@ -221,7 +230,8 @@ class Session:
                 if len(turns) > at or len(self._written) > len(turns):
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
-                    self._journal.write(part, at, list(self._shown), namespace=self._namespace)
+                    shown = list(self._shown)
+                    self._journal.write(part, at, shown, namespace=self._namespace, aliases=self.aliases)
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it

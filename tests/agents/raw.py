@@ -93,11 +93,11 @@ def request_bytes(path: str, body: bytes = b"", *headers: str, method: str = "PO
 
 
 def answer_to(url: str, sent: bytes, timeout_s: float = 20.0) -> bytes:
-    """All bytes of a server until it closes the connection; what came before a reset counts."""
+    """All bytes of a server until it closes the connection, resets it, or is silent for so long."""
     with connected(url, timeout_s) as connection:
         connection.sendall(sent)
         found = b""
-        with contextlib.suppress(ConnectionResetError):
+        with contextlib.suppress(ConnectionResetError, TimeoutError):
             while part := connection.recv(65_536):
                 found += part
         return found

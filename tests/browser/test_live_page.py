@@ -132,6 +132,12 @@ def test_a_run_through_the_proxy_grows_the_graph_and_its_suggestions_are_shown_a
     live.play("waits", "get_order", success=None)
     hints.wait_for_function("() => document.querySelector('#runs').textContent.includes('waits')")
     assert WISH in hints.inner_text("#runs")
+    hints.locator("#runs").get_by_role("button", name="It failed").click()
+    hints.get_by_role("button", name="End it").click()
+    hints.get_by_text("No run is under way.").wait_for()
+    run = live.memory.run("waits")
+    assert run is not None
+    assert run.outcome.success is False
 
 
 def test_a_principle_is_retired_and_revived_and_notes_are_edited(live: Live, sheet: Callable[..., Any]):
@@ -242,6 +248,15 @@ def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(
     assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
     assert all(source.startswith("'sha256-") for source in (rules["script-src"] + " " + rules["style-src"]).split())
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_run_that_another_process_stored_is_in_the_graph(tmp_path: Path):
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        assert httpx2.get(f"{url}/api/graph").json()["tools"] == []
+        with Memory.open(tmp_path / "m.hepm") as other:  # as another process does, through a connection of its own
+            other.ingest([run_of(1, "get_order")])
+        names = [tool["name"] for tool in httpx2.get(f"{url}/api/graph").json()["tools"]]
+        assert "get_order" in names
 
 
 def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):

@@ -135,7 +135,7 @@ RETURN = Principle(
 )
 GO_ON = Principle(
     "guiding",
-    "In shop, find_user, then get_order led to success.",
+    "In shop, calling find_user, then get_order led to success.",
     (Triple("find_user", "followed_by", "get_order"),),
     (Source("r2", 1.0),),
     ("find_user", "get_order"),

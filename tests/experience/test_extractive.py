@@ -87,7 +87,7 @@ def test_more_at_once_is_no_other_way() -> None:
     ("run", "lesson"),
     [
         (good("a", "look", "look", "modify"), "This way led to success: look, then modify."),
-        (bad("a", "look"), "This way led to failure, and nobody found a better one: look."),
+        (bad("a", "look"), "This way led to failure, and no comparable run did better: look."),
         (ended(good("a", "look"), 0.5), "This way earned a part of the reward: look."),
         (silent(good("a")), "This way led to success: no tool."),
     ],
@@ -198,7 +198,7 @@ def test_a_success_gives_a_guiding_principle() -> None:
 def test_without_contrast_a_success_tells_how_it_ended() -> None:
     found = rule(good("g", "find", "look", "look", "modify", "tell"))
     assert found
-    assert found.text == "In shop, look, then modify, then tell led to success."
+    assert found.text == "In shop, calling look, then modify, then tell led to success."
     assert found.triples == (Triple("look", "followed_by", "modify"), Triple("modify", "followed_by", "tell"))
 
 

@@ -198,7 +198,7 @@ def test_lessons_that_name_no_tool_are_not_told_though_they_are_stored(memory: M
     memory.principles.distill(namespace=NS)
     memory.experiences.distill(namespace=NS)
     rules = [one.row.text for one in memory.library.list("principle", namespace=NS)]
-    assert rules == ["In shop, get_order, then refund led to success."]
+    assert rules == ["In shop, calling get_order, then refund led to success."]
     stored = {one.row.properties["lesson"] for one in memory.library.list("experience", namespace=NS)}
     assert any("nothing more" in str(text) for text in stored)
     told = memory.prompt(state="Refund parcel, broken glass", after="get_order").text

@@ -305,7 +305,7 @@ def test_without_a_model_the_order_in_which_runs_are_stored_makes_no_difference(
     assert found == {
         "In shop, after look, calling ask rather than drop led to success.": ["g0", "g1", "g2"],
         "In shop, after look, calling drop rather than ask ended in failure.": ["b0", "b1"],
-        "In shop, look, then ask, then buy led to success.": ["o0", "o1", "o2"],
+        "In shop, calling look, then ask, then buy led to success.": ["o0", "o1", "o2"],
     }
     library.store.close()
 

@@ -20,7 +20,7 @@ from hepm.graph.calls import CallMatrix
 from hepm.graph.mirror import switching_often
 from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
-from tests.runs import trajectory
+from tests.runs import TO_VERSION_3, trajectory
 
 _READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
 
@@ -255,9 +255,10 @@ def test_an_older_store_gets_the_indexes_that_what_came_since_is_read_by(tmp_pat
     with Memory.open(file) as memory:
         memory.ingest([trajectory("r1", "find", "buy")])
     with closing(sqlite3.connect(file)) as database:
-        database.executescript("DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;")
+        drops = "DROP INDEX trajectory_arrival; DROP INDEX state_arrival; PRAGMA user_version = 2;"
+        database.executescript(TO_VERSION_3 + drops)
     with Memory.open(file) as memory:
-        assert memory.header.schema_version == 3
+        assert memory.header.schema_version == 4
         assert memory.examine() == []
     with closing(sqlite3.connect(file)) as database:
         for name in ("states_newer_than", "runs_after"):

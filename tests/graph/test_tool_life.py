@@ -16,7 +16,7 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import Selection
 from hepm.graph.store import Store
 from hepm.graph.tool_life import what_changed, with_own_names
-from hepm.types import Tool, Trajectory
+from hepm.types import Outcome, Tool, ToolCall, Trajectory, Turn
 from tests.runs import Shelf, trajectory
 
 NS = "shop"
@@ -136,3 +136,34 @@ def test_the_newest_description_stays_in_whatever_order_runs_come_and_what_chang
     (row,) = store.tools(namespace=NS)
     assert row.changed_at > 1e9
     assert "1 required parameter added (day); 1 optional parameter added (via)" in what_changed(row)
+
+
+def test_a_change_of_description_within_one_batch_is_noted_when_it_came(store: Store) -> None:
+    old, new = Tool("find", "Finds.", schema(["to"])), Tool("find", "Finds.", schema(["to", "day"]))
+    fill(store, *(described(f"r{at}", float(at), old if at < 5 else new) for at in range(1, 9)))
+    (row,) = store.tools(namespace=NS)
+    assert (row.described_at, row.changed_at) == (8.0, 5.0)
+    assert what_changed(row) == "1 required parameter added (day)"
+
+
+def called(id: str, *calls: tuple[str, bool | None], success: bool = True, ended_at: float | None = None) -> Trajectory:
+    turns = [Turn("user", "please help")]
+    turns += [Turn("assistant", "", (ToolCall(tool, result=f"{tool} done", error=error),)) for tool, error in calls]
+    return Trajectory(id, tuple(turns), Outcome(float(success), success), ended_at=ended_at)
+
+
+def test_every_store_knows_the_latest_outcomes_of_a_tool_in_the_order_in_which_runs_ended(store: Store) -> None:
+    fill(
+        store,
+        called("third", ("find", True), ("find", True), ended_at=3.0),
+        called("first", ("find", False), ("open", None), ended_at=1.0),
+        called("unknown", ("find", True), ("find", False)),
+        called("second", ("find", True), ended_at=2.0),
+    )
+    assert store.latest_outcomes(["find", "open"], namespace=NS) == {"find": "1100", "open": ""}
+    sound(store)
+    store.rebuild(namespace=NS, replay=Shelf().replay)
+    store.forget(Selection(trajectory="third"), namespace=NS, replay=Shelf().replay)
+    store.add_alias("find", "open", namespace=NS, replay=Shelf().replay)
+    assert store.latest_outcomes(["find", "open"], namespace=NS) == {"find": "", "open": "100"}
+    sound(store)

@@ -36,10 +36,12 @@ def test_sub_agents_are_runs_of_their_own(tmp_path: Path):
     prompt = claude("user", "1", "Find the bug.", isSidechain=True, agentId="a7")
     call = claude("assistant", "2", use("z", "Grep", pattern="bug"), id="m9", isSidechain=True, agentId="a7")
     write(tmp_path / "s" / "subagents" / "agent-a7.jsonl", prompt, call)
+    write(tmp_path / "s" / "subagents" / "agent-a7.meta.json", {"agentType": "Explore", "toolUseId": "t"})
+    write(tmp_path / "sessions-index.json", {"version": 1, "entries": []})
     write(tmp_path / "s.jsonl", *CLAUDE_CODE)
     runs, rejected = read(tmp_path)
     assert ({run.id: run.tags.get("subagent") for run in runs}, rejected) == (
-        {SESSION: None, f"{SESSION}/a7": "a7"},
+        {SESSION: None, f"{SESSION}/a7": "Explore"},
         [],
     )
 
@@ -47,6 +49,7 @@ def test_sub_agents_are_runs_of_their_own(tmp_path: Path):
 def test_a_transcript_without_messages_is_no_run_and_no_fault(tmp_path: Path):
     assert read(write(tmp_path / "a.jsonl", CLAUDE_CODE[0])) == ([], [])
     assert read(write(tmp_path / "b.jsonl", *CLAUDE_CODE[:4])) == ([], [])
+    assert read(write(tmp_path / "c.jsonl", CLAUDE_CODE[1])) == ([], [])
 
 
 def test_a_torn_last_line_costs_that_line(tmp_path: Path):

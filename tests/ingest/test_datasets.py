@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import agentpile
 import pytest
 
 from hepm.errors import MissingExtraError
@@ -87,3 +88,20 @@ def test_without_agentpile_its_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "agentpile", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'hepm\[datasets\]'"):
         read("agentpile:anything")
+
+
+def test_a_dataset_is_read_by_its_bare_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write(tmp_path / "session.jsonl", *SESSION)
+
+    class Sessions:
+        def load(self) -> object:
+            return agentpile.load(str(path))
+
+    agentpile.register("test_sessions", Sessions(), kind="dataset")
+    try:
+        assert read_one("test_sessions").id == "s1"
+        monkeypatch.chdir(tmp_path)
+        Path("test_sessions").mkdir()  # what exists under a name is meant by it
+        assert "the folder holds no file to read" in read_reason("test_sessions")
+    finally:
+        agentpile.datasets.unregister("test_sessions")

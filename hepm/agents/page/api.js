@@ -5,6 +5,7 @@ const TOKEN = "hepm-token";
 const message = document.getElementById("message");
 const dialog = document.getElementById("ask");
 const etags = new Map();
+let mayWrite = false;
 const place = { namespace: null, view: "graph" };
 
 class Refusal extends Error {

@@ -36,7 +36,7 @@ function fillFigures({ counts, totals, open_runs }) {
   const judged = followed + not_followed;
   const labelled = totals.successes + totals.failures;
   document.getElementById("figures").replaceChildren(
-    figure("Followed", shareOf(followed, judged), judged ? `${asCount(followed)} of ${asCount(judged)} suggestions` : "no call after a suggestion yet"),
+    figure("Followed", shareOf(followed, judged), judged ? `${asCount(followed)} of the ${asCount(judged)} before a call` : "no call after a suggestion yet"),
     figure("Suggestions", asCount(hints), `in ${plural(requests, "request")} since the server started`),
     figure("Under way", asCount(open_runs), open_runs === 1 ? "run" : "runs"),
     figure("Stored", asCount(totals.trajectories), storedDetail(totals, labelled)),
@@ -50,7 +50,24 @@ function runRow(run) {
     time(run.at),
     make("span", { class: "request", dir: "auto" }, run.request || "(no request known)", " ", make("span", { class: "id" }, clipped(run.id, 40))),
     make("span", { class: "mark" }, run.door),
+    mayWrite ? make("span", { class: "end" }, ...[true, false].map((success) => outcomeButton(run, success))) : "",
   );
+}
+
+/** An outcome cannot be taken back here, so the message above asks again. */
+function outcomeButton(run, success) {
+  const name = clipped(run.request || run.id, 80);
+  const end = async () => {
+    try {
+      await ask("/outcome", { body: { session: run.id, success } });
+      say(`Stored as ${ENDED.get(success)[0]}: ${name}`);
+      start();
+    } catch (error) {
+      explain(error);
+    }
+  };
+  const really = () => say(`End this run as ${ENDED.get(success)[0]}? ${name}`, { action: make("button", { type: "button", onclick: end }, "End it") });
+  return make("button", { type: "button", onclick: really }, success ? "It succeeded" : "It failed");
 }
 
 /** The state of a suggestion as a word and a colour; `latest` if the run is under way and had none since. */
@@ -60,6 +77,12 @@ function verdict(hint, latest) {
   return [latest ? "waiting" : "no call", ""];
 }
 const ENDED = new Map([[true, ["succeeded", "yes"]], [false, ["failed", "no"]]]);
+
+/** What the agent called, if that was not the first suggestion. */
+function calledInstead({ called, tools }) {
+  if (!called.length || called.includes(tools[0])) return [];
+  return [make("div", { class: "called", dir: "auto" }, `called ${called.map((tool) => clipped(tool, 80)).join(", ")}`)];
+}
 
 function hintRow(hint, latest) {
   const [word, kind] = verdict(hint, latest);
@@ -73,9 +96,10 @@ function hintRow(hint, latest) {
       "div",
       { class: "what" },
       make("div", { dir: "auto" }, ...suggested),
-      make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400)),
+      // A turn without a call decides nothing, and most conversations have many.
+      ...(word === "no call" ? [] : [make("div", { class: "reason", dir: "auto" }, clipped(hint.reason, 400))]),
     ),
-    make("div", {}, make("span", { class: `mark ${kind}` }, word), ...(hint.followed === false ? [make("div", { class: "called" }, "called ", ...hint.called.map((tool) => clipped(tool, 80)).join(", "))] : [])),
+    make("div", {}, make("span", { class: `mark ${kind}` }, word), ...calledInstead(hint)),
     make("div", { class: "ended" }, ...(end ? [make("span", { class: `mark ${how}`, title: "How the run ended" }, end)] : []), make("div", { class: "id", title: "The run" }, clipped(hint.run, 60))),
   );
 }

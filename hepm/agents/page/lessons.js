@@ -5,7 +5,6 @@ const words = document.getElementById("words");
 const retiredToo = document.getElementById("retired");
 const lessonList = document.getElementById("lessons");
 const kindNow = () => document.querySelector("#choose input[name=kind]:checked").value;
-let mayWrite = false;
 let editing = null;
 
 const ABOUT = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -13,10 +15,10 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen, ToolCounts
+from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
-from hepm.graph.neo4j.connection import VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
+from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_CHANGES: Final = 10_000
+_OUTCOMES_SINCE: Final = 3  # the schema version since which stores know which runs failed with which tool
 
 _ORPHANS: Final = (
     ("orphan_states", "states lack a link to a tool, or have one too many"),
@@ -93,9 +96,23 @@ class Neo4jStore(Store):
         for version, texts in pending:
             for text in texts:
                 self._connection.run_alone(text)
+            if version == _OUTCOMES_SINCE and found:
+                self._fill_outcomes()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
         if pending:
             self._connection.read("await_indexes", seconds=300)
+
+    def _fill_outcomes(self) -> None:
+        for namespace in self.namespaces():
+            space = uid(namespace)
+            rows = (
+                {"run": uid(space, "run", name), "called": uid(space, "tool", tool), "ended": ended, "failed": failed}
+                for name, record, counted in self.iter_records(namespace=namespace)
+                if counted
+                for tool, (ended, failed) in _outcomes(record).items()
+            )
+            while part := list(islice(rows, ROWS)):
+                self._connection.write(lambda tx, part=part: run(tx, "fill_outcomes", rows=part))
 
     @property
     def header(self) -> Header:
@@ -211,6 +228,20 @@ class Neo4jStore(Store):
         return rows if len(rows) >= limit else self.read("embedded_states", namespace=namespace)
 
 
+def _outcomes(record: str) -> dict[ToolName, tuple[float, bool]]:
+    """By tool, when the run ended and whether its calls failed, from a record of a store before version 3."""
+    try:
+        run = json.loads(record)
+        calls = [call for turn in run["turns"] if turn["role"] != "user" for call in turn.get("calls", ())]
+        failed: defaultdict[ToolName, list[bool]] = defaultdict(list)
+        for call in calls:
+            if call.get("error") is not None:
+                failed[call["name"]].append(call["error"])
+        return {tool: (float(run.get("ended_at") or 0.0), all(errors)) for tool, errors in failed.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):  # `hepm doctor` names a damaged record
+        return {}
+
+
 def run(tx: neo4j.ManagedTransaction, name: str, /, **values: object) -> None:
     """Run a named statement that gives no rows."""
     tx.run(statement(name), values).consume()
@@ -313,11 +344,11 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
-        tools = dict(delta.tools)
         if any(source == START for source, _ in delta.edges):
-            tools[START] = ToolCounts()
-        rows = [{"uid": self._tool(name), "name": name, **vars(tool)} for name, tool in sorted(tools.items())]
-        self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
+            _ = delta.tools[START]
+        for of_each in delta.tool_rows():
+            rows = [{"uid": self._tool(row["name"]), **row} for row in of_each]
+            self.put("add_tools", rows, namespace=self.namespace, space=self.space, start=START)
         self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         rows = [{"source": self._tool(a), "target": self._tool(b), **vars(counts)} for (a, b), counts in edges]

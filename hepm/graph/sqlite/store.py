@@ -266,7 +266,8 @@ class SQLiteTransaction(TransactionState):
         self.sources.update(source for source, _ in (*delta.edges, *delta.outcomes))
         edges = sorted(delta.edges.items())
         self._put("add_edge", ({"source": a, "target": b, **vars(counts)} for (a, b), counts in edges))
-        self._put("add_tool", ({"name": name, **vars(tool)} for name, tool in sorted(delta.tools.items())))
+        for rows in delta.tool_rows():
+            self._put("add_tool", rows)
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> None:
         self.rewritten = True

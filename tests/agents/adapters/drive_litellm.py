@@ -57,6 +57,13 @@ async def aloop(url: str, session: str = "s1", parcel: int = 7) -> list[Any]:
     return messages
 
 
+def installed(memory: Memory, **options: Any) -> HepmLogger:
+    """A logger that is LiteLLM's only one."""
+    litellm.logging_callback_manager._reset_all_callbacks()
+    litellm.callbacks = [logger := HepmLogger(memory, **options)]
+    return logger
+
+
 def finished(logger: HepmLogger, *sessions: str) -> None:
     """LiteLLM calls back on other threads: wait for the last reply, and give the outcomes."""
     for _ in range(200):
@@ -68,14 +75,14 @@ def finished(logger: HepmLogger, *sessions: str) -> None:
 
 
 def once(memory: Memory, url: str) -> Any:
-    litellm.callbacks = [logger := HepmLogger(memory)]
+    logger = installed(memory)
     messages = loop(url)
     finished(logger, "s1")
     return messages
 
 
 def in_async(memory: Memory, url: str) -> Any:
-    litellm.callbacks = [logger := HepmLogger(memory)]
+    logger = installed(memory)
 
     async def run() -> Any:
         messages = await aloop(url)
@@ -88,14 +95,14 @@ def in_async(memory: Memory, url: str) -> Any:
 
 
 def streamed(memory: Memory, url: str) -> Any:
-    litellm.callbacks = [logger := HepmLogger(memory)]
+    logger = installed(memory)
     messages = loop(url, stream=True)
     finished(logger, "s1")
     return messages
 
 
 def together(memory: Memory, url: str) -> Any:
-    litellm.callbacks = [logger := HepmLogger(memory, idle_s=0)]
+    logger = installed(memory, idle_s=0)
 
     async def all_of_them() -> Any:
         found = await asyncio.gather(*(aloop(url, "", number) for number in (1, 2, 3)))
@@ -109,7 +116,7 @@ def together(memory: Memory, url: str) -> Any:
 
 
 def broken(memory: Memory, url: str) -> Any:
-    litellm.callbacks = [HepmLogger(memory)]
+    installed(memory)
     memory.close()
     return loop(url)[-1]["content"]
 

@@ -16,7 +16,7 @@ PACKAGES = {
     "pydantic_ai": (),  # in the environment of the tests
     "langchain": ("langchain", "langchain-openai"),
     "openai_agents": ("openai-agents",),
-    "litellm": ("litellm",),
+    "litellm": ("litellm[proxy]",),
 }
 
 

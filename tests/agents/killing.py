@@ -1,0 +1,278 @@
+"""Kill `hepm serve` under load, start it again, go on; then look at what is stored.
+
+Agents of each kind repeat what was not answered, as clients do, but for hooks, which nobody repeats. What is
+acknowledged: the turns up to the last reply once the next request is answered; every 200 of /outcome, of a hook and of
+the tools of MCP. See "What is kept" in docs/serve.md.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from hepm import Memory
+from hepm.memory.journal import Journal
+from tests.agents.raw import RawEndpoint, Taken
+from tests.faults.command import HEPM
+
+TURNS = 4
+TOOLS = [{"type": "function", "function": {"name": f"step_{n}", "parameters": {}}} for n in range(TURNS)]
+
+
+class Served:
+    """`hepm serve` as a process that can be killed and started again; `url` is where it is now."""
+
+    def __init__(self, store: Path, upstream: str, *more: str) -> None:
+        self._command = [HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream]
+        self._command += ["--hint-timeout", "60", *more]
+        self.said: list[str] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait for its address."""
+        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        self.url = self.process.stderr.readline().split()[-1]
+        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        self.said += process.stderr
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """End it, and wait for that."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+def answer(connection: socket.socket, request: Taken) -> None:
+    """The played model: the next step of a conversation, streamed or not, and a last word."""
+    body = json.loads(request.body)
+    if "input" in body:
+        tag, _, before = (body.get("previous_response_id") or "").removeprefix("resp-").rpartition("-")
+        number = int(before or -1) + 1
+        tag = tag or body["input"][0]["content"]
+        call = {"type": "function_call", "call_id": f"c{number}", "name": f"step_{number}", "arguments": "{}"}
+        said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+        reply: Any = {"id": f"resp-{tag}-{number}", "output": [call if number < TURNS else said]}
+    else:
+        number = sum(message["role"] == "tool" for message in body["messages"])
+        function = {"name": f"step_{number}", "arguments": '{"a": 1}'}
+        calls = [{"index": 0, "id": f"c{number}", "type": "function", "function": function}] if number < TURNS else []
+        message = {"role": "assistant", "content": None if calls else "done"} | ({"tool_calls": calls} if calls else {})
+        reply = {"choices": [{"index": 0, "delta" if body.get("stream") else "message": message}]}
+    raw, kind = json.dumps(reply).encode(), b"application/json"
+    if body.get("stream"):
+        raw, kind = b"data: " + raw + b"\n\ndata: [DONE]\n\n", b"text/event-stream"
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (kind, len(raw))
+    connection.sendall(head + raw)
+
+
+@dataclass(slots=True)
+class Told:
+    """What an agent knows to be recorded of one run.
+
+    Attributes:
+        session: Its id as the server names it.
+        calls: Acknowledged ones.
+        sent: All of them.
+        done: Whether its outcome is acknowledged.
+    """
+
+    tag: str
+    kind: str
+    session: str = ""
+    calls: list[str] = field(default_factory=list[str])
+    sent: list[str] = field(default_factory=list[str])
+    done: bool = False
+
+
+class Agents:
+    """One agent of each kind, until `stop`."""
+
+    def __init__(self, served: Served, store: Path) -> None:
+        self._served = served
+        self._folder = store.with_name(f"{store.name}-sessions")
+        self.runs: list[Told] = []
+        self.faults: list[str] = []
+        self._stop = threading.Event()
+        kinds = (self._by_header, self._by_messages, self._by_response, self._hooks, self._mcp)
+        self._threads = [threading.Thread(target=self._work, args=(kind,)) for kind in kinds]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let all runs under way come to their end."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self, kind: Callable[[Told], None]) -> None:
+        while not self._stop.is_set():
+            told = Told(f"{kind.__name__}{len(self.runs)}x{random.randrange(10**9)}", kind.__name__)
+            self.runs.append(told)
+            try:
+                kind(told)
+                told.done = True
+            except Exception as error:
+                self.faults.append(f"{told.tag}: {error!r}")
+                return
+
+    def _post(self, path: str, body: Any, *, again: bool = True, **headers: str) -> httpx2.Response | None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["accept"] = "application/json, text/event-stream"
+        for _ in range(400):
+            try:
+                answer = httpx2.post(self._served.url + path, json=body, headers=named, timeout=60)
+            except httpx2.TransportError:
+                if not again:
+                    return None
+                time.sleep(0.05)
+                continue
+            if answer.status_code != 200:
+                raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
+            return answer
+        raise AssertionError("the server is not back")
+
+    def _outcome(self, told: Told) -> None:
+        self._post("/outcome", {"session": told.session, "success": True})
+
+    def _by_header(self, told: Told) -> None:
+        self._chat(told, x_hepm_session=told.tag)
+
+    def _by_messages(self, told: Told) -> None:
+        self._chat(told)
+
+    def _chat(self, told: Told, **headers: str) -> None:
+        messages: list[Any] = [{"role": "system", "content": "work"}, {"role": "user", "content": told.tag}]
+        for number in range(TURNS + 1):
+            stream = random.random() < 0.5
+            body = {"model": "m", "messages": messages, "tools": TOOLS, "stream": stream}
+            answer = self._post("/v1/chat/completions", body, **headers)
+            assert answer is not None
+            told.session = answer.headers["x-hepm-session"]
+            told.calls = [f"step_{n}" for n in range(number)]
+            said = answer.text.removeprefix("data: ").partition("\n")[0]
+            (choice,) = json.loads(said)["choices"]
+            message = choice.get("message") or choice["delta"]
+            messages.append(message)
+            for call in message.get("tool_calls", ()):
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
+        self._outcome(told)
+
+    def _by_response(self, told: Told) -> None:
+        given: list[Any] = [{"role": "user", "content": told.tag}]
+        before = None
+        for number in range(TURNS + 1):
+            body = {"model": "m", "input": given, "tools": TOOLS, "previous_response_id": before}
+            answer = self._post("/v1/responses", body)
+            assert answer is not None
+            told.session = answer.headers["x-hepm-session"]
+            told.calls = [f"step_{n}" for n in range(number)]
+            before = answer.json()["id"]
+            given = [{"type": "function_call_output", "call_id": f"c{number}", "output": "ok"}]
+        self._outcome(told)
+
+    def _hooks(self, told: Told) -> None:
+        told.session = told.tag
+        event = {"session_id": told.tag, "hook_event_name": "UserPromptSubmit", "prompt": told.tag}
+        while self._post("/hooks/claude-code", event, again=False) is None:
+            time.sleep(0.1)
+        for number in range(TURNS):
+            call = {"tool_name": f"step_{number}", "tool_input": {}, "tool_use_id": f"c{number}", "tool_response": "ok"}
+            event = {"session_id": told.tag, "hook_event_name": "PostToolBatch", "tool_calls": [call]}
+            told.sent.append(f"step_{number}")
+            if self._post("/hooks/claude-code", event, again=False) is not None:
+                told.calls.append(f"step_{number}")
+            else:
+                time.sleep(0.1)
+        self._outcome(told)
+
+    def _mcp(self, told: Told) -> None:
+        told.session = told.tag
+        calls = [f"step_{n}" for n in range(TURNS)]
+        for name, arguments in (
+            ("summarize_the_task", {"summary": told.tag}),
+            ("record_outcome", {"success": True, "calls": calls}),
+        ):
+            params = {"name": name, "arguments": {"session_id": told.tag, **arguments}}
+            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            answer = self._post("/mcp", body, mcp_protocol_version="2025-06-18")
+            assert answer is not None
+            result = answer.json()["result"]
+            if result.get("isError"):
+                raise AssertionError(f"{name}: {result}")
+        told.calls = calls
+
+    def check_now(self) -> None:
+        """After a kill: all acknowledged calls of a run under way are on disk."""
+        for told in list(self.runs):
+            acknowledged, session = list(told.calls), told.session
+            if told.done or not session or told.kind == "_mcp":
+                continue
+            kept = Journal(self._folder).find("default", session)
+            calls = [] if kept is None else [call.name for turn in kept.run.turns for call in turn.calls]
+            if kept is not None and not _holds(calls, acknowledged):
+                self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and {calls} are kept")
+            if kept is None and acknowledged and not told.done and len(acknowledged) < TURNS:
+                self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and nothing is kept")
+
+    def check_stored(self, store: Path) -> None:
+        """At the end: each finished run is stored once, with the right calls and its outcome."""
+        with Memory.open(store) as memory:
+            records = [json.loads(line) for line in memory.export()]
+            self.faults += [str(finding) for finding in memory.examine()]
+        for told in self.runs:
+            found = [one for one in records if told.tag in json.dumps(one)]
+            if len(found) != 1:
+                self.faults.append(f"{told.tag} is stored {len(found)} times: {[one['id'] for one in found]}")
+                continue
+            run = found[0]
+            calls = [call["name"] for turn in run["turns"] for call in turn.get("calls", ())]
+            calls = [name for name in calls if name != "summarize_the_task"]
+            wanted = told.sent or told.calls
+            if not (_holds(calls, told.calls) and _holds(wanted, calls)):
+                self.faults.append(f"{told.tag} has the calls {calls}, not {told.calls}")
+            if run["success"] is not True:
+                self.faults.append(f"{told.tag} lacks its outcome")
+
+
+def _holds(whole: list[str], part: list[str]) -> bool:
+    """Whether the calls of `part` are in `whole`, in order, none twice."""
+    rest = iter(whole)
+    return all(name in rest for name in part) and len(set(whole)) == len(whole)
+
+
+def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: int = 0) -> Agents:
+    """Kill it so many times, at random moments, and once let it end by SIGTERM."""
+    draw = random.Random(seed)
+    store = folder / "m.hepm"
+    endpoint.answer = answer
+    served = Served(store, endpoint.url)
+    agents = Agents(served, store)
+    try:
+        for _ in range(kills):
+            time.sleep(draw.uniform(0.1, 1.2))
+            served.kill()
+            agents.check_now()
+            served.start()
+        agents.stop()
+    finally:
+        agents._stop.set()
+        code = served.kill(signal.SIGTERM)
+    if code:
+        agents.faults.append(f"it ended with {code}: {served.said[-3:]}")
+    agents.faults += [line for line in served.said if "Traceback" in line]
+    agents.check_stored(store)
+    return agents

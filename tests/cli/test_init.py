@@ -1,0 +1,240 @@
+"""Files of Claude Code, Codex and Cursor before and after `hepm init`, and its lines for Python."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+import httpx2
+import openai
+import pytest
+
+from hepm import Memory
+from hepm.agents.guard import DOORS
+from hepm.cli.init import TAKEN, Client
+from tests.agents.serving import serving
+from tests.faults.command import Answer, one_sentence, quick
+from tests.loopback import Loopback, loopback  # noqa: F401
+
+SETTINGS = """\
+{
+\t"model": "opus",
+\t"hooks": {
+\t\t"Stop": [
+\t\t\t{
+\t\t\t\t"matcher": "x",
+\t\t\t\t"hooks": [
+\t\t\t\t\t{
+\t\t\t\t\t\t"type": "command",
+\t\t\t\t\t\t"command": "echo ü"
+\t\t\t\t\t}
+\t\t\t\t]
+\t\t\t}
+\t\t]
+\t},
+\t"env": {}
+}"""
+CONFIG = """\
+# mine
+model = "gpt-5"   # the model
+  model_provider = "azure" # at work
+
+[model_providers.azure] # keep
+name = "Azure"
+base_url = "http://azure.example/v1"
+env_key = "AZURE_KEY"
+
+[projects."/w"]
+trust_level = "trusted"
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "HEPM_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "home"
+
+
+def init(*arguments: str) -> Answer:
+    answer = quick("init", *arguments)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+FILES: dict[tuple[str, ...], tuple[str, str]] = {
+    ("claude-code",): (".claude/settings.json", SETTINGS),
+    ("claude-code", "--scope", "user"): ("~/.claude/settings.json", SETTINGS + "\n"),
+    ("claude-code", "--mcp"): (".mcp.json", '{"mcpServers": {\n "a": 1}}'),
+    ("codex", "--mcp"): ("~/.codex/config.toml", CONFIG),
+    ("codex",): ("~/.codex/config.toml", '[projects."/w"]\ntrust_level = "trusted"\n'),
+    ("cursor",): (
+        ".cursor/mcp.json",
+        '{\r\n  "mcpServers": {\r\n    "a": {\r\n      "command": "é"\r\n    }\r\n  }\r\n}\r\n',
+    ),
+    ("cursor", "--scope", "user"): ("~/.cursor/mcp.json", '{\n  "b": 1.50e3,\n  "a": []\n}\n'),
+}
+
+
+@pytest.mark.parametrize(("arguments", "name", "text"), [(k, *v) for k, v in FILES.items()])
+def test_what_is_written_is_written_once_and_removed_again_and_all_else_stays(
+    home: Path, arguments: tuple[str, ...], name: str, text: str
+) -> None:
+    file = home / name[2:] if name.startswith("~") else Path(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode())
+    file.chmod(0o600)
+    init(*arguments, "--write")
+    once = file.read_bytes()
+    assert b"http://127.0.0.1:8765/" in once
+    init(*arguments, "--write")
+    assert file.read_bytes() == once
+    init(*arguments, "--write", "--server", "http://127.0.0.1:9000", "--namespace", "désk")
+    assert b"http://127.0.0.1:9000/d%C3%A9sk/" in file.read_bytes()
+    assert b"8765" not in file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+    init(*arguments, "--remove")
+    after = file.read_bytes().decode()
+    if "\n\t" in text or "\r" in text or name.endswith("toml"):  # indented as json.dumps does, or TOML
+        assert after == text
+    else:
+        assert json.loads(after) == json.loads(text)
+    assert "no lines of hepm" in init(*arguments, "--remove").err
+
+
+def test_a_file_with_nothing_else_is_made_and_deleted(home: Path) -> None:
+    init("claude-code", "--write", "--mcp")
+    init("codex", "--write")
+    assert (home / ".codex/config.toml").exists()
+    assert json.loads(Path(".mcp.json").read_text("utf-8"))["mcpServers"]["hepm"]["type"] == "http"
+    init("claude-code", "--remove")
+    init("codex", "--remove")
+    assert not [file for file in (*home.rglob("*"), *Path().rglob("*")) if file.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "text"),
+    [
+        ("claude-code", ".claude/settings.json", '{"a": 1,}'),
+        ("claude-code", ".claude/settings.json", '{"a": 1, "a": 2}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": []}'),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": {}}}'),
+        ("claude-code", ".claude/settings.json", "[" * 100_000),
+        ("cursor", ".cursor/mcp.json", "[]"),
+        ("cursor", ".cursor/mcp.json", "{\n// mine\n}"),
+        ("codex", "codex/config.toml", "model = "),
+        ("codex", "codex/config.toml", '[model_providers.hepm]\nname = "x"\n'),
+        ("codex", "codex/config.toml", 'model_providers = { a = { name = "x" } }\n'),
+        ("codex", "codex/config.toml", "\ufeffa = 1\udcff"),
+    ],
+)
+def test_a_file_that_cannot_be_edited_is_refused_in_a_sentence_and_left_as_it_is(
+    client: str, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", "codex")
+    file = Path(name)
+    file.parent.mkdir()
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    answer = quick("init", client, "--write")
+    one_sentence(answer)
+    assert f"{name} is left as it is" in answer.err
+    assert file.read_bytes() == text.encode("utf-8", "surrogateescape")
+    assert [one.name for one in file.parent.iterdir()] == [file.name]
+
+
+def test_codex_gets_a_provider_of_the_responses_api_and_keeps_the_one_before_in_a_comment(home: Path) -> None:
+    file = home / ".codex/config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(CONFIG, "utf-8")
+    init("codex", "--write", "--mcp", "--token-env", "HEPM_TOKEN")
+    config = tomllib.loads(file.read_text("utf-8"))
+    assert config["model_provider"] == "hepm"
+    assert config["model_providers"]["hepm"] == {
+        "name": "OpenAI with memory",
+        "base_url": "http://127.0.0.1:8765/v1",
+        "wire_api": "responses",
+        "env_key": "OPENAI_API_KEY",
+        "env_http_headers": {"X-Hepm-Token": "HEPM_TOKEN"},
+    }
+    assert config["mcp_servers"]["hepm"] == {
+        "url": "http://127.0.0.1:8765/mcp",
+        "bearer_token_env_var": "HEPM_TOKEN",
+    }
+    assert '# before:   model_provider = "azure" # at work\n' in file.read_text("utf-8")
+
+
+def test_the_hooks_of_claude_code_record_a_run_through_a_server_with_a_token(tmp_path: Path) -> None:
+    from hepm.agents.guard import Access
+
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory, tokens={"a-long-token": Access()}) as (_, url):
+        init("claude-code", "--write", "--server", url, "-n", "desk", "--token-env", "HEPM_TOKEN")
+        hooks = json.loads(Path(".claude/settings.json").read_text("utf-8"))["hooks"]
+
+        def fire(kind: str, **more: Any) -> None:
+            [[hook]] = [group["hooks"] for group in hooks[kind]]
+            assert hook["allowedEnvVars"] == ["HEPM_TOKEN"]
+            headers = {name: value.replace("${HEPM_TOKEN}", "a-long-token") for name, value in hook["headers"].items()}
+            event = {"session_id": "s", "hook_event_name": kind, "cwd": "/w", "permission_mode": "default", **more}
+            answer = httpx2.post(hook["url"], json=event, headers=headers)
+            assert answer.status_code == 200, answer.text
+
+        fire("UserPromptSubmit", prompt="list the files")
+        call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t", "tool_response": "a"}
+        fire("PostToolBatch", tool_calls=[call])
+        fire("Stop", stop_hook_active=False, last_assistant_message="one file")
+        fire("SessionEnd", reason="other")
+        outcome = {"session": "s", "success": True}
+        assert httpx2.post(f"{url}/desk/outcome", json=outcome, headers={"X-Hepm-Token": "a-long-token"}).is_success
+        stored = memory.run("s", namespace="desk")
+    assert stored is not None
+    assert [(turn.role, turn.text, [call.name for call in turn.calls]) for turn in stored.turns] == [
+        ("user", "list the files", []),
+        ("assistant", "", ["Bash ls"]),
+        ("assistant", "one file", []),
+    ]
+
+
+def test_no_token_is_written_and_wrong_options_are_refused() -> None:
+    assert "a-long-token" not in init("claude-code", "--token-env", "HEPM_TOKEN").out
+    for arguments in (
+        ("claude-code", "--token-env", "a-long-token"),
+        ("claude-code", "--write", "--remove"),
+        ("claude-code", "--server", "localhost:8765"),
+        ("claude-code", "--namespace", "mcp"),
+        ("claude-code", "--namespace", "a/b"),
+        ("codex", "--scope", "project"),
+        ("openai", "--write"),
+        ("emacs",),
+    ):
+        answer = quick("init", *arguments)
+        one_sentence(answer)
+        assert answer.code == 2, arguments
+    assert not list(Path().iterdir())
+    assert DOORS - {""} == TAKEN
+
+
+def test_the_lines_of_python_reach_the_server_with_its_namespace_and_token(loopback: Loopback) -> None:  # noqa: F811
+    for client in get_args(Client.__value__ if hasattr(Client, "__value__") else Client):
+        if client not in ("claude-code", "codex", "cursor", "mcp"):
+            ast.parse(init(client, "--token-env", "HEPM_TOKEN").out)
+    lines = init("openai", "--server", loopback.url.removesuffix("/v1"), "--token-env", "HEPM_TOKEN").out
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEPM_TOKEN", "a-long-token")
+        environment.setenv("OPENAI_API_KEY", "k")
+        exec(lines, names)
+    client: openai.OpenAI = names["client"]
+    with client:
+        client.models.list()
+    assert loopback.requests[0].headers["x-hepm-token"] == "a-long-token"
+    assert json.loads(init("mcp", "-n", "desk", "--store", "neo4j://h").out) == {
+        "mcpServers": {
+            "hepm": {"command": "hepm", "args": ["mcp", "--store", "neo4j://h", "--namespace", "desk"]},
+        }
+    }

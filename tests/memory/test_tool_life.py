@@ -1,0 +1,160 @@
+"""What agents are told about tools that got another name, were retired, or began to fail."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory, Outcome, Tool, ToolCall, Trajectory, Turn
+from hepm.errors import InputError
+from hepm.experience.lessons import FOLLOWED_BY, Principle
+from hepm.graph.lessons.rows import Source, Triple
+from hepm.graph.lessons.transaction import LessonChange
+from tests.faults.command import quick
+from tests.runs import TO_VERSION_3, trajectory
+
+POLICIES = ("hybrid", "adaptive", "episodic", "procedural")
+DECOMPOSED, COMPOSED = "cafe\u0301_search", "caf\u00e9_search"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    memory = Memory.open(tmp_path / "m.hepm")
+    memory.ingest([trajectory(f"r{n}", "login", "find" if n % 2 else "search", "book") for n in range(10)])
+    return memory
+
+
+def tools_of(memory: Memory, **query: object) -> list[str]:
+    return [one.tool for one in memory.suggest(**query)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_agent_is_told_the_name_under_which_it_has_a_tool(memory: Memory, policy: str) -> None:
+    memory.add_alias("find", "search")
+    about = {"after": "login", "state": "please help", "policy": policy, "k": 1}
+    assert tools_of(memory, **about) == ["search"]
+    assert tools_of(memory, tools=["find", "book"], **about) == ["find"]
+    assert tools_of(memory, tools=["find", "search"], **about) == ["search"]
+    assert tools_of(memory, history=["find", "login"], **about) == ["find"]
+    assert tools_of(memory, after="find", policy=policy, state="please help", k=1) == ["book"]
+    assert "after find" in memory.suggest(after="find", policy="procedural")[0].reason
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_policy_suggests_a_retired_tool(memory: Memory, policy: str) -> None:
+    memory.retire_tool("search")
+    for tools in (None, ["search", "find"], ["search"]):
+        found = memory.suggest(after="login", state="please help", policy=policy, tools=tools)
+        assert "search" not in found.prompt()
+    memory.retire_tool("search", retired=False)
+    assert tools_of(memory, after="login", tools=["search"], state="please help", policy=policy) == ["search"]
+
+
+def test_lessons_follow_aliases_and_never_recommend_a_retired_tool(memory: Memory) -> None:
+    sources = tuple(Source(run, words=False) for run in ("r0", "r2"))
+    lesson = Principle("guiding", "Search after the login.", (Triple("login", FOLLOWED_BY, "search"),), sources)
+    memory.library.change(LessonChange(put=[lesson.row()]))
+    assert "Search after" in memory.prompt(state="please help", after="login").text
+    memory.rename_tool("login", "sign_in")
+    assert "Search after" in memory.prompt(state="please help", after="sign_in").text
+    assert "Search after" in memory.prompt(state="please help", after="login").text
+    memory.retire_tool("search")
+    assert "search" not in memory.prompt(state="please help", after="sign_in").text.lower()
+
+
+def test_another_process_sees_aliases_and_retired_tools(memory: Memory, tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as other:
+        assert tools_of(other, after="login", policy="procedural", k=3) == ["find", "search"]
+        memory.add_alias("find", "search")
+        other.refresh()
+        assert tools_of(other, after="login", policy="procedural", k=3) == ["search"]
+        memory.retire_tool("find")  # an alias names the tool
+        other.refresh()
+        assert tools_of(other, after="login", policy="procedural", k=3) == []
+
+
+def test_names_that_look_the_same_are_one_tool_on_every_way_in(memory: Memory) -> None:
+    memory.ingest(trajectory("n", "login", DECOMPOSED, "book"), tools=[{"name": DECOMPOSED, "description": "Finds."}])
+    memory.ingest(trajectory("o", "login", COMPOSED, "book"))
+    (row,) = (row for row in memory.tools() if row.name == COMPOSED)
+    assert (row.calls, row.description) == (2, "Finds.")
+    spec = {"type": "function", "function": {"name": DECOMPOSED}}
+    for tools in ([DECOMPOSED], [spec], [Tool(DECOMPOSED)], [{"name": DECOMPOSED, "inputSchema": {}}]):
+        assert tools_of(memory, after="login", tools=tools, policy="procedural") == [COMPOSED]
+    assert tools_of(memory, history=["login", DECOMPOSED], policy="procedural") == ["book"]
+    memory.retire_tool(DECOMPOSED)
+    assert "caf" not in memory.suggest(after="login", tools=[DECOMPOSED]).prompt()
+    memory.add_alias("kaffee", DECOMPOSED)
+    memory.remove_alias("kaffee")
+    with pytest.raises(InputError):
+        memory.add_alias(COMPOSED, DECOMPOSED)
+
+
+def flight(number: int, *, broken: bool) -> Trajectory:
+    search = ToolCall("search_api", result="503" if broken else "3 flights", error=broken)
+    turns = [Turn("user", "find me a flight"), *(Turn("assistant", "", (one,)) for one in (ToolCall("login"), search))]
+    return Trajectory(f"f{number}", tuple(turns), Outcome(1.0, True))
+
+
+def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_works(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        told: dict[int, str] = {}
+        for stop in (200, 205, 300, 404):
+            start = max(told, default=0)
+            memory.ingest([flight(n, broken=n % 25 == 0 or 200 <= n < 400) for n in range(start, stop)])
+            memory.follow_now()
+            told[stop] = memory.suggest(after="login", state="find me a flight").prompt()
+        assert told[200] == told[404] == "Suggested next tools: search_api"
+        assert told[205].endswith("search_api (fails now, in 5 of its last 5 runs)")
+        assert "fails now" in told[300]
+        assert memory.examine() == []
+
+
+def test_tools_keep_their_names_and_marks_through_export_copy_and_an_import(memory: Memory, tmp_path: Path) -> None:
+    memory.add_alias("find", "search")
+    memory.retire_tool("book")
+    before = [(row.name, row.calls, row.aliases, row.retired) for row in memory.tools()]
+    (tmp_path / "x.jsonl").write_text("\n".join(memory.export()), "utf-8")
+    with Memory.open(tmp_path / "imported.hepm") as other, Memory.open(tmp_path / "copied.hepm") as copied:
+        other.ingest(tmp_path / "x.jsonl")
+        (done,) = memory.copy_to(copied)
+        assert done.differences == ()
+        for one in (other, copied):
+            assert [(row.name, row.calls, row.aliases, row.retired) for row in one.tools()] == before
+            assert one.examine() == []
+
+
+def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        memory.ingest([flight(n, broken=n % 2 == 0) for n in range(4)])
+    with sqlite3.connect(tmp_path / "m.hepm") as database:
+        database.executescript(TO_VERSION_3)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert memory.examine() == []
+        assert memory._store.latest_outcomes(["search_api"], namespace="default") == {"search_api": "0101"}
+
+
+def test_the_command_line_names_marks_and_changes_of_tools(tmp_path: Path) -> None:
+    store = tmp_path / "m.hepm"
+    with Memory.open(store) as memory:
+        runs = [flight(n, broken=n % 25 == 0 or n >= 200) for n in range(206)]
+        memory.ingest(runs[:100], tools=[Tool("search_api", "Finds.", {"properties": {"q": {}}})])
+        memory.ingest(
+            runs[100:], tools=[Tool("search_api", "Finds.", {"properties": {"day": {}}, "required": ["day"]})]
+        )
+    said = quick("stats", "--store", store).out
+    assert "default: search_api fails now, in 6 of its last 6 runs (4% before)" in said
+    assert "1 required parameter added (day); 1 parameter removed (q)" in said
+    assert quick("tool", "rename", "login", "sign_in", "--store", store).out == "login is called sign_in now\n"
+    assert quick("tool", "retire", "search_api", "--store", store).code == 0
+    tools = json.loads(quick("tool", "list", "--store", store, "--json").out)["tools"]
+    assert [(one["name"], one["aliases"], one["retired"]) for one in tools] == [
+        ("search_api", [], True),
+        ("sign_in", ["login"], False),
+    ]
+    assert quick("tool", "alias", "login", "--undo", "--store", store).code == 0
+    refused = quick("tool", "alias", "a", "serch_api", "--store", store)
+    assert (refused.code, "Did you mean search_api" in refused.err) == (1, True)
