@@ -39,7 +39,7 @@ def test_a_full_disk_costs_no_page_that_was_there_and_leaves_no_half_one(name: s
         if before:
             target.write_text(before)
         # Enough for the caches of the demo, too little for a page.
-        with files_limited_to(300):
+        with files_limited_to(400):
             answer = quick(*command)
         assert f"cannot be written to {target}: " in one_sentence(answer)
         assert [path.name for path in folder.iterdir()] == ([target.name] if before else [])
