@@ -44,10 +44,11 @@ def remarks(memory: Memory, namespace: str) -> dict[ToolName, list[str]]:
     from hepm.graph.model_rows import day_of
     from hepm.graph.tool_life import what_changed
 
-    mirror = memory.mirror(namespace)
+    rows = memory.tools(namespace=namespace)
+    drifts = memory.mirror(namespace).drifts([row.name for row in rows])
     found: dict[ToolName, list[str]] = {}
-    for row in memory.tools(namespace=namespace):
-        drift = mirror.drift(row.name) if row.calls else None
+    for row in rows:
+        drift = drifts.get(row.name)
         changed = what_changed(row)
         said = [
             *([str(drift)] if drift else []),

@@ -128,13 +128,15 @@ class NamespaceMirror:
         """Other names of tools, and retired tools."""
         return self._snapshot.marks
 
-    def drift(self, tool: ToolName) -> Drift | None:
-        """Whether a tool fails now and did not before; None if not, or where errors are not recorded."""
+    def drifts(self, tools: Sequence[ToolName]) -> dict[ToolName, Drift]:
+        """Those of the tools that fail now and did not before. None of which errors are not recorded."""
         snapshot = self._snapshot
-        if tool not in snapshot.drifts:
-            latest = snapshot.latest if self._store.remote else self._store.latest_outcomes([tool], namespace=self.name)
-            snapshot.drifts[tool] = drift_of(latest.get(tool, ""))
-        return snapshot.drifts[tool]
+        if missing := [tool for tool in tools if tool not in snapshot.drifts]:
+            latest = snapshot.latest
+            if not self._store.remote:
+                latest = self._store.latest_outcomes(missing, namespace=self.name)
+            snapshot.drifts.update((tool, drift_of(latest.get(tool, ""))) for tool in missing)
+        return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""

@@ -137,8 +137,14 @@ def test_an_endpoint_that_is_not_there_is_named_in_a_bad_gateway(memory: Memory)
         assert "ConnectError" in post(url).json()["error"]["message"]
 
 
-def test_a_request_repeated_after_an_error_belongs_to_the_run_it_repeats(memory: Memory, endpoint: RawEndpoint) -> None:
-    failing = iter([sends(b"HTTP/1.1 429 Slow down\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"), sends(STREAM, CHUNK), sends()])
+def test_a_request_repeated_after_an_error_belongs_to_its_run(memory: Memory, endpoint: RawEndpoint) -> None:
+    failing = iter(
+        [
+            sends(b"HTTP/1.1 429 Slow down\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"),
+            sends(STREAM, CHUNK),
+            sends(),
+        ]
+    )
 
     def answer(connection: socket.socket, request: Taken) -> None:
         next(failing, sends(WHOLE))(connection, request)

@@ -115,7 +115,7 @@ def test_a_suggestion_as_json_says_what_programs_are_promised(store: Path) -> No
     assert set(first["runs"]) <= {f"good-{number}" for number in range(12)}
     named = ", ".join(one["tool"] for one in found["tools"])
     assert found["prompt"] == f"Suggested next tools: {named}; give_up: failed in 12 of 12 runs from here"
-    assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12}]
+    assert found["warnings"] == [{"tool": "give_up", "failures": 12, "runs": 12, "before": None}]
 
 
 def test_no_opinion_is_told_with_its_reason_and_is_no_failure(store: Path) -> None:
@@ -154,7 +154,7 @@ def test_stats_as_json_count_each_namespace(store: Path, log: Path) -> None:
     found = quick("stats", "--store", store, "--json").json
     header = {"store", "schema_version", "embedder", "dimensions", "revision", "counting", "states_per_move"}
     header |= {"lessons_removed"}
-    assert set(found) == header | {"namespaces"}
+    assert set(found) == header | {"namespaces", "tools"}
     counts = {"trajectories": 24, "successes": 12, "failures": 12, "unlabelled": 0, "tools": 6}
     for namespace in ("default", "other"):
         told = found["namespaces"][namespace]

@@ -289,7 +289,7 @@ from pathlib import Path
 from hepm.cypher.model import Table
 from hepm.cypher.engines import open_projection
 def tables():
-    yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0) for n in range(200_000))
+    yield Table("Tool"), ((n, "shop", f"t{n}", "x" * 100, "{}", 1, 0, None, None, None) for n in range(200_000))
 print("building", flush=True)
 open_projection([Path(sys.argv[1])], lambda: "killed", tables)
 """
@@ -305,7 +305,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_read(tmp_path: Path, afte
         process.stdout.readline()
         time.sleep(after_s)
         process.send_signal(signal.SIGKILL)
-    tables = [(table("Tool"), [(0, NS, "t", "", "{}", 1, 0)])]
+    tables = [(table("Tool"), [(0, NS, "t", "", "{}", 1, 0, None, None, None)])]
     whole = [path for path in tmp_path.iterdir() if not path.name.startswith("building-")]
     with open_projection([tmp_path], lambda: "after", lambda: tables) as copy:
         assert copy.ask("MATCH (t:Tool) RETURN t.name", {}).rows == (("t",),)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import neo4j  # noqa: F401, so that no time below is that of loading it
 import pytest
 
-from hepm import Memory
+from hepm import Memory, Outcome, ToolCall, Trajectory, Turn
 from hepm.errors import (
     EmbedderMismatchError,
     InputError,
@@ -158,8 +158,25 @@ def test_missing_migrations_run_on_opening(server: Neo4jServer) -> None:
     store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 0").consume())
     store.close()
     reopened = Neo4jStore(login(server))
-    assert reopened.header.schema_version == 2
+    assert reopened.header.schema_version == 3
     reopened.close()
+
+
+def test_a_store_of_before_is_opened_with_the_outcomes_of_its_runs(server: Neo4jServer) -> None:
+    auth = (server.username, server.password)
+    calls = [
+        Turn("assistant", "", (ToolCall("look", error=True), ToolCall("buy", error=False))),
+        Turn("user", "thanks"),
+    ]
+    with Memory.open(server.uri, auth=auth) as memory:
+        memory.ingest(Trajectory("r", tuple(calls), Outcome(1.0, True)))
+    store = Neo4jStore(login(server))
+    older = "MATCH ()-[p:TOOK]->() SET p.called = null, p.ended = null, p.failed = null"
+    store._connection.write(lambda tx: tx.run(older).consume())
+    store._connection.write(lambda tx: tx.run("MATCH (m:Memory) SET m.schema_version = 2").consume())
+    store.close()
+    with Memory.open(server.uri, auth=auth) as memory:
+        assert memory.examine() == []
 
 
 def test_the_command_line_takes_a_server_from_the_environment_and_says_in_a_sentence_that_it_is_gone(

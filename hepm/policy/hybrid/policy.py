@@ -144,8 +144,8 @@ def _failing(
     mirror: NamespaceMirror, names: Sequence[ToolName], tools: Tools, chances: FloatArray, *, least: float
 ) -> dict[int, Drift]:
     """The candidates that are likely enough to be named and have begun to fail, by their place."""
-    likely = np.flatnonzero(chances >= least).tolist()
-    return {at: drift for at in likely if (drift := mirror.drift(names[int(tools[at])])) is not None}
+    likely = {names[int(tools[at])]: at for at in np.flatnonzero(chances >= least).tolist()}
+    return {likely[tool]: drift for tool, drift in mirror.drifts(list(likely)).items()}
 
 
 def _softmax(scores: FloatArray) -> FloatArray:
