@@ -134,7 +134,7 @@ COMMANDS: Final = {
     "forget": ("stores:forget", "Forget runs and everything they added."),
     "doctor": ("stores:doctor", "Compare what is derived with the stored records."),
     "reembed": ("stores:reembed", "Compute the vectors of all states."),
-    "tool": ("tool:app", "Tools: other names, changes, and which are retired."),
+    "tool": ("tool:app", "Tools that runs called: other names, changes, and which are retired."),
     "experience": ("upkeep:experience", "What each run taught (PRIME)."),
     "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
     "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
