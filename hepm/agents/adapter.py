@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any, TypeAlias
 
 from hepm.agents.runs import LiveRun, free_id
-from hepm.agents.wire import Object, objects
+from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
 from hepm.memory.session import Session
@@ -57,7 +57,7 @@ class AgentRun:
             self._write(live)
             prompt = live.session.prompt(self._record, tools=tools)
             live.stable = live.stable or prompt.stable
-            return live.stable, prompt.present
+            return live.stable, tagged(prompt.present)
         return "", ""
 
     def replied(self, read: Callable[[], Sequence[Object]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import json
 import time
@@ -134,28 +136,24 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        left, begun = self._max_body, False
+        left, over = self._max_body, False
 
         async def limited() -> Message:
-            nonlocal left
+            nonlocal left, over
             message = await receive()
             left -= len(message.get("body", b""))
-            if left < 0:
-                raise _TooLargeError
-            return message
-
-        async def noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, limited, noted)
-        except _TooLargeError:
-            if not begun:
+            if left < 0 and not over:
+                over = True
                 await self._too_large()(scope, receive, send)
-        except (BrokenOffError, ClientDisconnect):
-            pass  # the server closes the connection
+            return {"type": "http.disconnect"} if over else message
+
+        async def unless_over(message: Message) -> None:
+            if not over:
+                await send(message)
+
+        # The server closes the connection then. It cancels what is still under way some seconds after it was stopped.
+        with contextlib.suppress(BrokenOffError, ClientDisconnect, asyncio.CancelledError):
+            await self._app(scope, limited, unless_over)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._host in LOCAL and not self._tokens:
@@ -222,10 +220,6 @@ class Guard:
 
 class BrokenOffError(Exception):
     """The endpoint broke off a reply whose beginning the client has: the client's connection breaks, too."""
-
-
-class _TooLargeError(Exception):
-    pass
 
 
 def _with_namespace(scope: Scope, headers: Headers) -> Scope:

@@ -54,13 +54,14 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin a run."""
-        thread = get_config().get("configurable", {}).get("thread_id")
+        thread = ""
+        with fail_open("has no thread"):
+            thread = get_config().get("configurable", {}).get("thread_id") or ""
         return {"hepm_run": str(thread or uuid4().hex)}
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
-        if run := self._runs.pop(state.get("hepm_run", ""), None):
-            run.finish(lambda: self._outcome(state))
+        self._end(state, lambda: self._outcome(state))
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
@@ -72,9 +73,9 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         try:
             response = handler(_hinted(run, request))
         except BaseException:
-            run.finish()
+            self._end(request.state)
             raise
-        run.replied(lambda: _chat(response.result))
+        run.replied(lambda: _chat(getattr(response, "result", [])))
         return response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -83,9 +84,9 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         try:
             response = await handler(await asyncio.to_thread(_hinted, run, request))
         except BaseException:
-            await asyncio.to_thread(run.finish)
+            await asyncio.to_thread(self._end, request.state)
             raise
-        run.replied(lambda: _chat(response.result))
+        run.replied(lambda: _chat(getattr(response, "result", [])))
         return response
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -94,7 +95,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         try:
             result = handler(request)
         except BaseException as error:
-            _failed(run, request, error)
+            self._failed(run, request, error)
             raise
         _record(run, request, result)
         return result
@@ -105,7 +106,7 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
         try:
             result = await handler(request)
         except BaseException as error:
-            await asyncio.to_thread(_failed, run, request, error)
+            await asyncio.to_thread(self._failed, run, request, error)
             raise
         await asyncio.to_thread(_record, run, request, result)
         return result
@@ -116,6 +117,15 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
             if id not in self._runs:
                 self._runs[id] = AgentRun(self._source, id=id, **self._about)
             return self._runs[id]
+
+    def _end(self, state: Any, outcome: Callable[[], Verdict] = lambda: None) -> None:
+        if run := self._runs.pop(state.get("hepm_run", ""), None):
+            run.finish(outcome)
+
+    def _failed(self, run: AgentRun, request: Any, error: BaseException) -> None:
+        if not isinstance(error, GraphBubbleUp):  # an interrupt: the run goes on later
+            run.called(request.tool_call["id"], f"{type(error).__name__}: {error}", error=True)
+        self._end(request.state)
 
 
 def _hinted(run: AgentRun, request: Any) -> Any:
@@ -160,9 +170,3 @@ def _name(tool: Any) -> str:
 def _record(run: AgentRun, request: Any, result: Any) -> None:
     if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
         run.called(request.tool_call["id"], result.text, error=result.status == "error")
-
-
-def _failed(run: AgentRun, request: Any, error: BaseException) -> None:
-    if not isinstance(error, GraphBubbleUp):  # an interrupt: the run goes on later
-        run.called(request.tool_call["id"], f"{type(error).__name__}: {error}", error=True)
-    run.finish()

@@ -18,6 +18,7 @@ from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
 _SWEEP_S: Final = 30.0
+_MAX_CALLS: Final = 10_000
 
 
 class HepmLogger(CustomLogger):
@@ -99,6 +100,8 @@ class HepmLogger(CustomLogger):
         messages = cast("list[Object]", given["messages"])
         with fail_open("goes on without a hint"):
             self._calls[call] = None
+            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
+                self._calls.pop(next(iter(self._calls)))
             if not (tools := wire.tools_of(given)):
                 return messages
             run = self.runs.continued(

@@ -133,8 +133,7 @@ class _Run:
             self.tools = Toolbox([*agent.tools, summarize_the_task], agent.execute)
         self.messages: list[Object] = [{"role": "system", "content": agent.instructions}] * bool(agent.instructions)
         self.placement: Placement = resolved(agent.placement, agent.endpoint.base_url)
-        self.stable = ""  # what memory said first, kept so that a provider's prompt cache works
-        self.tokens = 0
+        self.tokens, self.stable = 0, ""  # what memory said first, kept so that a provider's prompt cache works
 
     def work(self, request: str, answer: Callable[[str], str | None]) -> Done:
         self.hear(request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import quote, unquote
@@ -69,7 +69,6 @@ class Proxy:
         )
         self._ask = ThreadPoolExecutor(4, thread_name_prefix="hepm-hint")
         self._record = ThreadPoolExecutor(1, thread_name_prefix="hepm-record")
-        self._recording: Future[None] | None = None
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
@@ -101,8 +100,7 @@ class Proxy:
     ) -> tuple[LiveRun | None, bytes]:
         """The run of a request, and its body with the hint; the body as it is if memory cannot read it."""
         try:
-            if self._recording is not None:  # the reply before this request, and all that ended by now
-                self._recording.result()
+            self._runs.wait_recorded()
             body = wire.read_body(api, raw)
             sequel = wire.continued(body) if api == "responses" else ""
             tools = wire.tools_of(body)
@@ -183,19 +181,29 @@ class Proxy:
 
     async def _tee(self, upstream: httpx2.Response, api: Api | None, run: LiveRun | None) -> AsyncIterator[bytes]:
         copy: list[bytes] = []
-        size, whole = 0, False
+        size, ended = 0, False
+        kind, length = (upstream.headers.get(name, "") for name in ("content-type", "content-length"))
+
+        def end(whole: bool) -> None:
+            nonlocal ended
+            if not ended:
+                ended = True
+                self._end(api, run, kind, copy if whole and upstream.status_code < 300 and size <= _MAX_COPY else ())
+
         try:
             async for part in upstream.aiter_raw():
+                size += len(part)
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
-                    size += len(part)
+                if str(size) == length or part.rstrip().endswith(b"[DONE]"):
+                    end(True)  # before the client has it: its next request finds this reply recorded
                 yield part
-            whole = upstream.status_code < 300 and size <= _MAX_COPY
+            end(True)
         except httpx2.HTTPError as error:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
         finally:
-            self._end(api, run, upstream.headers.get("content-type", ""), copy if whole else ())
+            end(False)
             await upstream.aclose()
 
     def _end(self, api: Api | None, run: LiveRun | None, kind: str = "", copy: Sequence[bytes] = ()) -> None:
@@ -209,7 +217,7 @@ class Proxy:
             except Exception:  # the reply is the client's already
                 _log.warning("a reply is not recorded", exc_info=True)
 
-        self._recording = self._record.submit(record)
+        self._runs.recording = self._record.submit(record)
 
 
 def _encoded(request: Request, path: str) -> str:

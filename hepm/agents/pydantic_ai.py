@@ -85,7 +85,10 @@ class HepmCapability(AbstractCapability[Any]):
         stable, present = await asyncio.to_thread(self._run.hint, lambda: [*said, *_chat(messages)], tools=tools)
         with fail_open("goes on without a hint"):
             if stable:
-                given = replace(given, instruction_parts=[*instructions, InstructionPart(content=stable)])
+                # At the end of the last part: each is a system message, and some templates allow only one.
+                *before, last = instructions or [InstructionPart(content="")]
+                last = replace(last, content=f"{last.content}\n\n{stable}".strip())
+                given = replace(given, instruction_parts=[*before, last])
             return replace(request_context, messages=_with_text(messages, present), model_request_parameters=given)
         return request_context
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
@@ -28,6 +29,9 @@ _log = logging.getLogger("hepm")
 
 RECENT: Final = 200
 """Hints that the page lists, and finished runs whose outcome may be told again."""
+
+MOST: Final = 2_000
+"""Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
 
 
 @dataclass(slots=True)
@@ -109,6 +113,9 @@ class LiveRuns:
         idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
+
+    Attributes:
+        recording: The last reply that a thread adds to the record; those before it are there when it is done.
     """
 
     def __init__(
@@ -128,6 +135,7 @@ class LiveRuns:
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self.recording: Future[None] | None = None
         self._lock = RLock()
         kept = [one for one in memory.under_way() if one.aliases]
         self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
@@ -219,6 +227,11 @@ class LiveRuns:
 
     # During a run
 
+    def wait_recorded(self) -> None:
+        """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
+        if self.recording is not None:
+            self.recording.result()
+
     def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
 
@@ -272,6 +285,7 @@ class LiveRuns:
             InputError: no such run is known here, or it has another outcome already.
             StoreError: the store cannot be written. Try again.
         """
+        self.wait_recorded()
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
@@ -313,11 +327,11 @@ class LiveRuns:
                 self._ended.popitem(last=False)
 
     def store_idle(self) -> None:
-        """Store the runs that rest, and those that a crash left, without an outcome but by a trace or a rule."""
+        """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now = time.time()
         with self._lock:
-            idle = [run for run in self._runs.values() if now - run.touched >= self.idle_s]
-        for run in idle:
+            runs = sorted(self._runs.values(), key=lambda run: -run.touched)
+        for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
@@ -326,6 +340,8 @@ class LiveRuns:
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
+            if not run.sequel:  # a later request with all its messages goes on with it
+                self._kept |= {(run.namespace, alias): run.id for alias in run.session.aliases}
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 

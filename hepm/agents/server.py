@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import gc
 import logging
+import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
 from hepm.errors import HepmError, InputError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
+from hepm.ingest.records import RecordError
 from hepm.memory import Memory
 
 if TYPE_CHECKING:
@@ -182,7 +185,7 @@ class Server:
         try:
             return JSONResponse(await asyncio.to_thread(self._hooks.answer, event, namespace_of(request)))
         except Exception as error:  # the agent goes on without memory
-            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError))
+            _log.warning("a hook is not recorded: %s", error, exc_info=not isinstance(error, HepmError | RecordError))
             return JSONResponse({})
 
     async def _proxied(self, request: Request) -> Response:
@@ -222,6 +225,8 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
         listening.listen(2_048)
         host, port = listening.getsockname()[:2]
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
         uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
 
 

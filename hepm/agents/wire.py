@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from hepm.errors import InputError
+from hepm.ingest.coding_agents import is_context
 from hepm.ingest.openai_items import item_messages
 from hepm.types import BLOCK_END, BLOCK_START, FAILED_HINT, HINT
 
@@ -75,13 +76,12 @@ def write_body(body: Object) -> bytes:
 
 
 def messages_of(api: Api, body: Object) -> list[Object]:
-    """The conversation in a request, as chat messages."""
+    """The conversation in a request, as chat messages, without what Codex says of the machine."""
     if api == "chat":
         return objects(body.get("messages"))
     given = body.get("input")
-    said: list[Object] = (
-        [{"role": "user", "content": given}] if isinstance(given, str) else item_messages(objects(given))
-    )
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+    said = item_messages([item for item in items if not is_context(item)])
     instructions = body.get("instructions")
     return [{"role": "system", "content": instructions}, *said] if isinstance(instructions, str) else said
 
@@ -147,7 +147,7 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     elif present and placement == "message":
         messages.append({"role": "developer", "content": present})
     elif present:
-        _append(messages, _last_given(messages), _tagged(present))
+        _append(messages, _last_given(messages), tagged(present))
     return {**body, "messages": messages}
 
 
@@ -166,8 +166,8 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     return changed
 
 
-def _tagged(text: str) -> str:
-    """A line of memory with tags, so that it is not taken for a part of the message that it stands in."""
+def tagged(text: str) -> str:
+    """A line of memory with tags, so that it is not taken for a part of the message that it ends."""
     return f"{BLOCK_START}\n{text}\n{BLOCK_END}" if text.startswith((HINT, FAILED_HINT)) else text
 
 

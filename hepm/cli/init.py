@@ -1,4 +1,4 @@
-"""`hepm init`: the lines that connect an agent to `hepm serve`, printed, written into its files, or removed."""
+"""`hepm init`: the lines that connect an agent to a memory, printed, written into its files, or removed."""
 
 from __future__ import annotations
 
@@ -24,37 +24,52 @@ Client: TypeAlias = Literal[
 TAKEN: Final = frozenset({"v1", "mcp", "hooks", "otlp", "outcome", "api", "health", "metrics"})
 """First parts of the server's own paths: a namespace of that name has no address."""
 
-_PYTHON: Final = {
-    "openai": """\
+_OPENAI: Final = """\
 from openai import OpenAI
 
 client = OpenAI(base_url={url}{headers})
-""",
-    "openai-agents": """\
-from agents import set_default_openai_client
-from openai import AsyncOpenAI
+"""
 
-set_default_openai_client(AsyncOpenAI(base_url={url}{headers}))
+_IN_PROCESS: Final = {
+    "openai-agents": """\
+from agents import Runner
+from hepm import Memory
+from hepm.agents.openai_agents import HepmHooks
+
+memory = Memory.open({store})
+
+
+async def run(agent, request):
+    async with memory.session({namespace}) as session:
+        hepm = HepmHooks(session)
+        return await Runner.run(agent, request, hooks=hepm, run_config=hepm.run_config())
 """,
     "langchain": """\
-from langchain_openai import ChatOpenAI
+from hepm import Memory
+from hepm.agents.langchain import HepmMiddleware
+from langchain.agents import create_agent
 
-model = ChatOpenAI(model="gpt-5", base_url={url}{headers})
+memory = Memory.open({store})
+agent = create_agent(model, tools, middleware=[HepmMiddleware(memory{more})])
 """,
     "pydantic-ai": """\
-from openai import AsyncOpenAI
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.openai import OpenAIProvider
+from hepm import Memory
+from hepm.agents.pydantic_ai import HepmCapability
+from pydantic_ai import Agent
 
-client = AsyncOpenAI(base_url={url}{headers})
-model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
+memory = Memory.open({store})
+agent = Agent(model, tools=tools, capabilities=[HepmCapability(memory{more})])
 """,
     "litellm": """\
 import litellm
+from hepm import Memory
+from hepm.agents.litellm import HepmLogger
 
-reply = litellm.completion(model="openai/gpt-5", messages=messages, api_base={url}{headers})
+memory = Memory.open({store})
+litellm.callbacks = [HepmLogger(memory{more})]
 """,
 }
+"""Lines that open the memory in the agent's own process, without a server."""
 
 
 def init(
@@ -88,11 +103,9 @@ def init(
         else:
             print(f"{file.path}, which --write writes:", file=sys.stderr)
             print(file.add(""), end="")
-    if client == "mcp":
-        print(_command(store, namespace))
-    elif not files:
-        print(_snippet(client, Server(server, namespace, token_env)), end="")
-    if client != "mcp" and not remove:
+    if not files:
+        print(_snippet(client, Server(server, namespace, token_env), store), end="")
+    if not remove and client in ("claude-code", "codex", "cursor", "openai"):
         port = urlsplit(server).port
         print(f"start the server with: hepm serve --store {store}{f' --port {port}' if port else ''}", file=sys.stderr)
 
@@ -120,15 +133,16 @@ def _files(client: Client, server: Server, scope: str | None, *, mcp: bool) -> S
     return [hooks, mcp_servers(Path(".mcp.json"), server, variable="${{{}}}", type="http")]
 
 
-def _command(store: str, namespace: str) -> str:
-    where = store if "://" in store else str(Path(store).absolute())
-    arguments = ["mcp", "--store", where, *([] if namespace == NAMESPACE else ["--namespace", namespace])]
-    return json.dumps({"mcpServers": {"hepm": {"command": "hepm", "args": arguments}}}, indent=2)
-
-
-def _snippet(client: Client, server: Server) -> str:
-    name = server.token_env
-    key = "extra_headers" if client == "litellm" else "default_headers"
-    headers = f', {key}={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""
-    text = _PYTHON[client].format(url=json.dumps(server.url("/v1")), headers=headers)
-    return f"import os\n\n{text}" if name else text
+def _snippet(client: Client, server: Server, store: str) -> str:
+    about = "" if server.namespace == NAMESPACE else f"namespace={json.dumps(server.namespace)}"
+    if client == "mcp":
+        where = store if "://" in store else str(Path(store).absolute())
+        arguments = ["mcp", "--store", where, *(["--namespace", server.namespace] if about else [])]
+        return json.dumps({"mcpServers": {"hepm": {"command": "hepm", "args": arguments}}}, indent=2) + "\n"
+    if client == "openai":
+        name = server.token_env
+        headers = f', default_headers={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""
+        text = _OPENAI.format(url=json.dumps(server.url("/v1")), headers=headers)
+        return f"import os\n\n{text}" if name else text
+    more = f", {about}" if about else ""
+    return _IN_PROCESS[client].format(store=json.dumps(store), namespace=about, more=more)

@@ -122,7 +122,7 @@ def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, Floa
 def relabel_runs(
     write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
 ) -> tuple[str, ...]:
-    """Replace stored runs by equal ones with another label or none (see `Store.relabel`)."""
+    """Replace stored runs by their own records with another outcome or none (see `Store.relabel`)."""
     known = write.known([run.id for run in runs])
     new = [
         run
@@ -131,7 +131,15 @@ def relabel_runs(
         and before.digest == run.digest
         and (not run.outcome_by or run.success is None or replaces(run, before))
     ]
-    _store(write, new, [run.id for run in new], vectors, replay)
+    # A given label that agrees with a rule's changes no count, and recounting may read all runs of an edge.
+    same = [run for run in new if run.success is not None and run.success == known[run.id].success]
+    if same:
+        write.lessons.drop_answers_about([run.id for run in same])
+        write.lessons.write("set_outcome_record", [{"run": r.id, "reward": r.reward, "record": r.record} for r in same])
+        write.note_change()
+    agreed = {run.id for run in same}
+    rest = [run for run in new if run.id not in agreed]
+    _store(write, rest, [run.id for run in rest], vectors, replay)
     return tuple(run.id for run in new)
 
 

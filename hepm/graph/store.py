@@ -185,7 +185,7 @@ class Store(ABC):
         replay: Replay,
         embedder: str | None = None,
     ) -> tuple[str, ...]:
-        """Replace stored runs by equal ones with another label, or with none; the ids of those that were replaced.
+        """Replace stored runs by their own records with another outcome, or with none; the ids of those.
 
         What is not stored, or has other content by now, is skipped; so is a label of a rule or a judge where one was
         given. A run that loses its label teaches nothing any more.

@@ -209,7 +209,7 @@ class _Rollout:
         """The items, with the commands of a script in its place."""
         for item in self.items:
             id = item.get("call_id") if type(item.get("call_id")) is str else ""
-            if item.get("type") == "message" and _is_context(item):
+            if item.get("type") == "message" and is_context(item):
                 continue
             if id not in self.commands:
                 yield item | ({"is_error": self.failed[id]} if id in self.failed and "output" in item else {})
@@ -222,7 +222,7 @@ class _Rollout:
                     yield {
                         **call,
                         "type": "function_call",
-                        "name": "shell",
+                        "name": "exec_command",
                         "arguments": {"command": command.get("command")},
                     }
                     yield {
@@ -266,7 +266,8 @@ def _read_rollout(document: Document, options: ReadOptions) -> Iterator[Item]:
         )
 
 
-def _is_context(item: Object) -> bool:
+def is_context(item: Object) -> bool:
+    """Whether a message of the user holds what Codex says of the machine and the repository."""
     return item.get("role") == "user" and fields.plain_text(item.get("content")).lstrip().startswith(_CONTEXT)
 
 

@@ -59,6 +59,7 @@ class Spans:
     def __init__(self) -> None:
         self._spans: dict[tuple[str, str], Span] = {}
         self._messages: dict[str, Object] = {}
+        self._marks: dict[int, str] = {}
         self._scores: dict[str, list[tuple[str, Any, Any]]] = {}
 
     def add(self, span: Span) -> None:
@@ -101,7 +102,29 @@ class Spans:
                 continue
             if calls or any(span.kind == "model" for span in spans):
                 about: Object = {"id": id}
-                yield built(source, id, about, lambda one, s=spans, m=scores: _run(one["id"], s, m, source, options))
+                yield built(
+                    source, id, about, lambda one, s=spans, m=scores: self._run(one["id"], s, m, source, options)
+                )
+
+    def _run(
+        self, id: str, spans: Sequence[Span], scores: list[tuple[str, Any, Any]], source: str, options: ReadOptions
+    ) -> Trajectory:
+        about: dict[str, str] = {}
+        for span in spans:
+            about = {**span.about, **{key: value for key, value in about.items() if value}}
+        agent = about.get("agent", "")
+        return identified(
+            id if options.ids == "own" else "",
+            _Conversation(spans, self._marks).turns(),
+            evaluated([*scores, *(score for span in spans for score in span.scores)], options),
+            environment=about.get("environment", ""),
+            model=about.get("model", ""),
+            user=about.get("user", ""),
+            ended_at=max((span.end or span.start for span in spans), default=0.0) or None,
+            tags={"agent": agent} if agent else {},
+            source=source,
+            tools=listed_tools(max((span.tools for span in spans), key=len)),
+        )
 
     def _tool_around(self, span: Span) -> Span | None:
         seen = {span.id}
@@ -111,27 +134,6 @@ class Spans:
             seen.add(outer.id)
             span = outer
         return None
-
-
-def _run(
-    id: str, spans: Sequence[Span], scores: list[tuple[str, Any, Any]], source: str, options: ReadOptions
-) -> Trajectory:
-    about: dict[str, str] = {}
-    for span in spans:
-        about = {**span.about, **{key: value for key, value in about.items() if value}}
-    agent = about.get("agent", "")
-    return identified(
-        id if options.ids == "own" else "",
-        _Conversation(spans).turns(),
-        evaluated([*scores, *(score for span in spans for score in span.scores)], options),
-        environment=about.get("environment", ""),
-        model=about.get("model", ""),
-        user=about.get("user", ""),
-        ended_at=max((span.end or span.start for span in spans), default=0.0) or None,
-        tags={"agent": agent} if agent else {},
-        source=source,
-        tools=listed_tools(max((span.tools for span in spans), key=len)),
-    )
 
 
 def evaluated(scores: Sequence[tuple[str, Any, Any]], options: ReadOptions) -> Outcome:
@@ -161,10 +163,14 @@ def _verdict(value: Any, label: Any, key: str) -> bool | None:
 
 
 class _Conversation:
-    """The turns of one run, from its spans in order."""
+    """The turns of one run, from its spans in order.
 
-    def __init__(self, spans: Sequence[Span]) -> None:
+    `marks` keeps what tells messages apart, by the `id` of each: every span repeats those before it.
+    """
+
+    def __init__(self, spans: Sequence[Span], marks: dict[int, str]) -> None:
         self._spans = spans
+        self._marks = marks
         self._builder = TurnBuilder()
         self._times_added: Counter[str] = Counter()
         self._by_id: dict[str, OpenCall] = {}
@@ -193,17 +199,14 @@ class _Conversation:
         """Add what is new. A conversation may hold equal messages: as many as the longest request has."""
         here: Counter[str] = Counter()
         for message in messages:
-            calls, role = chat_calls(message), message.get("role")
-            ids = [call.id for call in calls if call.id]
-            text = _text_of(message)
-            mark = json.dumps([ids or [role, message.get("tool_call_id"), text, [call.name for call in calls]]])
+            mark = self._marks.get(id(message)) or self._marks.setdefault(id(message), _mark(message))
             here[mark] += 1
             if here[mark] > self._times_added[mark]:
                 self._times_added[mark] += 1
-                self._add(message, role, text, calls)
+                self._add(message)
 
-    def _add(self, message: Object, role: Any, text: str, calls: list[OpenCall]) -> None:
-        content = message.get("content")
+    def _add(self, message: Object) -> None:
+        role, text, calls, content = message.get("role"), _text_of(message), chat_calls(message), message.get("content")
         results = [part for part in content if _is_result(part)] if fields.is_list(content) else []
         if role in ("tool", "function"):
             self._add_result(message.get("tool_call_id"), text, None)
@@ -247,6 +250,13 @@ class _Conversation:
         call.error = span.error if span.error is not None else call.error
         if span.end is not None and span.end >= span.start:
             call.latency_s = span.end - span.start
+
+
+def _mark(message: Object) -> str:
+    """Equal for equal messages: the ids of the calls, or what it says."""
+    calls = chat_calls(message)
+    said = [message.get("role"), message.get("tool_call_id"), _text_of(message), [call.name for call in calls]]
+    return json.dumps([call.id for call in calls if call.id] or said)
 
 
 def _text_of(message: Object) -> str:

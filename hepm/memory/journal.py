@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -106,5 +107,6 @@ class Journal:
                 yield kept
 
     def remove(self, namespace: str, id: str) -> None:
-        """Forget a session, as it is stored."""
-        self.file(namespace, id).unlink(missing_ok=True)
+        """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
+        with contextlib.suppress(OSError):
+            self.file(namespace, id).unlink(missing_ok=True)

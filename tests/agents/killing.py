@@ -44,16 +44,15 @@ class Served:
         self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         self.url = self.process.stderr.readline().split()[-1]
-        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
-
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        self.said += process.stderr
+        self._reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr or ()))
+        self._reader.start()
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End it, and wait for that."""
-        self.process.send_signal(number)
-        return self.process.wait(30)
+        with self.process:  # closes the pipe
+            self.process.send_signal(number)
+            self._reader.join(60)
+        return self.process.returncode
 
 
 def answer(connection: socket.socket, request: Taken) -> None:
@@ -106,7 +105,9 @@ class Agents:
         self._folder = store.with_name(f"{store.name}-sessions")
         self.runs: list[Told] = []
         self.faults: list[str] = []
+        self.answered = 0
         self._stop = threading.Event()
+        self._client = httpx2.Client(timeout=60)
         kinds = (self._by_header, self._by_messages, self._by_response, self._hooks, self._mcp)
         self._threads = [threading.Thread(target=self._work, args=(kind,)) for kind in kinds]
         for thread in self._threads:
@@ -117,6 +118,7 @@ class Agents:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        self._client.close()
 
     def _work(self, kind: Callable[[Told], None]) -> None:
         while not self._stop.is_set():
@@ -134,14 +136,15 @@ class Agents:
         named["accept"] = "application/json, text/event-stream"
         for _ in range(400):
             try:
-                answer = httpx2.post(self._served.url + path, json=body, headers=named, timeout=60)
+                answer = self._client.post(self._served.url + path, json=body, headers=named)
             except httpx2.TransportError:
                 if not again:
                     return None
-                time.sleep(0.05)
+                time.sleep(0.2)
                 continue
             if answer.status_code != 200:
                 raise AssertionError(f"{path}: {answer.status_code} {answer.text}")
+            self.answered += 1
             return answer
         raise AssertionError("the server is not back")
 
@@ -263,7 +266,9 @@ def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: 
     agents = Agents(served, store)
     try:
         for _ in range(kills):
-            time.sleep(draw.uniform(0.1, 1.2))
+            wanted, until = agents.answered + draw.randrange(1, 40), time.monotonic() + 30
+            while agents.answered < wanted and time.monotonic() < until:
+                time.sleep(draw.uniform(0, 0.02))
             served.kill()
             agents.check_now()
             served.start()

@@ -339,6 +339,25 @@ def test_a_run_whose_model_fails_is_stored_without_a_label(
     assert [call.name for turn in stored.turns for call in turn.calls] == ["get_users"]
 
 
+def test_the_answer_is_given_though_the_store_cannot_be_written_and_the_run_waits_on_disk(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def damage(done: Done) -> bool:
+        for file in tmp_path.glob("m.hepm*"):
+            if file.is_file():
+                file.write_bytes(b"no database" * 1_000)
+        return True
+
+    loopback.replies = [USERS, DONE]
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        agent = Agent(endpoint=Endpoint("small", loopback.url), memory=memory, tools=TaskBoard().tools)
+        assert agent.run("Who is there?", id="now", outcome=damage).text == "Done."
+        assert memory.resume("now") is not None
+    assert "the run 'now' is not stored" in caplog.text
+
+
 def test_tools_may_be_specifications_with_a_function_that_calls_them(
     memory: Memory,
     loopback: Loopback,  # noqa: F811
@@ -373,6 +392,24 @@ def test_a_tool_that_cannot_be_described_or_called_is_refused_in_a_sentence(
     with pytest.raises(InputError, match=message):
         work(memory, loopback, [], tools=tools)
     assert not loopback.requests
+
+
+def test_the_agent_in_the_docs_runs_as_written(
+    loopback: Loopback,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "session.md").read_text("utf-8")
+    [block] = [one for one in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "Agent(" in one]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_BASE_URL", loopback.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    loopback.replies = [tool_call("get_order", {"parcel": 7}), tool_call("refund", {"parcel": 7}), DONE]
+    exec(block, {})
+    assert capsys.readouterr().out == "Done.\n"
+    with Memory.open("agent.hepm") as memory:
+        assert [one.tool for one in memory.suggest(after="get_order")] == ["refund"]
 
 
 def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:

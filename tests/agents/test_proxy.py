@@ -10,6 +10,7 @@ import openai
 import pytest
 
 from hepm import Memory
+from hepm.agents.wire import messages_of
 from tests.agents.serving import serving
 from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
 
@@ -96,3 +97,11 @@ def test_errors_and_rate_limits_come_through_as_they_are(memory: Memory, loopbac
     assert got.status_code == 429
     assert got.headers["retry-after"] == "7"
     assert got.json()["error"]["message"] == "slow down"
+
+
+def test_what_codex_says_of_the_machine_is_not_taken_for_the_users_words() -> None:
+    about = [{"type": "input_text", "text": "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>"}]
+    wish = {"role": "user", "content": "Which git is this?"}
+    body = {"input": [{"type": "message", "role": "user", "content": about}, {"type": "message", **wish}]}
+    assert messages_of("responses", body) == [wish]
+    assert messages_of("responses", {"input": "Which git is this?"}) == [wish]

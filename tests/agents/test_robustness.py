@@ -1,20 +1,404 @@
 """What `hepm serve` does when the endpoint, the client, the disk or its own process fails."""
 
+# ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import itertools
+import json
+import signal
+import socket
+import sqlite3
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
-from tests.agents.killing import killed_under_load
-from tests.agents.raw import RawEndpoint, raw_endpoint
+from hepm import Memory
+from tests.agents.killing import Served, killed_under_load
+from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
+from tests.agents.serving import serving
+from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+
+CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
+RAW = json.dumps(CHAT).encode()
+SAID = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": "I go on."}}]}).encode()
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(SAID), SAID)
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nx-request-id: r\r\n\r\n"
+DELTA = b'data: {"choices": [{"index": 0, "delta": {"content": "I go on."}}]}\n\n'
+CHUNK = b"%x\r\n%b\r\n" % (len(DELTA), DELTA)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[RawEndpoint]:
     with raw_endpoint() as endpoint:
         yield endpoint
+
+
+def post(url: str, path: str = "/v1/chat/completions", body: Any = CHAT, **headers: str) -> httpx2.Response:
+    return httpx2.post(url + path, json=body, headers=headers, timeout=60)
+
+
+# The endpoint
+
+
+def sends(*parts: bytes, reset: bool = False) -> Callable[[socket.socket, Taken], None]:
+    """An endpoint that sends these bytes and closes the connection, or resets it."""
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(0.02)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    return answer
+
+
+ZIPPED = gzip.compress(SAID)
+FAULTS = {
+    "a whole reply": sends(WHOLE),
+    "a whole stream": sends(STREAM, CHUNK, CHUNK, b"0\r\n\r\n"),
+    "a stream that breaks off": sends(STREAM, CHUNK, CHUNK),
+    "a stream that is reset": sends(STREAM, CHUNK, CHUNK, reset=True),
+    "a stream that breaks off in a part": sends(STREAM, CHUNK, CHUNK[:20]),
+    "a stream without its first part": sends(STREAM),
+    "a reply shorter than its length": sends(WHOLE[:-5]),
+    "a reply without a length": sends(b"HTTP/1.1 200 OK\r\n\r\n" + SAID),
+    "trailers": sends(STREAM, CHUNK, b"0\r\nx-checksum: 7\r\n\r\n"),
+    "no content": sends(b"HTTP/1.1 204 No Content\r\nx-request-id: r\r\n\r\n"),
+    "an early hint": sends(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + WHOLE),
+    "gzip, though it was not asked for": sends(
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b" % (len(ZIPPED), ZIPPED)
+    ),
+    "a status of its own": sends(b"HTTP/1.1 529 Site is overloaded\r\ncontent-length: 2\r\nretry-after: 9\r\n\r\n{}"),
+    "a redirect": sends(b"HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"),
+    "a header that is no ASCII": sends(b"HTTP/1.1 200 OK\r\nx-who: J\xf6rg\r\ncontent-length: 0\r\n\r\n"),
+}
+
+
+def received(answer: bytes) -> tuple[int, dict[str, str], bytes, bool]:
+    """Status, the endpoint's headers, the body without its framing, and whether the body came to its end."""
+    while answer.startswith(b"HTTP/1.1 1"):
+        answer = answer.partition(b"\r\n\r\n")[2]
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    lines = [line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:]]
+    headers = {name.lower(): value for name, value in lines}
+    if headers.get("transfer-encoding") == "chunked":
+        body, whole = b"", False
+        while rest:
+            size, _, rest = rest.partition(b"\r\n")
+            length = int(size or b"0", 16)
+            whole = length == 0
+            body += rest[:length]
+            rest = b"" if whole else rest[length + 2 :]
+    else:
+        body, whole = rest, len(rest) == int(headers.get("content-length", len(rest)))
+    own = {"transfer-encoding", "connection", "x-hepm-session", "x-accel-buffering", "cache-control"}
+    return status_of(answer), {k: v for k, v in headers.items() if k not in own}, body, whole
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_client_sees_what_it_would_have_seen_without_the_proxy(
+    memory: Memory, endpoint: RawEndpoint, fault: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    endpoint.answer = FAULTS[fault]
+    sent = request_bytes("/v1/chat/completions", RAW)
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        through = received(answer_to(url, sent))
+    direct = received(answer_to(endpoint.url, sent))
+    assert through == direct
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "answer", [sends(), sends(b"garbage\r\n\r\n"), sends(reset=True), sends(b"HTTP/1.1 200 OK\r\ncontent-le")]
+)
+def test_an_endpoint_that_gives_no_answer_is_named_in_a_bad_gateway(
+    memory: Memory, endpoint: RawEndpoint, answer: Callable[[socket.socket, Taken], None]
+) -> None:
+    endpoint.answer = answer
+    upstream = endpoint.url.replace("127.0.0.1", "user:pass@127.0.0.1")
+    with serving(memory, upstream=upstream) as (_, url):
+        got = post(url)
+    assert got.status_code == 502
+    assert "hepm cannot reach http://127.0.0.1" in got.json()["error"]["message"]
+    assert "pass" not in got.text
+
+
+def test_an_endpoint_that_is_not_there_is_named_in_a_bad_gateway(memory: Memory) -> None:
+    with serving(memory, upstream="http://127.0.0.1:9/v1") as (_, url):
+        assert "ConnectError" in post(url).json()["error"]["message"]
+
+
+def test_a_request_repeated_after_an_error_belongs_to_the_run_it_repeats(memory: Memory, endpoint: RawEndpoint) -> None:
+    failing = iter(
+        [
+            sends(b"HTTP/1.1 429 Slow down\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"),
+            sends(STREAM, CHUNK),
+            sends(),
+        ]
+    )
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        next(failing, sends(WHOLE))(connection, request)
+
+    endpoint.answer = answer
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        for _ in range(3):
+            answer_to(url, request_bytes("/v1/chat/completions", RAW))
+        session = post(url).headers["x-hepm-session"]
+        assert len(server.runs) == 1
+        assert post(url, "/outcome", {"session": session, "success": True}).status_code == 200
+    stored = memory.run(session)
+    assert stored is not None
+    assert [turn.text for turn in stored.turns] == [WISH["content"], "I go on."]
+
+
+def test_equal_requests_at_the_same_time_are_runs_of_their_own(memory: Memory, endpoint: RawEndpoint) -> None:
+    together = threading.Barrier(3)
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        together.wait(20)
+        connection.sendall(WHOLE)
+
+    endpoint.answer = answer
+    with serving(memory, upstream=endpoint.url) as (server, url), ThreadPoolExecutor(3) as pool:
+        sessions = {got.headers["x-hepm-session"] for got in pool.map(post, [url] * 3)}
+        assert len(sessions) == len(server.runs) == 3
+
+
+def test_a_run_goes_on_when_the_client_writes_the_models_reply_in_its_own_way(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "get_order", "arguments": '{"a":1,"b":[2]}'}}
+    said = json.dumps(
+        {"choices": [{"index": 0, "message": {"role": "assistant", "content": " x", "tool_calls": [call]}}]}
+    )
+    endpoint.answer = sends(WHOLE.partition(b"content-length")[0] + b"\r\n" + said.encode())
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        first = post(url)
+        call["function"] |= {"arguments": '{"b": [2], "a": 1}'}
+        told = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        told.append({"role": "tool", "tool_call_id": "c", "content": "delivered"})
+        second = post(url, body=CHAT | {"messages": [WISH, *told]})
+        assert first.headers["x-hepm-session"] == second.headers["x-hepm-session"]
+        assert len(server.runs) == 1
+
+
+# The client
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_endpoint_is_free_again_when_the_client_goes(memory: Memory, endpoint: RawEndpoint, begun: bool) -> None:
+    left = threading.Event()
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        if begun:
+            connection.sendall(STREAM + CHUNK)
+        connection.settimeout(20)
+        if not connection.recv(1):  # the proxy closes its side
+            left.set()
+
+    endpoint.answer = answer
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        with connected(url) as connection:
+            connection.sendall(request_bytes("/v1/chat/completions", RAW))
+            if begun:
+                assert connection.recv(65_536)
+            while not endpoint.taken:
+                time.sleep(0.01)
+        assert left.wait(10)
+
+
+def test_slow_and_huge_clients_neither_hold_others_up_nor_fill_the_memory(
+    memory: Memory, endpoint: RawEndpoint, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[int] = []
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        if b"x-endless" not in request.head:
+            connection.sendall(WHOLE)
+            return
+        connection.sendall(STREAM)
+        noise = b"data: " + b"x" * 65_500 + b"\n\n"
+        while True:
+            connection.sendall(b"%x\r\n%b\r\n" % (len(noise), noise))
+            sent.append(len(noise))
+
+    endpoint.answer = answer
+    whole = request_bytes("/v1/chat/completions", RAW)
+    slow = [whole[:30], whole[:-20], request_bytes("/v1/chat/completions", RAW, "x-endless: 1")]
+    with serving(memory, upstream=endpoint.url, max_body=1 << 20) as (_, url):
+        held = [(connected(url), one) for one in slow for _ in range(15)]
+        for connection, one in held:
+            connection.sendall(one)
+        too_much = request_bytes("/v1/files", b"x" * (3 << 20))
+        chunked = too_much.replace(b"content-length: 3145728", b"transfer-encoding: chunked")
+        head, _, body = chunked.partition(b"\r\n\r\n")
+        chunked = head + b"\r\n\r\n" + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        took: list[float] = []
+        for number in range(10):
+            started = time.monotonic()
+            assert post(url).status_code == 200
+            took.append(time.monotonic() - started)
+            huge = chunked if number % 2 else too_much
+            with connected(url, 5) as connection:
+                try:
+                    connection.sendall(huge)
+                except OSError:
+                    continue  # the server has answered and closed before all was sent
+                answer_bytes = connection.recv(65_536)
+            assert status_of(answer_bytes) in (413, 0), answer_bytes
+        for connection, _ in held:
+            connection.close()
+    assert sorted(took)[5] < 1, took
+    assert sum(sent) < 15 * (16 << 20), "an endless stream is read faster than its client reads"
+    assert "Traceback" not in capfd.readouterr().err
+
+
+# The memory
+
+
+def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEndpoint, tmp_path: Path) -> None:
+    endpoint.answer = sends(WHOLE)
+    with serving(memory, upstream=endpoint.url, hint_s=0.5) as (_, url):
+        assert post(url).status_code == 200
+        with sqlite3.connect(tmp_path / "m.hepm") as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for number in range(3):
+                started = time.monotonic()
+                named = {"x-hepm-session": f"locked-{number}"}
+                assert post(url, body=CHAT, **named).status_code == 200
+                assert time.monotonic() - started < 5
+            other.rollback()
+        other.close()
+
+
+def test_requests_pass_when_sessions_cannot_be_kept(
+    memory: Memory, endpoint: RawEndpoint, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "m.hepm-sessions"
+    folder.write_text("a file where the folder should be")
+    endpoint.answer = sends(WHOLE)
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        sessions = [post(url).headers["x-hepm-session"] for _ in range(2)]
+        answers = [post(url, "/outcome", {"session": one, "success": True}).status_code for one in sessions]
+    assert answers == [200, 200]
+    assert [run is not None for run in map(memory.run, sessions)] == [True, True]
+
+
+def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_same_run(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        first = post(url).headers["x-hepm-session"]
+        server.runs.wait_recorded()
+        server.runs.idle_s = 0
+        server.runs.store_idle()
+        assert len(server.runs) == 0
+        said = [{"role": "assistant", "content": "I go on."}, {"role": "user", "content": "Thank you."}]
+        assert post(url, body=CHAT | {"messages": [WISH, *said]}).headers["x-hepm-session"] == first
+        assert post(url, "/outcome", {"session": first, "success": True}).status_code == 200
+    stored = memory.run(first)
+    assert stored is not None
+    assert [turn.text for turn in stored.turns] == [WISH["content"], "I go on.", "Thank you.", "I go on."]
+    assert memory.totals().trajectories == 6
+
+
+# Logs
+
+
+def test_logs_hold_no_prompt_no_result_no_key_and_no_token(
+    memory: Memory, endpoint: RawEndpoint, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    canary = "zq7canary"
+    call = {"id": "c", "type": "function", "function": {"name": "get_order", "arguments": f'{{"x": "{canary}'}}
+    odd: list[Any] = [
+        [{"role": "user", "content": canary}, {"role": "assistant", "tool_calls": [call]}],
+        [{"role": "narrator", "content": {"x": canary}}],
+        [{"role": "tool", "tool_call_id": canary, "content": [canary]}, {"role": "assistant", "tool_calls": [{}]}],
+        [{"role": "user", "content": canary + "\ud800"}, {"role": "assistant", "tool_calls": [call | {"function": 1}]}],
+        canary,
+        [canary],
+    ]
+    answers = [
+        sends(WHOLE),
+        sends(STREAM, CHUNK),
+        sends(canary.encode()),
+        sends(WHOLE.replace(b"I go", canary.encode())),
+    ]
+    turn = itertools.cycle(answers)
+
+    def answer(connection: socket.socket, request: Taken) -> None:
+        next(turn)(connection, request)
+
+    endpoint.answer = answer
+    headers = {"authorization": f"Bearer {canary}", "x-hepm-user": canary, "cookie": canary}
+    with serving(memory, upstream=endpoint.url) as (_, url), httpx2.Client(headers=headers, timeout=30) as client:
+        for path in ("/v1/chat/completions", "/v1/responses", "/hooks/claude-code", "/outcome", "/mcp"):
+            for messages in odd:
+                body = {"messages": messages, "input": messages, "prompt": canary, "session_id": "s", "session": "s"}
+                body |= {"tool_calls": messages, "hook_event_name": "PostToolBatch", "reward": canary}
+                raw = json.dumps(body).encode()
+                for sent in (raw, raw[:-1], raw.replace(b"canary", b"canary\xff"), raw.replace(b'"s"', b"NaN")):
+                    try:
+                        assert client.post(url + path, content=sent).status_code in (200, 400, 404, 406, 409, 422, 502)
+                    except httpx2.RemoteProtocolError:
+                        continue  # the endpoint broke off, and so does the proxy
+    said = capfd.readouterr()
+    assert canary not in said.out + said.err + caplog.text
+    assert "Traceback" not in said.err + caplog.text
+
+
+# Its own process
+
+
+def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path: Path, endpoint: RawEndpoint) -> None:
+    endpoint.answer = sends(STREAM, *[CHUNK] * 40, b"0\r\n\r\n")
+    served = Served(tmp_path / "m.hepm", endpoint.url)
+    with connected(served.url) as connection:
+        connection.sendall(request_bytes("/v1/chat/completions", RAW, "x-hepm-session: s"))
+        answer = connection.recv(65_536)
+        served.process.send_signal(signal.SIGTERM)
+        while part := connection.recv(65_536):
+            answer += part
+    assert served.kill(signal.SIGTERM) == 0, served.said
+    assert received(answer)[2:] == (DELTA * 40, True)
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        session = memory.resume("s")
+        assert session is not None
+        session.finish(success=True)
+        stored = memory.run("s")
+    assert stored is not None
+    assert stored.turns[-1].text == "I go on." * 40
+
+
+def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored_once(
+    memory: Memory, tmp_path: Path
+) -> None:
+    session = memory.session(id="s")
+    session.say("user", "Where is parcel 8?")
+    session.record("get_order", {"parcel": 8}, "lost")
+    (file,) = (tmp_path / "m.hepm-sessions").iterdir()
+    left = file.read_bytes()
+    session.finish(success=True)
+    file.write_bytes(left)  # as if the process had been killed before it was removed
+    with serving(memory) as (_, url):
+        assert post(url, "/outcome", {"session": "s", "success": True}).status_code == 200
+    file.write_bytes(left)
+    memory.store_abandoned(idle_s=0)
+    run = memory.run("s")
+    assert run is not None
+    assert run.outcome.success is True
+    assert memory.totals().trajectories == 6
 
 
 @pytest.mark.timeout(1_800)

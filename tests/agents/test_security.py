@@ -24,6 +24,7 @@ DESK, ALL, READER = "desk-token-1", "all-token-22", "reader-token"
 TOKENS = {DESK: Access(frozenset({"desk"})), ALL: Access(), READER: Access(frozenset({"desk"}), write=False)}
 OPEN = {"/health", "/"}
 SECRET = "zq9-of-the-shop"
+CLIENT = httpx2.Client(timeout=30, limits=httpx2.Limits(max_keepalive_connections=0))
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 
 
@@ -45,7 +46,7 @@ def routes(server: Server) -> list[tuple[str, str]]:
 
 def ask(url: str, path: str, method: str, body: Any = None, **headers: str) -> httpx2.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx2.request(method, f"{url}{path}", json=body or {}, headers=named, timeout=30)
+    return CLIENT.request(method, f"{url}{path}", json=body or {}, headers=named)
 
 
 # Tokens

@@ -18,6 +18,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from tests.agents.serving import serving
 from tests.graph.test_page import HOSTILE
 from tests.loopback import Loopback, completion, tool_call
+from tests.neo4j_server import Neo4jServer, emptied
 
 WISH = "Refund parcel 7, the glass is broken."
 SPECS = ("get_order", "refund", "close_ticket")
@@ -238,6 +239,25 @@ def test_five_thousand_tools_are_found_by_name_and_drawn_with_their_neighbours(
             page.wait_for_function("() => TOOLS.length === 3 && TOOLS.some((tool) => tool.name === 'tool_4321')")
             page.get_by_role("button", name="Whole graph").click()
             page.wait_for_function("() => TOOLS.length === 201")
+
+
+@pytest.mark.exhaustive
+def test_a_store_on_a_server_gives_the_page_the_same_as_a_file(neo4j_server: Neo4jServer, tmp_path: Path):
+    emptied(neo4j_server)
+    answers: list[list[Any]] = []
+    for place, auth in (
+        (tmp_path / "m.hepm", None),
+        (neo4j_server.uri, (neo4j_server.username, neo4j_server.password)),
+    ):
+        with Memory.open(place, auth=auth) as memory, serving(memory) as (_, url):
+            memory.ingest([run_of(n, "get_order", "refund") for n in range(2)])
+            memory.library.change(LessonChange(put=[RULE.row()]))
+            httpx2.post(f"{url}/api/lessons", json={"kind": "principle", "id": RULE.id, "retired": True})
+            asked = ("now", "graph", "edge?source=get_order&target=refund", "lessons?kind=principle&retired=true")
+            found = [httpx2.get(f"{url}/api/{route}") for route in asked]
+            assert [one.status_code for one in found] == [200] * 4
+            answers.append([{**one.json(), "revision": 0} for one in found])
+    assert answers[0] == answers[1]
 
 
 def test_the_document_holds_no_data_and_its_policy_allows_its_own_scripts_alone(live: Live):

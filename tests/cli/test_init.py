@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +13,7 @@ import httpx2
 import openai
 import pytest
 
+import hepm.agents
 from hepm import Memory
 from hepm.agents.guard import DOORS
 from hepm.cli.init import TAKEN, Client
@@ -219,10 +221,18 @@ def test_no_token_is_written_and_wrong_options_are_refused() -> None:
     assert DOORS - {""} == TAKEN
 
 
-def test_the_lines_of_python_reach_the_server_with_its_namespace_and_token(loopback: Loopback) -> None:  # noqa: F811
-    for client in get_args(Client.__value__ if hasattr(Client, "__value__") else Client):
-        if client not in ("claude-code", "codex", "cursor", "mcp"):
-            ast.parse(init(client, "--token-env", "HEPM_TOKEN").out)
+@pytest.mark.parametrize("client", sorted({*get_args(Client)} - {"claude-code", "codex", "cursor", "mcp", "openai"}))
+def test_the_lines_for_a_framework_open_the_memory_and_name_what_is_there(client: str) -> None:
+    lines = init(client, "--namespace", "desk", "--store", "runs.hepm").out
+    assert 'Memory.open("runs.hepm")' in lines
+    assert 'namespace="desk"' in lines
+    [(module, name)] = re.findall(r"from hepm\.agents\.(\w+) import (\w+)", lines)
+    source = (Path(hepm.agents.__path__[0]) / f"{module}.py").read_text("utf-8")  # the framework is not installed here
+    assert name in {node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    ast.parse(init(client).out)
+
+
+def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loopback: Loopback) -> None:  # noqa: F811
     lines = init("openai", "--server", loopback.url.removesuffix("/v1"), "--token-env", "HEPM_TOKEN").out
     names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as environment:

@@ -66,6 +66,15 @@ def test_a_given_label_that_agrees_with_a_rule_takes_its_place(memory: Memory) -
     assert memory.ingest(run(success=True)).duplicates == 1
 
 
+def test_a_label_given_by_hand_that_agrees_with_a_rule_counts_once_and_with_its_reward(memory: Memory) -> None:
+    memory.ingest(run(success=True, by="tests"))
+    memory.label("r", success=True, reward=1.0)
+    stored = memory.run("r")
+    assert stored is not None
+    assert (stored.outcome, stored.outcome_by, support(memory)) == (Outcome(1.0, True), "", (1, 0, 0))
+    assert memory.examine() == []
+
+
 def test_no_rule_labels_again_what_was_removed_by_hand_until_a_label_is_given(memory: Memory) -> None:
     memory.ingest(run(success=True, by="tests"))
     memory.labels.remove("r")

@@ -408,6 +408,16 @@ def test_tools_before_a_tool_come_in_the_order_of_their_bars(look: Callable[...,
     assert sheet.page.locator("#panel ol .tool").all_inner_texts() == ["sure", "rare", "often"]
 
 
+def test_a_retired_tool_is_said_to_be_retired(look: Callable[..., Sheet]):
+    graph = nx.DiGraph([("old", "new")])
+    graph.nodes["old"]["retired"] = True
+    sheet = look(graph)
+    sheet.page.locator("#panel ol .tool", has_text="old").click()
+    assert "never suggested" in sheet.panel()
+    sheet.page.locator("#panel ol .tool", has_text="new").click()
+    assert "never suggested" not in sheet.panel()
+
+
 def test_a_tool_called_start_is_told_from_the_start_of_runs(look: Callable[..., Sheet]):
     graph = nx.DiGraph()
     for a, b in ((START, "START"), ("START", "goal"), (START, "goal"), (START, "start of a run")):

@@ -83,7 +83,7 @@ def test_a_rollout_of_codex_is_one_run_with_exit_codes(tmp_path: Path):
     assert [[(call.name, call.result, call.error) for call in turn.calls] for turn in run.turns if turn.calls] == [
         [("shell git", "clean", False), ("exec_command rg", "none", True)],
         [("apply_patch", "Done", None)],
-        [("shell pytest", "2 failed", True)],
+        [("exec_command pytest", "2 failed", True)],
     ]
 
 

@@ -99,6 +99,7 @@ def read_content(
             "name": name,
             "label": "start of a run" if name == START else _short_label(name),
             **{key: graph.nodes[name][key] for key in ("calls", "errors", "description")},
+            "retired": bool(graph.nodes[name].get("retired")),
             "lessons": _cut(lessons.get(name, ())[:_LESSONS]),
         }
         for name in names

@@ -71,7 +71,7 @@ function nodeStyle(tool, id, out) {
   const border = selected ? colour("text") : colour("page");
   return {
     id,
-    opacity: faded ? 0.25 : 1,
+    opacity: faded ? 0.25 : tool.retired ? 0.5 : 1,
     borderWidth: selected ? 3 : 1.5,
     color: { background: fill, border, highlight: { background: fill, border }, hover: { background: fill, border } },
   };

@@ -81,6 +81,7 @@ function toolPanel(id) {
     ? [make("p", { class: "about" }, "Where every run starts, before its first call.")]
     : [
         make("p", { class: "about", dir: "auto" }, tool.description || "No description recorded."),
+        ...(tool.retired ? [make("p", { class: "none" }, "Retired: it is never suggested.")] : []),
         callsOf(tool),
       ];
   return [

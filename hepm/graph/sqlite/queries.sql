@@ -74,6 +74,10 @@ WHERE seq = :seq;
 -- Whoever bears this id wrongly gets another one until its own record is read.
 UPDATE trajectory SET id = id || ' (' || seq || ')' WHERE namespace = :namespace AND id = :id;
 
+-- name: set_outcome_record
+-- A record whose reward or tags changed, and nothing that is counted.
+UPDATE trajectory SET record = :record, reward = :reward WHERE namespace = :namespace AND id = :run;
+
 -- name: set_counted
 UPDATE trajectory SET counted = :counted WHERE namespace = :namespace AND id = :run;
 

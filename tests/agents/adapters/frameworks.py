@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,19 @@ def drive(framework: str, script: str, scenarios: dict[str, Any]) -> dict[str, d
     assert done.returncode == 0, done.stderr[-4000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return {one["scenario"]: one for one in found}
+
+
+def run_block(framework: str, code: str, folder: Path, **environment: str) -> str:
+    """Run a block of the documentation as a program in the environment of a framework; what it wrote on stderr."""
+    (folder / "block.py").write_text(code, "utf-8")
+    done = subprocess.run(
+        [python_of(framework), "block.py"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stderr

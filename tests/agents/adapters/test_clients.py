@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,9 +14,10 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
+from mcp import Client, StdioServerParameters
 
 from hepm import Memory, Trajectory
-from hepm.types import HINT
+from hepm.types import BLOCK_END, BLOCK_START, HINT
 from tests.agents.adapters import clients
 from tests.agents.adapters.frameworks import drive
 from tests.agents.adapters.test_frameworks import runs_in, script, seed
@@ -100,7 +103,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
             for model in models[way]:
                 stack.callback(model.stop)
             memory = stack.enter_context(Memory.open(folder / f"{way}.hepm"))
-            _, url = stack.enter_context(serving(memory, upstream=models[way][1].url, idle_s=1.0))
+            _, url = stack.enter_context(serving(memory, upstream=models[way][1].url))
             urls[way] = {"direct": models[way][0].url, "served": f"{url}/v1"}
         if framework:
             told = drive(framework, "clients", urls)
@@ -121,7 +124,7 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
 def without_hint(value: Any) -> Any:
     """A request without what hepm adds to it: lines, and messages that are nothing else."""
     if isinstance(value, str):
-        return re.sub(rf"(\n\n)?{HINT}.*", "", value)
+        return re.sub(rf"(\n\n)?({BLOCK_START}\n)?{HINT}.*(\n{BLOCK_END})?", "", value)
     if isinstance(value, list):
         changed = [(one, without_hint(one)) for one in value]
         return [new for old, new in changed if new == old or any(new.get(key) for key in ("content", "text", "output"))]
@@ -165,3 +168,23 @@ def test_the_bytes_of_a_reply_are_the_upstreams(tmp_path: Path, path: str, strea
         assert re.sub(rb'"instructions": "[^"]*", ', b"", served.content) == direct.content
     else:
         assert served.content == direct.content
+
+
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.exhaustive)])
+def test_the_client_of_mcp_asks_and_records_over_standard_input(tmp_path: Path, mode: str) -> None:
+    seed(tmp_path / "m.hepm")
+
+    async def talk() -> tuple[str, Any]:
+        command = [sys.executable, "-m", "hepm", "mcp", "--store", str(tmp_path / "m.hepm")]
+        async with Client(StdioServerParameters(command=command[0], args=command[1:]), mode=mode) as client:
+            asked = {"session_id": "s1", "history": ["get_order", "get_photo"]}
+            found = await client.call_tool("suggest_next_tools", asked)
+            done = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
+            assert not (await client.call_tool("record_outcome", done)).is_error
+            return client.protocol_version, found.structured_content
+
+    version, found = asyncio.run(talk())
+    assert (version >= "2026-07-28") == (mode == "auto")
+    assert found["tools"][0]["tool"] == "refund"
+    [run] = runs_in(tmp_path / "m.hepm")
+    assert [call.name for call in run.calls()] == ["get_order", "refund"]

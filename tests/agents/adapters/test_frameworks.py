@@ -14,8 +14,8 @@ import pytest
 from hepm import Memory, Trajectory
 from hepm.ingest import parse_run
 from hepm.types import HINT
-from tests.agents.adapters.frameworks import drive
-from tests.loopback import Loopback, Reply, Request, completion
+from tests.agents.adapters.frameworks import ROOT, drive, run_block
+from tests.loopback import Loopback, Reply, Request, completion, tool_call
 
 AGENTS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
@@ -60,6 +60,7 @@ def script(request: Request) -> Reply:
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
     with Memory.open(file) as memory:
+        memory.preferences.edit("ann", "- Call her Dr. Smith")
         for number in range(5):
             messages: list[Any] = [{"role": "user", "content": f"Refund parcel {number}, the glass is broken."}]
             for name in ("get_order", "get_photo", "refund", "send_gift"):
@@ -182,9 +183,58 @@ def test_a_session_of_the_user_gets_the_run_and_its_outcome(played: dict[str, Pl
 
 
 @pytest.mark.parametrize("played", AGENTS, indirect=True)
+def test_the_users_notes_are_in_the_system_prompt_of_each_request(played: dict[str, Played]) -> None:
+    it = played["own_session"]
+    for request in it.requests:
+        first, *_ = request.body["messages"]
+        assert (first["role"], json.dumps(request.body).count("Call her Dr. Smith")) == ("system", 1)
+        assert first["content"].startswith("Help.")
+        assert "Call her Dr. Smith" in first["content"]
+    [run] = it.runs
+    assert "Smith" not in repr(run)
+
+
+@pytest.mark.parametrize("played", AGENTS, indirect=True)
 def test_a_conversation_that_goes_on_contains_its_calls_once(played: dict[str, Played]) -> None:
     it = played["thread"]
     last = max(it.runs, key=lambda run: len(run.turns))
     assert [name for turn in calls_of(last) for name, _ in turn] == ["get_photo", "get_order", "refund"]
     assert [turn.text for turn in last.turns if turn.role == "user"] == [WISH, "Thank you."]
     assert len(hints_in(it.requests[-1])) <= 1
+
+
+def blocks_of_the_page() -> dict[str, str]:
+    """The example of each section of docs/adapters.md, after the tools that all of them share."""
+    text = (ROOT / "docs" / "adapters.md").read_text("utf-8")
+    blocks = [code for title, code in re.findall(r"^## ([^\n]+)\n+```py\n(.*?)^```$", text, re.M | re.S)]
+    titles = re.findall(r"^## ([^\n]+)\n+```py\n", text, re.M)
+    tools = re.findall(r"^```py\n(.*?)^```$", text, re.M | re.S)[0]
+    return {title: f"{tools}\n\n{code}" for title, code in zip(titles, blocks, strict=True)}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("title", "framework"),
+    [
+        ("pydantic-ai", "pydantic_ai"),
+        ("LangChain and LangGraph", "langchain"),
+        ("OpenAI Agents SDK", "openai_agents"),
+        ("LiteLLM", "litellm"),
+    ],
+)
+def test_the_example_of_the_page_runs_and_stores_a_labelled_run(title: str, framework: str, tmp_path: Path) -> None:
+    model = Loopback()
+    model.replies = [] if framework == "litellm" else [tool_call("refund", {"parcel": 7}), completion("refunded")]
+    environment = {
+        "OPENAI_BASE_URL": model.url,
+        "OPENAI_API_KEY": "k",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    try:
+        run_block(framework, blocks_of_the_page()[title], tmp_path, **environment)
+    finally:
+        model.stop()
+    [run] = runs_in(tmp_path / "agent.hepm")
+    assert run.outcome.success is True
+    assert run.turns[0].text == WISH
