@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hepm.memory import Memory
     from hepm.types import ToolName
 
-app = Group("tool", "Tools that runs called: their other names, changes, and which are retired.")
+app = Group("tool", "Tools that runs called: other names, changes, and which are retired.")
 
 
 @app.takes
