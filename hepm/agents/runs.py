@@ -69,6 +69,7 @@ class LiveRun:
         failed: Errors of calls that a hook told before the calls, by their id.
         said: What hooks' answers held, see `unsaid`.
         resumed: Whether it began before this process did.
+        before: Marks of the same conversation that are another run's, which has its outcome.
     """
 
     session: Session
@@ -85,6 +86,7 @@ class LiveRun:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     said: dict[str, str] = field(default_factory=dict[str, str])
     resumed: bool = False
+    before: tuple[str, ...] = ()
     outcome: Outcome = field(default_factory=Outcome)
     touched: float = field(default_factory=time.time)
     shown: Shown | None = None
@@ -135,6 +137,7 @@ class LiveRuns:
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self.recording: Future[None] | None = None
         self._lock = RLock()
         kept = [one for one in memory.under_way() if one.aliases]
@@ -175,13 +178,18 @@ class LiveRuns:
                 before = "" if id else self._before_restart(namespace, sequel, opening, marks)
                 run = self._begin(id or before, namespace, door, **about)
                 run.opening, run.resumed = opening, bool(before)
+                over = self._over.get((namespace, id or opening), ())
+                if over and not (sequel or before) and tuple(marks[: len(over)]) == over:
+                    last = takewhile(lambda one: one.get("role") == "assistant", messages[len(over) :])
+                    run.before = tuple(marks[: len(over) + len(list(last))])
             if sequel:
                 self._sequels[namespace, sequel] = run
                 run.sequel.add(sequel)
         with run.lock:
             run.touched = time.time()
             run.waiting += 1
-            _extend(run, messages, marks, whole=not sequel)
+            own = len(run.before) if tuple(marks[: len(run.before)]) == run.before and not sequel else 0
+            _extend(run, messages[own:], marks[own:], whole=not sequel)
             run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
 
@@ -209,7 +217,7 @@ class LiveRuns:
         alike: list[LiveRun] = []
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
         for run in self._runs.values():
-            known = run.marks
+            known = [*run.before, *run.marks]
             least = len(known) - run.replied
             if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
                 continue
@@ -304,6 +312,12 @@ class LiveRuns:
             with run.lock:
                 session.finish(success=success, reward=reward)
             self._end(run)
+            with self._lock:
+                # The model's last reply may come back in other words.
+                said = (*run.before, *run.marks[: len(run.marks) - run.replied])
+                self._over |= {(namespace, key): said for key in (run.name, run.opening) if key}
+                while len(self._over) > RECENT:
+                    self._over.popitem(last=False)
         self.counts["outcomes", namespace] += 1
 
     def discard(self, id: str, *, namespace: str) -> None:

@@ -88,6 +88,40 @@ def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_rec
         assert stored.outcome.success is True
 
 
+@pytest.mark.parametrize("header", [{}, {"X-Hepm-Session": "chat"}])
+def test_what_comes_after_an_outcome_in_a_conversation_is_a_run_of_its_own(
+    memory: Memory,
+    loopback: Loopback,  # noqa: F811
+    header: dict[str, str],
+) -> None:
+    def ask() -> str:
+        got = httpx2.post(
+            f"{url}/v1/chat/completions", json={"model": "small", "messages": said, "tools": TOOLS}, headers=header
+        )
+        said.append(got.json()["choices"][0]["message"])
+        return got.headers["x-hepm-session"]
+
+    def calls(run: str) -> list[str]:
+        stored = memory.run(run)
+        assert stored is not None
+        return [call.name for turn in stored.turns for call in turn.calls]
+
+    said: list[Any] = [{"role": "system", "content": "You serve customers."}, WISH]
+    loopback.replies = [
+        *(tool_call("get_order", {"parcel": 7}), completion("It is on its way.")),
+        *(tool_call("refund", {"parcel": 8}), completion("Refunded.")),
+    ]
+    with serving(memory, upstream=loopback.url) as (_, url):
+        runs: list[str] = []
+        for wish in ("Then refund parcel 8.", ""):
+            ask()
+            said.append({"role": "tool", "tool_call_id": said[-1]["tool_calls"][0]["id"], "content": "done"})
+            runs.append(ask())
+            assert httpx2.post(f"{url}/outcome", json={"session": runs[-1], "success": True}).status_code == 200
+            said.append({"role": "user", "content": wish})
+        assert [calls(run) for run in runs] == [["get_order"], ["refund"]]
+
+
 def test_errors_and_rate_limits_come_through_as_they_are(memory: Memory, loopback: Loopback) -> None:  # noqa: F811
     loopback.replies = [error(429, "slow down", retry_after_s=7)]
     with serving(memory, upstream=loopback.url) as (_, url):
