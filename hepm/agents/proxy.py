@@ -117,7 +117,7 @@ class Proxy:
                 model=str(body.get("model") or ""),
                 tools=tools or None,
             )
-            prompt = self._runs.hint(run, keep=False)
+            prompt = self._runs.hint(run, keep=run.behind)
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else wire.write_body(placed)
         except Exception as error:  # the agent goes on without memory
@@ -195,16 +195,24 @@ class Proxy:
                 size += len(part)
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
-                if str(size) == length or part.rstrip().endswith(b"[DONE]"):
+                if str(size) == length or part.rstrip().endswith(b"[DONE]") or b"response.completed" in part:
                     end(True)  # before the client has it: its next request finds this reply recorded
+                    await self._kept(api, run)
                 yield part
             end(True)
+            await self._kept(api, run)
         except httpx2.HTTPError as error:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
         finally:
             end(False)
             await upstream.aclose()
+
+    async def _kept(self, api: Api | None, run: LiveRun | None) -> None:
+        """Wait until a reply is on disk that the next request names by its id alone."""
+        recording = self._runs.recording
+        if api == "responses" and run is not None and recording is not None and not recording.done():
+            await asyncio.wait({asyncio.wrap_future(recording)}, timeout=self._hint_s)
 
     def _end(self, api: Api | None, run: LiveRun | None, kind: str = "", copy: Sequence[bytes] = ()) -> None:
         """Record the reply to a request, if there is a whole one."""

@@ -65,6 +65,7 @@ class LiveRun:
         outcome: As evaluations in a trace say it.
         replied: Whether the last message is the model's, as it was sent.
         waiting: Requests that have no reply yet.
+        kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
         failed: Errors of calls that a hook told before the calls, by their id.
         said: What hooks' answers held, see `unsaid`.
@@ -82,6 +83,7 @@ class LiveRun:
     stable: str = ""
     replied: bool = False
     waiting: int = 0
+    kept: int = 0
     name: str = ""
     failed: dict[str, str] = field(default_factory=dict[str, str])
     said: dict[str, str] = field(default_factory=dict[str, str])
@@ -96,6 +98,11 @@ class LiveRun:
     def id(self) -> str:
         """The id of the stored run."""
         return self.session.id
+
+    @property
+    def behind(self) -> bool:
+        """Whether a model's reply is in the record and not on disk, as after a crash."""
+        return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
 
     def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
@@ -270,6 +277,7 @@ class LiveRuns:
             if reply.id:
                 run.session.aliases = (*run.session.aliases, reply.id)
             run.session.keep()
+            run.kept = len(run.messages)
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
             with self._lock:
@@ -389,6 +397,7 @@ def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, w
             fresh = [n for n in range(last + 1, len(marks)) if messages[n].get("role") not in ("system", "developer")]
             at = len(known)
     del run.messages[at:], run.marks[at:]
+    run.kept = min(run.kept, at)
     run.messages.extend(messages[n] for n in fresh)
     run.marks.extend(marks[n] for n in fresh)
     run.replied = False

@@ -86,6 +86,7 @@ class Told:
         session: Its id as the server names it.
         calls: Acknowledged ones.
         sent: All of them.
+        ending: Whether its outcome is sent.
         done: Whether its outcome is acknowledged.
     """
 
@@ -94,6 +95,7 @@ class Told:
     session: str = ""
     calls: list[str] = field(default_factory=list[str])
     sent: list[str] = field(default_factory=list[str])
+    ending: bool = False
     done: bool = False
 
 
@@ -149,6 +151,7 @@ class Agents:
         raise AssertionError("the server is not back")
 
     def _outcome(self, told: Told) -> None:
+        told.ending = True
         self._post("/outcome", {"session": told.session, "success": True})
 
     def _by_header(self, told: Told) -> None:
@@ -222,13 +225,13 @@ class Agents:
         """After a kill: all acknowledged calls of a run under way are on disk."""
         for told in list(self.runs):
             acknowledged, session = list(told.calls), told.session
-            if told.done or not session or told.kind == "_mcp":
+            if told.ending or not session or told.kind == "_mcp":
                 continue
             kept = Journal(self._folder).find("default", session)
             calls = [] if kept is None else [call.name for turn in kept.run.turns for call in turn.calls]
             if kept is not None and not _holds(calls, acknowledged):
                 self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and {calls} are kept")
-            if kept is None and acknowledged and not told.done and len(acknowledged) < TURNS:
+            if kept is None and acknowledged:
                 self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and nothing is kept")
 
     def check_stored(self, store: Path) -> None:

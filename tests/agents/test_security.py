@@ -492,7 +492,7 @@ def test_odd_bodies_get_no_error_of_ours_and_reach_the_endpoint_unchanged(
     endpoint: RawEndpoint,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert_odd_bodies_are_borne(memory, endpoint, 200, capfd)
+    assert_odd_bodies_are_borne(memory, endpoint, 400, capfd)
 
 
 @pytest.mark.exhaustive
