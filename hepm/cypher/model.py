@@ -19,7 +19,7 @@ _LESSON: Final = """
 _NODES: Final = {
     "Tool": """
         namespace string, name string, description string, parameters string, calls integer, errors integer,
-        retired boolean, aliases strings, changed_at float""",
+        retired string, aliases strings, changed_at float""",
     "State": """
         namespace string, id integer, summary string, sources strings, targets strings, success boolean,
         count integer, seen float, trajectory string, step integer""",

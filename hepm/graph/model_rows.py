@@ -152,7 +152,7 @@ class ModelRows:
             for row in self._store.tools(namespace=namespace):
                 listed.add((namespace, row.name))
                 about = (row.description, row.parameters, row.calls, row.errors)
-                marks = (row.retired or None, row.aliases or None, row.changed_at or None)
+                marks = ("by hand" if row.retired else None, row.aliases or None, row.changed_at or None)
                 yield self._tool(namespace, row.name), namespace, row.name, *about, *marks
         for (namespace, name), number in self._tools.items():
             if (namespace, name) not in listed:  # the start, which is never called

@@ -7,6 +7,6 @@ OPTIONAL MATCH (n:Namespace {space: $space})
 RETURN coalesce(n.last_run, 0) AS last_run, coalesce(n.last_state, 0) AS last_state,
        EXISTS { MATCH (:Showing {space: $space}) } AS shown,
        COLLECT {
-           MATCH (t:Tool {space: $space}) WHERE t.retired OR t.aliases IS NOT NULL
-           RETURN [t.name, coalesce(t.retired, false), coalesce(t.aliases, [])]
+           MATCH (t:Tool {space: $space}) WHERE t.retired IS NOT NULL OR t.aliases IS NOT NULL
+           RETURN [t.name, t.retired IS NOT NULL, coalesce(t.aliases, [])]
        } AS marked

@@ -3,5 +3,5 @@
 // Index:   tool_uid
 UNWIND $rows AS row
 MATCH (t:Tool {uid: row.tool_uid})
-SET t.retired = CASE WHEN row.retired THEN true END,
+SET t.retired = CASE WHEN row.retired THEN 'by hand' END,
     t.aliases = CASE WHEN size(row.aliases) > 0 THEN row.aliases END

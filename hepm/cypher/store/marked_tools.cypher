@@ -2,5 +2,5 @@
 // Params:  $space string
 // Returns: name string, retired boolean, aliases list
 // Index:   tool_space
-MATCH (t:Tool {space: $space}) WHERE t.retired OR t.aliases IS NOT NULL
-RETURN t.name AS name, coalesce(t.retired, false) AS retired, coalesce(t.aliases, []) AS aliases
+MATCH (t:Tool {space: $space}) WHERE t.retired IS NOT NULL OR t.aliases IS NOT NULL
+RETURN t.name AS name, t.retired IS NOT NULL AS retired, coalesce(t.aliases, []) AS aliases

@@ -7,4 +7,4 @@ RETURN t.name AS name, t.description AS description, t.parameters AS parameters,
        coalesce(t.described_at, 0.0) AS described_at, coalesce(t.changed_at, 0.0) AS changed_at,
        coalesce(t.former_description, '') AS former_description,
        coalesce(t.former_parameters, '{}') AS former_parameters,
-       coalesce(t.retired, false) AS retired, coalesce(t.aliases, []) AS aliases
+       t.retired IS NOT NULL AS retired, coalesce(t.aliases, []) AS aliases
