@@ -100,7 +100,6 @@ class Proxy:
     ) -> tuple[LiveRun | None, bytes]:
         """The run of a request, and its body with the hint; the body as it is if memory cannot read it."""
         try:
-            self._runs.wait_recorded()
             body = wire.read_body(api, raw)
             sequel = wire.continued(body) if api == "responses" else ""
             tools = wire.tools_of(body)

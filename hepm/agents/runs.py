@@ -176,11 +176,21 @@ class LiveRuns:
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
         marks = [_mark(message) for message in messages]
+        opening = "" if id else _opening(messages, about.get("tools"), group, about.get("user"))
+
+        def found() -> LiveRun | None:
+            if sequel and (run := self._sequels.get((namespace, sequel))) is not None:
+                return run
+            return self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+
+        if self.recording is not None and not self.recording.done():
+            with self._lock:
+                run = found()
+            later = bool(sequel) or any(message.get("role") == "assistant" for message in messages)
+            if later if run is None else run.waiting:
+                self.wait_recorded()  # its reply may be among those
         with self._lock:
-            run = self._sequels.get((namespace, sequel)) if sequel else None
-            opening = "" if id or run else _opening(messages, about.get("tools"), group, about.get("user"))
-            if run is None:
-                run = self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            run = found()
             if run is None:
                 before = "" if id else self._before_restart(namespace, sequel, opening, marks)
                 run = self._begin(id or before, namespace, door, **about)
