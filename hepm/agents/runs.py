@@ -148,7 +148,9 @@ class LiveRuns:
         self.recording: Future[None] | None = None
         self._lock = RLock()
         kept = [one for one in memory.under_way() if one.aliases]
-        self._kept = {(one.namespace, alias): one.run.id for one in kept for alias in one.aliases}
+        self._kept = {
+            (one.namespace, alias): (one.run.id, turns) for one in kept for alias, turns in one.aliases.items()
+        }
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -192,8 +194,10 @@ class LiveRuns:
         with self._lock:
             run = found()
             if run is None:
-                before = "" if id else self._before_restart(namespace, sequel, opening, marks)
+                before, turns = ("", None) if id else self._before_restart(namespace, sequel, opening, marks)
                 run = self._begin(id or before, namespace, door, **about)
+                if turns is not None:
+                    run.session.rewind(turns)
                 run.opening, run.resumed = opening, bool(before)
                 over = self._over.get((namespace, id or opening), ())
                 if over and not (sequel or before) and tuple(marks[: len(over)]) == over:
@@ -222,12 +226,17 @@ class LiveRuns:
         self.counts["runs", namespace] += 1
         return run
 
-    def _before_restart(self, namespace: str, sequel: str, opening: str, marks: Sequence[str]) -> str:
-        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none."""
+    def _before_restart(
+        self, namespace: str, sequel: str, opening: str, marks: Sequence[str]
+    ) -> tuple[str, int | None]:
+        """Id of the run that a crash or a restart left, and that this request continues; "" if there is none.
+
+        And how many of its turns the client has, if the request does not hold them.
+        """
         for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
-            if (id := self._kept.pop((namespace, alias), None)) is not None:
-                return id
-        return ""
+            if (kept := self._kept.pop((namespace, alias), None)) is not None:
+                return kept[0], kept[1] if alias == sequel else None
+        return "", None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
@@ -373,7 +382,7 @@ class LiveRuns:
                     continue  # tried again
             self._end(run)
             if not run.sequel:  # a later request with all its messages goes on with it
-                self._kept |= {(run.namespace, alias): run.id for alias in run.session.aliases}
+                self._kept |= {(run.namespace, alias): (run.id, 0) for alias in run.session.aliases}
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -28,14 +28,14 @@ class Kept:
     Attributes:
         run: The run so far, without secrets and without an outcome.
         shown: Ids of the lessons in its hints.
-        aliases: Other names by which a server recognises it.
+        aliases: Other names by which a server recognises it, and how many turns there were when each was new.
     """
 
     file: Path
     namespace: str
     run: Trajectory
     shown: tuple[str, ...]
-    aliases: tuple[str, ...]
+    aliases: Mapping[str, int]
 
 
 class Journal:
@@ -81,7 +81,8 @@ class Journal:
                     continue  # the lines before it are gone
                 turns = before[: told["at"]] + part.turns
                 shown = (*(() if found is None else found.shown), *told["shown"])
-                run, aliases = replace(part, turns=turns), tuple(told.get("aliases", ()))
+                aliases = dict.fromkeys(told.get("aliases", ()), len(turns)) | ({} if found is None else found.aliases)
+                run = replace(part, turns=turns)
                 found = Kept(file, told["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash

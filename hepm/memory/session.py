@@ -134,6 +134,10 @@ class Session:
         if self._kept(lambda: self._take(messages)):
             self.keep()
 
+    def rewind(self, turns: int) -> None:
+        """Of what a crash left, keep so many turns: the client never got what came after them."""
+        self._resumed = list(as_messages(self._written[:turns]))
+
     def say(self, role: Literal["system", "user", "assistant"], text: str) -> None:
         """Record a message, in a run without `messages`."""
         if self._kept(lambda: self._append({"role": role, "content": text})):

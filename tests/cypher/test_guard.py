@@ -142,7 +142,15 @@ def test_functions_of_plug_ins_are_known_by_their_dots_even_in_backticks():
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Projection]:
-    tables = [(table("Tool"), [(0, "shop", "look", "", "{}", 3, 0), (1, "shop", "buy", "", "{}", 2, 1)])]
+    tables = [
+        (
+            table("Tool"),
+            [
+                (0, "shop", "look", "", "{}", 3, 0, None, None, None),
+                (1, "shop", "buy", "", "{}", 2, 1, None, None, None),
+            ],
+        )
+    ]
     with open_projection([tmp_path_factory.mktemp("copies")], lambda: "guarded", lambda: tables) as opened:
         yield opened
 

@@ -77,7 +77,10 @@ def test_an_embedder_that_fails_is_not_taken_for_a_damaged_record(store: Store) 
     runs = shelf()
     store.add(runs.runs(), runs.vectors(runs.runs()), namespace=NS, replay=runs.replay)
 
-    def unanswered(records: Sequence[str]) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+    def unanswered(
+        records: Sequence[str], aliases: Mapping[str, str]
+    ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
+        del aliases
         if records:
             raise InputError("the endpoint gave no vectors")
         return (), {}

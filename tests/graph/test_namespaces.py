@@ -12,6 +12,7 @@ from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
 from hepm.graph.lessons.transaction import LessonChange
+from hepm.graph.rows import ToolRow
 from hepm.graph.store import LessonStore, Selection, StateBatch, Store
 from tests.runs import Shelf, trajectory
 
@@ -60,10 +61,30 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
+    "outcomes": lambda store, ns: list(store.outcomes(namespace=ns).items()),
+    "latest_outcomes": lambda store, ns: [
+        one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
+    ],
+    "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],
+    "unlabelled": lambda store, ns: [
+        row[1:] for row in store.unlabelled(namespace=ns, before=1 << 62, environment=None, task=None, limit=9)
+    ],
 }
 WRITES: dict[str, Callable[[Store, str], Any]] = {
     "add": lambda store, ns: store.add(
         OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
+    ),
+    "relabel": lambda store, ns: store.relabel(
+        OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
+    ),
+    "add_alias": lambda store, ns: store.add_alias("b", "a", namespace=ns, replay=OTHERS.replay),
+    "remove_alias": lambda store, ns: [
+        store.add_alias("b", "a", namespace=ns, replay=OTHERS.replay),
+        store.remove_alias("b", namespace=ns, replay=OTHERS.replay),
+    ],
+    "retire": lambda store, ns: store.retire("a", namespace=ns),
+    "copy_tools": lambda store, ns: store.copy_tools(
+        [ToolRow("a", "theirs", "{}", 0, 0, retired=True)], namespace=ns, replay=OTHERS.replay
     ),
     "describe": lambda store, ns: store.describe([Tool("a", "theirs"), Tool("z", "theirs")], namespace=ns),
     "put_vectors": lambda store, ns: [
