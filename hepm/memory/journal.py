@@ -81,7 +81,8 @@ class Journal:
                     continue  # the lines before it are gone
                 turns = before[: told["at"]] + part.turns
                 shown = (*(() if found is None else found.shown), *told["shown"])
-                aliases = dict.fromkeys(told.get("aliases", ()), len(turns)) | ({} if found is None else found.aliases)
+                names: list[str] = told.get("aliases", [])
+                aliases = {**dict.fromkeys(names, len(turns)), **({} if found is None else found.aliases)}
                 run = replace(part, turns=turns)
                 found = Kept(file, told["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
