@@ -402,7 +402,7 @@ def test_an_outcome_told_again_after_a_crash_between_store_and_journal_is_stored
 
 
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [1, pytest.param(50, marks=pytest.mark.soak)])
 def test_nothing_acknowledged_is_lost_or_doubled_when_the_server_is_killed(
     tmp_path: Path, endpoint: RawEndpoint, kills: int
 ) -> None:

@@ -40,7 +40,7 @@ def sound(store: Store) -> None:
     assert examine(store, NamespaceMirror(store, NS), namespace=NS, replay=Shelf().replay) == []
 
 
-@pytest.mark.parametrize("counting", ["all", "shortest"])
+@pytest.mark.parametrize("counting", ["all", pytest.param("shortest", marks=pytest.mark.exhaustive)])
 def test_an_alias_gives_the_graph_of_runs_that_always_used_the_tools_own_name(
     make_two_stores: Callable[..., Store], counting: str
 ) -> None:
