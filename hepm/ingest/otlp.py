@@ -144,7 +144,7 @@ def _read_span(
     span.scores += _scores(about)
     keys = (options.reward_key, options.success_key, options.label_key)
     span.scores += [(key, about[key], None) for key in keys if isinstance(about.get(key), bool | int | float | str)]
-    operation, kind = about.get("gen_ai.operation.name"), str(about.get("openinference.span.kind", "")).upper()
+    operation, kind = _text(about, "gen_ai.operation.name"), str(about.get("openinference.span.kind", "")).upper()
     if operation == "execute_tool" or kind == "TOOL":
         span.kind = "tool"
         span.name = _text(about, "gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")
