@@ -34,7 +34,7 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[Span | RecordErro
     for resource_spans in fields.list_at(export, next((key for key in _SPANS if key in export), _SPANS[0])):
         group = fields.as_object(resource_spans, "an element of 'resourceSpans'")
         resource = attributes(fields.list_at(fields.object_at(group, "resource"), "attributes"))
-        scopes = next((group[key] for key in _SCOPES if group.get(key) is not None), [])
+        scopes = next((group[key] for key in _SCOPES if group.get(key) is not None), list[Any]())
         for scope in fields.as_list(scopes, "'scopeSpans'"):
             for span in fields.list_at(fields.as_object(scope, "an element of 'scopeSpans'"), "spans"):
                 try:
