@@ -10,7 +10,11 @@ class InputError(HepmError, ValueError):
 
 
 class NotFoundError(InputError):
-    """No run or lesson has that id."""
+    """No run, lesson, user or tool has that name."""
+
+
+class ConflictError(InputError):
+    """The store holds something else under that name by now."""
 
 
 class FormatError(InputError):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -23,13 +24,13 @@ from starlette.types import ASGIApp
 
 from hepm.agents import page
 from hepm.agents.claude_code import ClaudeCode
-from hepm.agents.guard import LOCAL, Access, Guard, access_of, json_object, namespace_of, refused
+from hepm.agents.guard import DOORS, LOCAL, Access, Guard, access_of, json_object, namespace_of, refused
 from hepm.agents.mcp import mcp_server
 from hepm.agents.proxy import Proxy
 from hepm.agents.runs import LiveRuns
 from hepm.agents.traces import Traces
 from hepm.agents.wire import Placement
-from hepm.errors import HepmError, InputError, NotFoundError, StoreError
+from hepm.errors import ConflictError, HepmError, InputError, MissingExtraError, NotFoundError, StoreError
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.records import RecordError
 from hepm.memory import Memory
@@ -42,6 +43,7 @@ _log = logging.getLogger("hepm")
 _NO_CHECK: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard checks it
 _SWEEP_S: Final = 30.0
 _METHODS: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_STATUSES: Final = {StoreError: 503, NotFoundError: 404, ConflictError: 409, InputError: 400, MissingExtraError: 501}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Server:
             *Traces(self.runs, max_body=options.max_body).routes,
             Route("/v1/{path:path}", self._proxied, methods=_METHODS),
         ]
-        inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HepmError: _explained})
+        inner = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=_HANDLERS)
         guarded = {"host": options.host, "tokens": options.tokens, "rate": options.rate, "max_body": options.max_body}
         self.app: ASGIApp = Guard(inner, **cast(Any, guarded))
 
@@ -198,9 +200,24 @@ class Server:
 
 async def _explained(request: Request, error: Exception) -> Response:
     del request
-    return refused(
-        503 if isinstance(error, StoreError) else 404 if isinstance(error, NotFoundError) else 409, str(error)
-    )
+    return refused(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 409), str(error))
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """What no route answers: a path that is none, or a method that is not for it."""
+    error = cast(HTTPException, error)
+    message = f"{error.detail}: {request.method[:40]} {request.url.path[:200]}"
+    response = refused(error.status_code, f"{message}; hepm serves {', '.join(f'/{name}' for name in sorted(DOORS))}")
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    del request, error  # it is raised again, and logged
+    return refused(500, "hepm made an error: its log says where")
+
+
+_HANDLERS: Final = {HepmError: _explained, HTTPException: _unrouted, Exception: _failed}
 
 
 def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], object] = lambda address: None) -> None:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from hepm.errors import BudgetSpentError, EndpointRefusedError, InputError, LlmError, StoreError
+from hepm.errors import (
+    BudgetSpentError,
+    ConflictError,
+    EndpointRefusedError,
+    InputError,
+    LlmError,
+    NotFoundError,
+    StoreError,
+)
 from hepm.experience.lessons import EXTRACTIVE, Notes, notes_id
 from hepm.experience.library import Library
 from hepm.experience.notes import LINE_CHARS, NOTES_CHARS, gather, lines_of, text_of, wishes_in
@@ -174,6 +182,7 @@ class Preferences:
 
     def history(self, user: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[Notes]:
         """All versions, the first one first."""
+        _check_user(user)
         return self._stored(user, 1, namespace)
 
     def recall(
@@ -206,12 +215,14 @@ class Preferences:
 
         def make(before: Sequence[str], newest: int) -> Sequence[str]:
             if version not in (None, newest):
-                raise InputError(f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones.")
+                raise ConflictError(
+                    f"the notes on {user!r} are at version {newest}, not {version}: edit the newest ones."
+                )
             return lines
 
         done = self._revise(user, make, written_by=HAND, namespace=namespace)
         if done.notes is None:
-            raise InputError(f"there are no notes on {user!r}.")
+            raise NotFoundError(f"there are no notes on {user!r}.")
         return done.notes
 
     def restore(self, user: str, version: int, *, namespace: str = DEFAULT_NAMESPACE) -> Notes:

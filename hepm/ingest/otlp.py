@@ -18,6 +18,7 @@ from hepm.ingest.records import Item, Object, ReadOptions, RecordError
 from hepm.ingest.spans import Span, Spans, messages_in, text_of
 
 _SPANS: Final = ("resourceSpans", "resource_spans")
+_SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _MODEL_OPERATIONS: Final = frozenset({"chat", "text_completion", "generate_content"})
 _MESSAGES: Final = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions")
 _SESSIONS: Final = ("gen_ai.conversation.id", "session.id")
@@ -33,8 +34,8 @@ def spans_of(export: Object, options: ReadOptions) -> Iterator[Span | RecordErro
     for resource_spans in fields.list_at(export, next((key for key in _SPANS if key in export), _SPANS[0])):
         group = fields.as_object(resource_spans, "an element of 'resourceSpans'")
         resource = attributes(fields.list_at(fields.object_at(group, "resource"), "attributes"))
-        scopes = group.get("scopeSpans") or group.get("scope_spans") or group.get("instrumentationLibrarySpans")
-        for scope in fields.as_list(scopes or [], "'scopeSpans'"):
+        scopes = next((group[key] for key in _SCOPES if group.get(key) is not None), list[Any]())
+        for scope in fields.as_list(scopes, "'scopeSpans'"):
             for span in fields.list_at(fields.as_object(scope, "an element of 'scopeSpans'"), "spans"):
                 try:
                     yield _span(fields.as_object(span, "a span"), resource, options)
@@ -144,7 +145,7 @@ def _read_span(
     span.scores += _scores(about)
     keys = (options.reward_key, options.success_key, options.label_key)
     span.scores += [(key, about[key], None) for key in keys if isinstance(about.get(key), bool | int | float | str)]
-    operation, kind = about.get("gen_ai.operation.name"), str(about.get("openinference.span.kind", "")).upper()
+    operation, kind = _text(about, "gen_ai.operation.name"), str(about.get("openinference.span.kind", "")).upper()
     if operation == "execute_tool" or kind == "TOOL":
         span.kind = "tool"
         span.name = _text(about, "gen_ai.tool.name", "tool.name") or span.name.removeprefix("execute_tool ")

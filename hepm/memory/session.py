@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hepm.errors import HepmError, InputError
+from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror import switching_often
 from hepm.ingest.chat import read_messages
 from hepm.ingest.prepare import IngestOptions
@@ -294,7 +294,7 @@ class Session:
                 if run.turns == before.turns and run.outcome in (before.outcome, Outcome()):
                     return
                 if run.turns != before.turns or before.outcome.success is not None:
-                    raise InputError(
+                    raise ConflictError(
                         f"the run {self.id!r} was finished already, with {before.outcome}: a session is one run. "
                         "Begin another session, or ingest the run again to correct its label."
                     )

@@ -293,8 +293,8 @@ def test_an_answer_that_the_page_has_already_is_not_sent_again(live: Live):
         ({"content-type": "text/plain"}, {}, 415),
         ({}, [], 400),
         ({}, {"kind": "principle", "id": "p-none", "retired": True}, 404),
-        ({}, {"kind": "notes", "id": "n", "retired": True}, 409),
-        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 409),
+        ({}, {"kind": "notes", "id": "n", "retired": True}, 400),
+        ({}, {"kind": "principle", "id": "\ud800", "retired": True}, 400),
     ],
 )
 def test_a_change_that_is_not_the_pages_own_is_refused(live: Live, headers: dict[str, str], body: Any, status: int):

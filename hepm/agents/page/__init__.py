@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -33,6 +33,7 @@ from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 
 Json: TypeAlias = dict[str, Any]
+_Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 MOST_TOOLS: Final = 200
 """Tools drawn at once, the most called first. Others are found by name, each with its neighbours."""
@@ -74,11 +75,18 @@ def routes(runs: LiveRuns) -> list[Route]:
         Route("/api/now", page.answering(page.now)),
         Route("/api/graph", page.answering(page.graph)),
         Route("/api/edge", page.answering(page.edge)),
-        Route("/api/lessons", page.answering(page.lessons)),
-        Route("/api/lessons", page.changing(page.retire_or_revive), methods=["POST"]),
-        Route("/api/notes", page.answering(page.notes)),
-        Route("/api/notes", page.changing(page.edit_notes), methods=["POST"]),
+        _read_or_changed("/api/lessons", page.answering(page.lessons), page.changing(page.retire_or_revive)),
+        _read_or_changed("/api/notes", page.answering(page.notes), page.changing(page.edit_notes)),
     ]
+
+
+def _read_or_changed(path: str, read: _Endpoint, change: _Endpoint) -> Route:
+    """One route for both, so that an answer to another method names both (Allow)."""
+
+    async def answer(request: Request) -> Response:
+        return await (change if request.method == "POST" else read)(request)
+
+    return Route(path, answer, methods=["GET", "POST"])
 
 
 class _Page:
@@ -107,7 +115,7 @@ class _Page:
         nothing: Json = {"start": None, "focus": None, "base": None, "tools": [], "edges": []}
         return fill(_read("page.html"), scripts, nothing, {}, _read("page.css"))
 
-    def answering(self, read: Callable[[Request], Json]) -> Callable[[Request], Any]:
+    def answering(self, read: Callable[[Request], Json]) -> _Endpoint:
         """An endpoint that answers with JSON, or with 304 if the client has it already."""
 
         async def answer(request: Request) -> Response:
@@ -115,7 +123,7 @@ class _Page:
 
         return answer
 
-    def changing(self, change: Callable[[str, Json], Json]) -> Callable[[Request], Any]:
+    def changing(self, change: Callable[[str, Json], Json]) -> _Endpoint:
         """The same for a change, which only pages of this server and programs may ask for."""
 
         async def answer(request: Request) -> Response:
@@ -220,10 +228,11 @@ class _Page:
         """Lessons of a kind that contain every word of a query: principles of most runs first, others newest first."""
         kind = _kind(_query(request, "kind"))
         words = request.query_params.get("q", "").lower().split()
+        retired = request.query_params.get("retired", "false")
+        if retired not in ("true", "false"):
+            raise InputError('"retired" is neither true nor false')
         self._memory.refresh(defer=True)
-        stored = self._memory.library.list(
-            kind, namespace=namespace_of(request), retired=request.query_params.get("retired") == "true"
-        )
+        stored = self._memory.library.list(kind, namespace=namespace_of(request), retired=retired == "true")
         found = [one for one in map(_lesson, stored) if all(word in one["words"] for word in words)]
         if kind == "principle":
             found.sort(key=lambda one: (-one["runs"], -one["score"], one["id"]))

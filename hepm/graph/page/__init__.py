@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import networkx as nx
 
-from hepm.errors import InputError, MissingExtraError
+from hepm.errors import MissingExtraError, NotFoundError
 from hepm.graph.page.layout import layout
 from hepm.text import count_of
 from hepm.types import START, Evidence, ToolName
@@ -84,7 +84,7 @@ def read_content(
             known = (
                 f". Close to it: {', '.join(near)}" if near else f"; it has {len(calls)} tools, none of a similar name"
             )
-            raise InputError(f"no tool {_short_label(focus)!r} in this graph{known}")
+            raise NotFoundError(f"no tool {_short_label(focus)!r} in this graph{known}")
         strength = {focus: 1.0}
         for a, b, edge in graph.edges(data=True):
             if focus in {a, b}:
