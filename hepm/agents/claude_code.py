@@ -8,6 +8,7 @@ in a row.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
@@ -16,6 +17,9 @@ from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
 from hepm.types import ToolName
+
+_OWN: Final = re.compile(r"[A-Z]|mcp__")
+"""How the names of Claude Code's tools begin: others are of other agents, and it cannot call them."""
 
 _HINTED: Final = ("UserPromptSubmit", "PostToolBatch")
 """Events whose answer may hold a context. One in the answer to Stop would make the agent go on."""
@@ -44,7 +48,9 @@ class ClaudeCode:
                 run.session.say("assistant", str(event["last_assistant_message"]))
         if kind not in _HINTED:
             return {}
-        text = unsaid(self._runs.hint(run).text, run.said)
+        known = self._runs.memory.tools(namespace=namespace)
+        tools = [tool.name for tool in known if _OWN.match(tool.name)]
+        text = unsaid(self._runs.hint(run, tools=tools).text, run.said)
         if not text:
             return {}
         return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": text}}

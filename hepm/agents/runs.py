@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import Outcome
+from hepm.types import Outcome, ToolName
 
 _log = logging.getLogger("hepm")
 
@@ -266,14 +266,15 @@ class LiveRuns:
         if self.recording is not None:
             self.recording.result()
 
-    def hint(self, run: LiveRun, *, keep: bool = True) -> Prompt:
+    def hint(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
 
         Args:
+            tools: Names of the agent's tools, if they are not those of the session.
             keep: Whether to write the run to disk before; False if `replied` follows.
         """
         with run.lock:
-            prompt = run.session.prompt(run.messages or None, keep=keep)  # None: recorded call by call
+            prompt = run.session.prompt(run.messages or None, tools=tools, keep=keep)  # None: recorded call by call
             run.stable = run.stable or prompt.stable
             self.counts["requests", run.namespace] += 1
             ranked = prompt.suggestions.ranked

@@ -80,7 +80,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
     if many:
         [base] = get_args(base)
     ranges = {int: click.IntRange, float: click.FloatRange}
-    settings: dict[str, Any] = {"type": ranges[base](*mark.range) if base in ranges else base}
+    settings: dict[str, Any] = {
+        "type": ranges[base](*mark.range) if base in ranges and mark.range != (None, None) else base
+    }
     if get_origin(base) is Literal:
         settings["type"] = click.Choice(get_args(base))
     elif base is Path:

@@ -10,6 +10,13 @@ from tests.agents.test_proxy import memory  # noqa: F401
 
 
 def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: Memory) -> None:  # noqa: F811
+    order, refund = "mcp__desk__get_order", "mcp__desk__refund"
+    for number in range(5):
+        with memory.session(id=f"own-{number}") as session:
+            session.say("user", f"Refund parcel {number}, the glass is broken.")
+            session.record(order, {}, "delivered")
+            session.record(refund, {}, "done")
+            session.finish(success=True)
     with serving(memory) as (_, url):
 
         def hook(kind: str, **more: Any) -> dict[str, Any]:
@@ -19,7 +26,7 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
             return answer.json()
 
         first = hook("UserPromptSubmit", prompt="Refund parcel 9, the glass is broken.")
-        hook("PostToolUseFailure", tool_use_id="b", tool_name="get_order", tool_input={}, error="no such order")
+        hook("PostToolUseFailure", tool_use_id="b", tool_name=order, tool_input={}, error="no such order")
         calls = [
             {
                 "tool_name": "Bash",
@@ -27,16 +34,16 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
                 "tool_use_id": "a",
                 "tool_response": {"stdout": ""},
             },
-            {"tool_name": "get_order", "tool_input": {"id": 9}, "tool_use_id": "b", "tool_response": "no such order"},
+            {"tool_name": order, "tool_input": {"id": 9}, "tool_use_id": "b", "tool_response": "no such order"},
         ]
         second = hook("PostToolBatch", tool_calls=calls)
         assert hook("Stop", stop_hook_active=False, last_assistant_message="done") == {}
         assert httpx2.post(f"{url}/outcome", json={"session": "c1", "success": False}).status_code == 200
-    assert "Suggested next tools: get_order" in first["hookSpecificOutput"]["additionalContext"]
-    assert "Suggested next tools: refund" in second["hookSpecificOutput"]["additionalContext"]
+    assert f"Suggested next tools: {order}" in first["hookSpecificOutput"]["additionalContext"]
+    assert f"Suggested next tools: {refund}" in second["hookSpecificOutput"]["additionalContext"]
     stored = memory.run("c1")
     assert stored is not None
     [turn] = [turn for turn in stored.turns if turn.calls]
-    assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), ("get_order", True)]
+    assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), (order, True)]
     assert stored.turns[-1].text == "done"
     assert stored.outcome.success is False
