@@ -136,7 +136,7 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
                 run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
                 with run.lock:
                     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
-                    # A client that had no answer tells it again.
+                    # A client that had no answer sends it again.
                     for name in calls[len(known) :] if calls[: len(known)] == known else ():
                         run.session.record(name)
             runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)

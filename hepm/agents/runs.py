@@ -28,7 +28,7 @@ from hepm.types import Outcome, ToolName
 _log = logging.getLogger("hepm")
 
 RECENT: Final = 200
-"""Hints that the page lists, and finished runs whose outcome may be told again."""
+"""Hints that the page lists, and finished runs whose outcome may be sent again."""
 
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
@@ -67,7 +67,7 @@ class LiveRun:
         waiting: Requests that have no reply yet.
         kept: How many messages were on disk after the last reply.
         name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Errors of calls that a hook told before the calls, by their id.
+        failed: Errors of calls that a hook sent before the calls, by their id.
         said: What hooks' answers held, see `unsaid`.
         resumed: Whether it began before this process did.
         before: Marks of the same conversation that are another run's, which has its outcome.

@@ -248,12 +248,12 @@ def _streamed_chat(events: Sequence[Object]) -> Reply:
                     call = at[place] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
                     calls.append(call)
                 call["id"] = call["id"] or _text(id)
-                told = part.get("function") or part.get("custom")
-                if isinstance(told, dict):
-                    told = cast(Object, told)
+                inner = part.get("function") or part.get("custom")
+                if isinstance(inner, dict):
+                    inner = cast(Object, inner)
                     function = call["function"]
-                    function["name"] = function["name"] or _text(told.get("name"))
-                    function["arguments"] += _text(told.get("arguments") or told.get("input"))
+                    function["name"] = function["name"] or _text(inner.get("name"))
+                    function["arguments"] += _text(inner.get("arguments") or inner.get("input"))
     calls = [call for call in calls if call["function"]["name"]]
     if not (calls or any(text)):
         return Reply()

@@ -319,7 +319,7 @@ class Memory:
         return [] if self._journal is None else list(self._journal.idle(0))
 
     def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
-        """Store the sessions that nobody finished once they rest for `idle_s`; returns how many.
+        """Store unfinished sessions once they rest for `idle_s`; returns how many.
 
         A crash may have ended them. A rule may label them (`IngestOptions.outcome_by`); else they do not count until
         they are labelled. `session(id=…)` continues them.

@@ -74,17 +74,17 @@ class Journal:
             return None
         for line in lines:
             try:
-                told = json.loads(line)
-                part = parse_run(told["run"])
+                kept = json.loads(line)
+                part = parse_run(kept["run"])
                 before = () if found is None else found.run.turns
-                if told["at"] > len(before):
+                if kept["at"] > len(before):
                     continue  # the lines before it are gone
-                turns = before[: told["at"]] + part.turns
-                shown = (*(() if found is None else found.shown), *told["shown"])
-                names: list[str] = told.get("aliases", [])
+                turns = before[: kept["at"]] + part.turns
+                shown = (*(() if found is None else found.shown), *kept["shown"])
+                names: list[str] = kept.get("aliases", [])
                 aliases = {**dict.fromkeys(names, len(turns)), **({} if found is None else found.aliases)}
                 run = replace(part, turns=turns)
-                found = Kept(file, told["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
+                found = Kept(file, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
         return found
