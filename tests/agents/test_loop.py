@@ -413,6 +413,8 @@ def test_the_agent_in_the_docs_runs_as_written(
 
 
 def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) -> None:
+    for tool in memory.tools():
+        memory.rename_tool(tool.name, f"mcp__tasks__{tool.name}")
     with serving(memory) as (_, url):
 
         def fire(kind: str, **more: Any) -> str:
@@ -424,9 +426,11 @@ def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) ->
             return fire("PostToolBatch", tool_calls=[{"tool_name": name, "tool_input": {}, "tool_response": "{}"}])
 
         told = [fire("UserPromptSubmit", prompt='Create the task "Pay rent" for Ada.')]
-        told += [call(name) for name in ("get_users", "get_users", "Read", "get_users")]
+        told += [
+            call(name) for name in ("mcp__tasks__get_users", "mcp__tasks__get_users", "Read", "mcp__tasks__get_users")
+        ]
     again = "Suggested next tools: create_task"
-    assert [re.sub(r"\[p-\w+\]", "[ID]", text) for text in told] == [
+    assert [re.sub(r"\[p-\w+\]", "[ID]", text).replace("mcp__tasks__", "") for text in told] == [
         "Suggested next tools: get_users",
         RULE.strip(),
         "",
