@@ -89,14 +89,16 @@ def test_no_process_is_left_when_the_reader_stops_halfway(logs: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="children are counted in /proc")
 def test_a_killed_process_ends_the_reading_with_a_sentence(logs: Path) -> None:
-    before = children()
+    before, threads = children(), set(threading.enumerate())
     items = prepare([logs], ReadOptions(), IngestOptions(processes=2))
     next(items)
     for child in children() - before:
         os.kill(int(child), signal.SIGKILL)
     with pytest.raises(InputError, match=r"ended before the file did.* --processes 1"):
         list(items)
-    assert threading.active_count() < 10
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(20)
+        assert not thread.is_alive(), thread
 
 
 def test_a_script_without_a_main_guard_ingests_once(logs: Path, tmp_path: Path) -> None:
