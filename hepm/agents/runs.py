@@ -188,9 +188,8 @@ class LiveRuns:
         if self.recording is not None and not self.recording.done():
             with self._lock:
                 run = found()
-            later = bool(sequel) or any(message.get("role") == "assistant" for message in messages)
-            if later if run is None else run.waiting:
-                self.wait_recorded()  # its reply may be among those
+            if run is None or run.waiting:
+                self.wait_recorded()  # its reply, or the end of the request that it repeats, may be among those
         with self._lock:
             run = found()
             if run is None:
