@@ -258,9 +258,9 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         for kind, bar in BAR_MS.items():
             one = row[kind]
-            told = f"≤ {bar:g} ms: {'yes' if one['within_bar'] else 'no'}"
+            verdict = f"≤ {bar:g} ms: {'yes' if one['within_bar'] else 'no'}"
             cells = [row["runs"], kind, one["without_ms"], one["with_ms"], one["added_ms"], one["ratio"]]
-            print("|", " | ".join(map(str, [*cells, one["added_p95_ms"], told])), "|")
+            print("|", " | ".join(map(str, [*cells, one["added_p95_ms"], verdict])), "|")
 
 
 if __name__ == "__main__":

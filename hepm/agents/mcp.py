@@ -5,6 +5,8 @@ Every tool takes the session's id, as the protocol itself has no sessions any mo
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -54,13 +56,26 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     """The server, for the namespace of the request under way."""
     app: MCPServer[Any] = MCPServer(
         "hepm",
-        instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and tell the outcome with "
-        "record_outcome at the end. Use one session_id throughout a task.",
+        instructions="Memory of earlier runs. Ask suggest_next_tools before choosing a tool, and report the outcome "
+        "with record_outcome at the end. Use one session_id throughout a task.",
         log_level="WARNING",
     )
+    tools = _Tools(runs)
+    app.tool(annotations=_READS)(tools.suggest_next_tools)
+    app.tool(annotations=_READS)(tools.search_experience)
+    app.tool(name=SUMMARY_TOOL, annotations=_READS)(tools.summarize_the_task)
+    app.tool()(tools.record_outcome)
+    return app
 
-    @app.tool(annotations=_READS)
+
+class _Tools:
+    """What an agent may call. The docstrings are what it reads of them."""
+
+    def __init__(self, runs: LiveRuns) -> None:
+        self._runs = runs
+
     def suggest_next_tools(
+        self,
         session_id: SessionId,
         history: Annotated[list[str], Field(description="Names of the tools called so far, oldest first")],
         state: Annotated[str, Field(description="What is known now, in a few lines")] = "",
@@ -69,59 +84,41 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         del session_id
-        try:
-            found = runs.memory.suggest(
+        with _explained():
+            found = self._runs.memory.suggest(
                 history=history, state=state or None, tools=tools, k=k, namespace=NAMESPACE.get()
             )
-        except HepmError as error:
-            raise ToolError(str(error)) from error
-        ranked = [
-            NextTool(
-                tool=one.tool,
-                score=one.score,
-                support=one.support,
-                failure_share=one.failure_share,
-                reason=one.reason,
-            )
-            for one in found
-        ]
+        ranked = [NextTool.model_validate(one, from_attributes=True) for one in found]
         return NextTools(tools=ranked, prompt=found.prompt(), no_opinion=found.abstained)
 
-    @app.tool(annotations=_READS)
     def search_experience(
+        self,
         query: Annotated[str, Field(description="The situation, in a few words", min_length=1)],
         k: Annotated[int, Field(ge=1, le=20)] = 5,
     ) -> list[Situation]:
         """Find the situations of earlier runs most similar to this one, and what agents did in them."""
-        try:
-            found = runs.memory.search(query, k=k, namespace=NAMESPACE.get())
-        except HepmError as error:
-            raise ToolError(str(error)) from error
-        return [
-            Situation(
-                summary=one.summary,
-                after=list(one.after),
-                before=list(one.before),
-                similarity=one.similarity,
-                run=one.run,
-            )
-            for one in found
-        ]
+        with _explained():
+            found = self._runs.memory.search(query, k=k, namespace=NAMESPACE.get())
+        return [Situation.model_validate(one, from_attributes=True) for one in found]
 
-    @app.tool(name=SUMMARY_TOOL, annotations=_READS)
     def summarize_the_task(
+        self,
         session_id: SessionId,
         summary: Annotated[str, Field(description="What the task is, what is done and what is known", min_length=1)],
     ) -> str:
         """Say what you know before you choose the next tool; returns what memory says about such a situation."""
-        _may_write()
-        run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
-        with run.lock:
-            run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
-        return runs.hint(run).text or "memory has nothing to say here"
+        if WRITES.get():
+            run = self._runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
+            with run.lock:
+                run.session.record(SUMMARY_TOOL, {"summary": summary}, "")
+            found = self._runs.hint(run)
+        else:  # a token that only reads gets the answer, and nothing is recorded
+            with _explained():
+                found = self._runs.memory.prompt(state=summary, namespace=NAMESPACE.get())
+        return found.text or "memory has nothing to say here"
 
-    @app.tool()
     def record_outcome(
+        self,
         session_id: SessionId,
         success: Annotated[bool | None, Field(description="Whether the task is solved")] = None,
         reward: Annotated[float | None, Field(description="Instead: 1 for solved, less for less")] = None,
@@ -129,24 +126,25 @@ def mcp_server(runs: LiveRuns) -> MCPServer[Any]:
             list[str] | None, Field(description="Names of all tools called, in order, if nothing else records them")
         ] = None,
     ) -> str:
-        """Tell how the task ended, so that later runs learn from it."""
-        _may_write()
-        try:
-            if calls and not runs.is_over(session_id, namespace=NAMESPACE.get()):
-                run = runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
+        """Report how the task ended, so that later runs learn from it."""
+        if not WRITES.get():
+            raise ToolError("this token may not write")
+        with _explained():
+            if calls and not self._runs.is_over(session_id, namespace=NAMESPACE.get()):
+                run = self._runs.named(session_id, namespace=NAMESPACE.get(), door="mcp")
                 with run.lock:
                     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
                     # A client that had no answer sends it again.
                     for name in calls[len(known) :] if calls[: len(known)] == known else ():
                         run.session.record(name)
-            runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
-        except HepmError as error:
-            raise ToolError(str(error)) from error
+            self._runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
         return "recorded"
 
-    return app
 
-
-def _may_write() -> None:
-    if not WRITES.get():
-        raise ToolError("this token may not write")
+@contextmanager
+def _explained() -> Generator[None]:
+    """Errors of hepm as errors of the tool, whose text the agent reads."""
+    try:
+        yield
+    except HepmError as error:
+        raise ToolError(str(error)) from error

@@ -87,11 +87,6 @@ def own_names(runs: Sequence[Run], aliases: Aliases) -> list[Run]:
     return [run._replace(tools=lists.get(id(run.tools), run.tools)) for run in runs]
 
 
-def aliases_of(rows: Iterable[ToolRow]) -> Aliases:
-    """Every alias of these tools."""
-    return {alias: row.name for row in rows for alias in row.aliases}
-
-
 def add_alias(write: Transaction, alias: ToolName, tool: ToolName, replay: Replay, *, rename: bool = False) -> None:
     """Make `alias` another name of `tool`: what was counted under it is counted under `tool` from now on.
 

@@ -1,6 +1,6 @@
 """Kill `hepm serve` under load, start it again, go on; then look at what is stored.
 
-Agents of each kind repeat what was not answered, as clients do, but for hooks, which nobody repeats. What is
+Agents of each kind repeat what was not answered, as clients do, but for hooks, which are not repeated. What is
 acknowledged: the turns up to the last reply once the next request is answered; every 200 of /outcome, of a hook and of
 the tools of MCP. See "What is kept" in docs/serve.md.
 """
@@ -79,7 +79,7 @@ def answer(connection: socket.socket, request: Taken) -> None:
 
 
 @dataclass(slots=True)
-class Told:
+class Expected:
     """What an agent knows to be recorded of one run.
 
     Attributes:
@@ -105,7 +105,7 @@ class Agents:
     def __init__(self, served: Served, store: Path) -> None:
         self._served = served
         self._folder = store.with_name(f"{store.name}-sessions")
-        self.runs: list[Told] = []
+        self.runs: list[Expected] = []
         self.faults: list[str] = []
         self.answered = 0
         self._stop = threading.Event()
@@ -122,15 +122,15 @@ class Agents:
             thread.join()
         self._client.close()
 
-    def _work(self, kind: Callable[[Told], None]) -> None:
+    def _work(self, kind: Callable[[Expected], None]) -> None:
         while not self._stop.is_set():
-            told = Told(f"{kind.__name__}{len(self.runs)}x{random.randrange(10**9)}", kind.__name__)
-            self.runs.append(told)
+            expected = Expected(f"{kind.__name__}{len(self.runs)}x{random.randrange(10**9)}", kind.__name__)
+            self.runs.append(expected)
             try:
-                kind(told)
-                told.done = True
+                kind(expected)
+                expected.done = True
             except Exception as error:
-                self.faults.append(f"{told.tag}: {error!r}")
+                self.faults.append(f"{expected.tag}: {error!r}")
                 return
 
     def _post(self, path: str, body: Any, *, again: bool = True, **headers: str) -> httpx2.Response | None:
@@ -150,108 +150,108 @@ class Agents:
             return answer
         raise AssertionError("the server is not back")
 
-    def _outcome(self, told: Told) -> None:
-        told.ending = True
-        self._post("/outcome", {"session": told.session, "success": True})
+    def _outcome(self, expected: Expected) -> None:
+        expected.ending = True
+        self._post("/outcome", {"session": expected.session, "success": True})
 
-    def _by_header(self, told: Told) -> None:
-        self._chat(told, x_hepm_session=told.tag)
+    def _by_header(self, expected: Expected) -> None:
+        self._chat(expected, x_hepm_session=expected.tag)
 
-    def _by_messages(self, told: Told) -> None:
-        self._chat(told)
+    def _by_messages(self, expected: Expected) -> None:
+        self._chat(expected)
 
-    def _chat(self, told: Told, **headers: str) -> None:
-        messages: list[Any] = [{"role": "system", "content": "work"}, {"role": "user", "content": told.tag}]
+    def _chat(self, expected: Expected, **headers: str) -> None:
+        messages: list[Any] = [{"role": "system", "content": "work"}, {"role": "user", "content": expected.tag}]
         for number in range(TURNS + 1):
             stream = random.random() < 0.5
             body = {"model": "m", "messages": messages, "tools": TOOLS, "stream": stream}
             answer = self._post("/v1/chat/completions", body, **headers)
             assert answer is not None
-            told.session = answer.headers["x-hepm-session"]
-            told.calls = [f"step_{n}" for n in range(number)]
+            expected.session = answer.headers["x-hepm-session"]
+            expected.calls = [f"step_{n}" for n in range(number)]
             said = answer.text.removeprefix("data: ").partition("\n")[0]
             (choice,) = json.loads(said)["choices"]
             message = choice.get("message") or choice["delta"]
             messages.append(message)
             for call in message.get("tool_calls", ()):
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": "ok"})
-        self._outcome(told)
+        self._outcome(expected)
 
-    def _by_response(self, told: Told) -> None:
-        given: list[Any] = [{"role": "user", "content": told.tag}]
+    def _by_response(self, expected: Expected) -> None:
+        given: list[Any] = [{"role": "user", "content": expected.tag}]
         before = None
         for number in range(TURNS + 1):
             body = {"model": "m", "input": given, "tools": TOOLS, "previous_response_id": before}
             answer = self._post("/v1/responses", body)
             assert answer is not None
-            told.session = answer.headers["x-hepm-session"]
-            told.calls = [f"step_{n}" for n in range(number)]
+            expected.session = answer.headers["x-hepm-session"]
+            expected.calls = [f"step_{n}" for n in range(number)]
             before = answer.json()["id"]
             given = [{"type": "function_call_output", "call_id": f"c{number}", "output": "ok"}]
-        self._outcome(told)
+        self._outcome(expected)
 
-    def _hooks(self, told: Told) -> None:
-        told.session = told.tag
-        event = {"session_id": told.tag, "hook_event_name": "UserPromptSubmit", "prompt": told.tag}
+    def _hooks(self, expected: Expected) -> None:
+        expected.session = expected.tag
+        event = {"session_id": expected.tag, "hook_event_name": "UserPromptSubmit", "prompt": expected.tag}
         while self._post("/hooks/claude-code", event, again=False) is None:
             time.sleep(0.1)
         for number in range(TURNS):
             call = {"tool_name": f"step_{number}", "tool_input": {}, "tool_use_id": f"c{number}", "tool_response": "ok"}
-            event = {"session_id": told.tag, "hook_event_name": "PostToolBatch", "tool_calls": [call]}
-            told.sent.append(f"step_{number}")
+            event = {"session_id": expected.tag, "hook_event_name": "PostToolBatch", "tool_calls": [call]}
+            expected.sent.append(f"step_{number}")
             if self._post("/hooks/claude-code", event, again=False) is not None:
-                told.calls.append(f"step_{number}")
+                expected.calls.append(f"step_{number}")
             else:
                 time.sleep(0.1)
-        self._outcome(told)
+        self._outcome(expected)
 
-    def _mcp(self, told: Told) -> None:
-        told.session = told.tag
+    def _mcp(self, expected: Expected) -> None:
+        expected.session = expected.tag
         calls = [f"step_{n}" for n in range(TURNS)]
         for name, arguments in (
-            ("summarize_the_task", {"summary": told.tag}),
+            ("summarize_the_task", {"summary": expected.tag}),
             ("record_outcome", {"success": True, "calls": calls}),
         ):
-            params = {"name": name, "arguments": {"session_id": told.tag, **arguments}}
+            params = {"name": name, "arguments": {"session_id": expected.tag, **arguments}}
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             answer = self._post("/mcp", body, mcp_protocol_version="2025-06-18")
             assert answer is not None
             result = answer.json()["result"]
             if result.get("isError"):
                 raise AssertionError(f"{name}: {result}")
-        told.calls = calls
+        expected.calls = calls
 
     def check_now(self) -> None:
         """After a kill: all acknowledged calls of a run under way are on disk."""
-        for told in list(self.runs):
-            acknowledged, session = list(told.calls), told.session
-            if told.ending or not session or told.kind == "_mcp":
+        for expected in list(self.runs):
+            acknowledged, session = list(expected.calls), expected.session
+            if expected.ending or not session or expected.kind == "_mcp":
                 continue
             kept = Journal(self._folder).find("default", session)
             calls = [] if kept is None else [call.name for turn in kept.run.turns for call in turn.calls]
             if kept is not None and not _holds(calls, acknowledged):
-                self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and {calls} are kept")
+                self.faults.append(f"{expected.tag}: {acknowledged} were acknowledged, and {calls} are kept")
             if kept is None and acknowledged:
-                self.faults.append(f"{told.tag}: {acknowledged} were acknowledged, and nothing is kept")
+                self.faults.append(f"{expected.tag}: {acknowledged} were acknowledged, and nothing is kept")
 
     def check_stored(self, store: Path) -> None:
         """At the end: each finished run is stored once, with the right calls and its outcome."""
         with Memory.open(store) as memory:
             records = [json.loads(line) for line in memory.export()]
             self.faults += [str(finding) for finding in memory.examine()]
-        for told in self.runs:
-            found = [one for one in records if told.tag in json.dumps(one)]
+        for expected in self.runs:
+            found = [one for one in records if expected.tag in json.dumps(one)]
             if len(found) != 1:
-                self.faults.append(f"{told.tag} is stored {len(found)} times: {[one['id'] for one in found]}")
+                self.faults.append(f"{expected.tag} is stored {len(found)} times: {[one['id'] for one in found]}")
                 continue
             run = found[0]
             calls = [call["name"] for turn in run["turns"] for call in turn.get("calls", ())]
             calls = [name for name in calls if name != "summarize_the_task"]
-            wanted = told.sent or told.calls
-            if not (_holds(calls, told.calls) and _holds(wanted, calls)):
-                self.faults.append(f"{told.tag} has the calls {calls}, not {told.calls}")
+            wanted = expected.sent or expected.calls
+            if not (_holds(calls, expected.calls) and _holds(wanted, calls)):
+                self.faults.append(f"{expected.tag} has the calls {calls}, not {expected.calls}")
             if run["success"] is not True:
-                self.faults.append(f"{told.tag} lacks its outcome")
+                self.faults.append(f"{expected.tag} lacks its outcome")
 
 
 def _holds(whole: list[str], part: list[str]) -> bool:

@@ -425,12 +425,12 @@ def test_a_hook_gives_no_lesson_twice_as_claude_code_keeps_it(memory: Memory) ->
         def call(name: str) -> str:
             return fire("PostToolBatch", tool_calls=[{"tool_name": name, "tool_input": {}, "tool_response": "{}"}])
 
-        told = [fire("UserPromptSubmit", prompt='Create the task "Pay rent" for Ada.')]
-        told += [
+        hints = [fire("UserPromptSubmit", prompt='Create the task "Pay rent" for Ada.')]
+        hints += [
             call(name) for name in ("mcp__tasks__get_users", "mcp__tasks__get_users", "Read", "mcp__tasks__get_users")
         ]
     again = "Suggested next tools: create_task"
-    assert [re.sub(r"\[p-\w+\]", "[ID]", text).replace("mcp__tasks__", "") for text in told] == [
+    assert [re.sub(r"\[p-\w+\]", "[ID]", text).replace("mcp__tasks__", "") for text in hints] == [
         "Suggested next tools: get_users",
         RULE.strip(),
         "",

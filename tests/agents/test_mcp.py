@@ -20,9 +20,9 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
             next_tools = await client.call_tool("suggest_next_tools", asked)
             found = await client.call_tool("search_experience", {"query": "refund a broken glass"})
             said = await client.call_tool("summarize_the_task", {"session_id": "s1", "summary": "a broken glass"})
-            told = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
-            ended = await client.call_tool("record_outcome", told)
-            wrong = await client.call_tool("record_outcome", {"session_id": "nobody", "success": True})
+            outcome = {"session_id": "s1", "success": True, "calls": ["get_order", "refund"]}
+            ended = await client.call_tool("record_outcome", outcome)
+            wrong = await client.call_tool("record_outcome", {"session_id": "unknown", "success": True})
             return locals()
 
     with serving(memory) as (_, url):
@@ -33,7 +33,7 @@ def test_a_client_of_either_protocol_asks_summarises_and_tells_the_outcome(memor
     assert not got["said"].is_error
     assert not got["ended"].is_error, got["ended"].content
     assert got["wrong"].is_error
-    assert "nobody" in str(got["wrong"].content)
+    assert "unknown" in str(got["wrong"].content)
     stored = memory.run("s1")
     assert stored is not None
     assert [call.name for turn in stored.turns for call in turn.calls] == ["summarize_the_task", "get_order", "refund"]

@@ -59,9 +59,9 @@ def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_rec
                         for call in choice.delta.tool_calls or ():
                             calls.setdefault(call.index, {"id": call.id, "name": call.function.name, "arguments": ""})
                             calls[call.index]["arguments"] += call.function.arguments or ""
-                told: Any = {"role": "assistant", "content": text}
+                message: Any = {"role": "assistant", "content": text}
                 if calls:
-                    told["tool_calls"] = [
+                    message["tool_calls"] = [
                         {
                             "id": c["id"],
                             "type": "function",
@@ -70,9 +70,9 @@ def test_a_client_by_its_base_url_alone_is_told_the_next_tool_and_its_run_is_rec
                         for c in calls.values()
                     ]
             else:
-                told = given.parse().choices[0].message.model_dump(exclude_none=True)
-            messages.append(told)
-            for call in told.get("tool_calls", ()):
+                message = given.parse().choices[0].message.model_dump(exclude_none=True)
+            messages.append(message)
+            for call in message.get("tool_calls", ()):
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": "delivered, broken"})
         first, second = (request.body["messages"] for request in loopback.requests)
         assert "Suggested next tools: get_order" in first[-1]["content"]

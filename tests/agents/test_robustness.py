@@ -185,9 +185,9 @@ def test_a_run_goes_on_when_the_client_writes_the_models_reply_in_its_own_way(
     with serving(memory, upstream=endpoint.url) as (server, url):
         first = post(url)
         call["function"] |= {"arguments": '{"b": [2], "a": 1}'}
-        told = [{"role": "assistant", "content": None, "tool_calls": [call]}]
-        told.append({"role": "tool", "tool_call_id": "c", "content": "delivered"})
-        second = post(url, body=CHAT | {"messages": [WISH, *told]})
+        sent_again = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        sent_again.append({"role": "tool", "tool_call_id": "c", "content": "delivered"})
+        second = post(url, body=CHAT | {"messages": [WISH, *sent_again]})
         assert first.headers["x-hepm-session"] == second.headers["x-hepm-session"]
         assert len(server.runs) == 1
 

@@ -77,12 +77,11 @@ def test_a_token_that_may_not_write_changes_nothing_behind_any_route(
             body = CHAT | {"session": "s", "success": True, "session_id": "s", "hook_event_name": "UserPromptSubmit"}
             answer = ask(url, f"/desk{path}", method, body, x_hepm_token=READER, x_hepm_session="s")
             assert answer.status_code < 500
-        told = {"session_id": "s", "success": True, "calls": ["refund"]}
-        for name, arguments in {
-            "record_outcome": told,
-            "summarize_the_task": {"session_id": "s", "summary": "x"},
-        }.items():
-            assert "may not write" in mcp_call(url, name, arguments, x_hepm_token=READER, x_hepm_namespace="desk")
+        outcome = {"session_id": "s", "success": True, "calls": ["refund"]}
+        reader = {"x_hepm_token": READER, "x_hepm_namespace": "desk"}
+        assert "may not write" in mcp_call(url, "record_outcome", outcome, **reader)
+        asked = mcp_call(url, "summarize_the_task", {"session_id": "s", "summary": "x"}, **reader)
+        assert '"isError":false' in asked  # it answers, and records nothing
         assert len(server.runs) == 0
     assert list(memory.export(namespace="desk")) == before
     assert endpoint.taken == []
@@ -174,9 +173,9 @@ def test_the_same_session_id_is_another_run_in_each_namespace(two: Memory, endpo
             body = CHAT | {"messages": [{"role": "user", "content": said}]}
             for _ in range(2):
                 ask(url, f"/{namespace}/v1/chat/completions", "POST", body, x_hepm_token=ALL, x_hepm_session="same")
-        told = {"session": "same", "success": True}
-        assert ask(url, "/desk/outcome", "POST", told, x_hepm_token=DESK).status_code == 200
-        assert ask(url, "/shop/outcome", "POST", told, x_hepm_token=DESK).status_code == 403
+        outcome = {"session": "same", "success": True}
+        assert ask(url, "/desk/outcome", "POST", outcome, x_hepm_token=DESK).status_code == 200
+        assert ask(url, "/shop/outcome", "POST", outcome, x_hepm_token=DESK).status_code == 403
         shop = two.run("same", namespace="shop")
         assert shop is None or shop.outcome.success is None
     desk = two.run("same", namespace="desk")
@@ -306,8 +305,10 @@ def test_hepms_tokens_stay_here_and_the_endpoints_key_goes_there_alone(
             answer = answer_to(url, request_bytes("/desk/v1/chat/completions", json.dumps(CHAT).encode(), *way))
             assert status_of(answer) == 200
             assert key.encode() not in answer
-        told = json.dumps({"session": answer.split(b"x-hepm-session: ")[1].split(b"\r\n")[0].decode(), "success": True})
-        answer_to(url, request_bytes("/desk/outcome", told.encode(), f"x-hepm-token: {DESK}"))
+        outcome = json.dumps(
+            {"session": answer.split(b"x-hepm-session: ")[1].split(b"\r\n")[0].decode(), "success": True}
+        )
+        answer_to(url, request_bytes("/desk/outcome", outcome.encode(), f"x-hepm-token: {DESK}"))
     for way, one in zip(ways, endpoint.taken, strict=True):
         assert not any(secret in one.head.lower() for secret in secrets), (way, one.head)
         expected = "sk-of-the-client" if "sk-of" in str(way) else key
@@ -338,8 +339,8 @@ def test_a_hostile_session_id_neither_breaks_a_reply_nor_forges_a_header(
         answer = answer_to(url, request_bytes("/v1/chat/completions", body))
         assert status_of(answer) == 200, answer
         assert b"\r\nset-cookie" not in answer
-        told = ask(url, "/outcome", "POST", {"session": session, "success": True}) if session != "\ud800" else None
-        assert told is None or told.status_code < 500, told.text
+        outcome = ask(url, "/outcome", "POST", {"session": session, "success": True}) if session != "\ud800" else None
+        assert outcome is None or outcome.status_code < 500, outcome.text
     assert len(endpoint.taken) == 1
 
 

@@ -52,18 +52,18 @@ def response_of(completion: dict[str, Any], request: dict[str, Any]) -> dict[str
 def response_events_of(response: dict[str, Any]) -> Iterator[str]:
     """The events of a response, each without its blank line."""
     started = {**response, "status": "in_progress", "output": [], "usage": None}
-    told: list[tuple[str, dict[str, Any]]] = [
+    events: list[tuple[str, dict[str, Any]]] = [
         ("response.created", {"response": started}),
         ("response.in_progress", {"response": started}),
     ]
     for place, item in enumerate(response["output"]):
         is_call = item["type"] == "function_call"
         empty = {**item, "status": "in_progress", **({"arguments": ""} if is_call else {"content": []})}
-        told.append(("response.output_item.added", {"output_index": place, "item": empty}))
-        told.extend(_call_events(item, place) if is_call else _message_events(item, place))
-        told.append(("response.output_item.done", {"output_index": place, "item": item}))
-    told.append(("response.completed", {"response": response}))
-    for number, (kind, data) in enumerate(told):
+        events.append(("response.output_item.added", {"output_index": place, "item": empty}))
+        events.extend(_call_events(item, place) if is_call else _message_events(item, place))
+        events.append(("response.output_item.done", {"output_index": place, "item": item}))
+    events.append(("response.completed", {"response": response}))
+    for number, (kind, data) in enumerate(events):
         yield f"event: {kind}\ndata: {json.dumps({'type': kind, 'sequence_number': number, **data})}"
 
 

@@ -1,4 +1,4 @@
-"""What agents are told about tools that got another name, were retired, or began to fail."""
+"""What hints say about tools that got another name, were retired, or began to fail."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ def flight(number: int, *, broken: bool) -> Trajectory:
 
 def test_a_tool_that_begins_to_fail_is_warned_of_and_is_suggested_again_when_it_works(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m.hepm") as memory:
-        told: dict[int, str] = {}
+        hints: dict[int, str] = {}
         for stop in (200, 205, 300, 404):
-            start = max(told, default=0)
+            start = max(hints, default=0)
             memory.ingest([flight(n, broken=n % 25 == 0 or 200 <= n < 400) for n in range(start, stop)])
             memory.follow_now()
-            told[stop] = memory.suggest(after="login", state="find me a flight").prompt()
-        assert told[200] == told[404] == "Suggested next tools: search_api"
-        assert told[205].endswith("search_api (fails now, in 5 of its last 5 runs)")
-        assert "fails now" in told[300]
+            hints[stop] = memory.suggest(after="login", state="find me a flight").prompt()
+        assert hints[200] == hints[404] == "Suggested next tools: search_api"
+        assert hints[205].endswith("search_api (fails now, in 5 of its last 5 runs)")
+        assert "fails now" in hints[300]
         assert memory.examine() == []
 
 

@@ -106,8 +106,8 @@ def speak_all(framework: str, folder: Path) -> dict[str, Spoken]:
             _, url = stack.enter_context(serving(memory, upstream=models[way][1].url))
             urls[way] = {"direct": models[way][0].url, "served": f"{url}/v1"}
         if framework:
-            told = drive(framework, "clients", urls)
-            found = {name: one["returned"] for name, one in told.items()}
+            reported = drive(framework, "clients", urls)
+            found = {name: one["returned"] for name, one in reported.items()}
         else:
             for way, address in urls.items():
                 for place in address:

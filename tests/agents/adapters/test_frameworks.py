@@ -90,12 +90,12 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             models[name].script = script
             stack.callback(models[name].stop)
         given = {name: {"store": str(folder / f"{name}.hepm"), "url": models[name].url} for name in scenarios}
-        told = drive(request.param, f"drive_{request.param}", given)
+        reported = drive(request.param, f"drive_{request.param}", given)
         yield {
             name: Played(
-                told[name]["returned"],
+                reported[name]["returned"],
                 request.param,
-                "\n".join(told[name]["logged"]),
+                "\n".join(reported[name]["logged"]),
                 models[name].requests,
                 runs_in(folder / f"{name}.hepm"),
             )
