@@ -23,7 +23,9 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
         port = one.getsockname()[1]
     chosen = ServeOptions(port=port, **{"hint_s": 60.0, **options})
     server = Server(memory, chosen)
-    running = uvicorn.Server(uvicorn_config(server.app, chosen))
+    config = uvicorn_config(server.app, chosen)
+    config.loop = "asyncio"  # uvloop leaves its listening socket to the collector, which warns in another test
+    running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
