@@ -67,9 +67,11 @@ if TYPE_CHECKING:
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions
+    from hepm.rank.rankers import Rankers
 
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
+DEFAULT_RANKERS: Final = "hepm-rank"
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
 
@@ -86,6 +88,7 @@ class Memory:
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
         seen_files: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
@@ -96,6 +99,7 @@ class Memory:
         self._distiller: BackgroundDistiller | None = None
         self._making = Lock()
         self._policies: dict[tuple[str, float], Policy] = {}
+        self._rankers = None if rankers is None else Path(rankers)
 
     @classmethod
     def open(
@@ -109,6 +113,7 @@ class Memory:
         auth: tuple[str, str] | None = None,
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -122,6 +127,8 @@ class Memory:
             outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
             sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
                 beside the file; none for a server.
+            rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
+                `hepm-rank` in the working folder.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -132,7 +139,9 @@ class Memory:
             if sessions is None and file is not None:
                 sessions = file.with_name(f"{file.name}-sessions")
             seen = None if file is None else file.with_name(f"{file.name}-files")
-            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen}
+            if rankers is None:
+                rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
             return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()
@@ -261,6 +270,19 @@ class Memory:
         from hepm.experience.preferences import Preferences
 
         return Preferences(self.library)
+
+    @cached_property
+    def rankers(self) -> Rankers:
+        """The trained rankers (`hepm.rank`).
+
+        Raises:
+            InputError: the memory was made from a store alone, without a folder for them.
+        """
+        from hepm.rank.rankers import Rankers
+
+        if self._rankers is None:
+            raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
+        return Rankers(self._rankers)
 
     def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
@@ -406,7 +428,7 @@ class Memory:
             tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
                 aliases is suggested by the name that the agent has it under.
             k: Maximum number of tools (H-EPM: 2 is best).
-            policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
+            policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
@@ -414,13 +436,9 @@ class Memory:
             after, history, state = after or now.last, history or now.history, state or now.state()
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
-        if isinstance(policy, str):
-            if policy not in POLICIES:
-                raise InputError(f"no policy is called {policy!r}; there are {', '.join(sorted(POLICIES))}")
-            if (policy, c) not in self._policies:
-                self._policies[policy, c] = POLICIES[policy](c=c)
-            policy = self._policies[policy, c]
         mirror = self._mirror.namespace(namespace)
+        if isinstance(policy, str):
+            policy = self._policy(policy, c, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
         available = None if tools is None else [tool.name for tool in read_tools(tools)]
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
@@ -445,6 +463,17 @@ class Memory:
             names=names,
         )
         return query.answer(policy.suggest(mirror, query))
+
+    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+        if name == "gnn":
+            from hepm.rank.policy import Gnn
+
+            return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
+        if name not in POLICIES:
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+        if (name, c) not in self._policies:
+            self._policies[name, c] = POLICIES[name](c=c)
+        return self._policies[name, c]
 
     def prompt(
         self,

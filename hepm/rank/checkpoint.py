@@ -1,0 +1,151 @@
+"""A trained ranker as a file: weights as safetensors, and what it was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from hepm.atomic_file import atomic_file
+from hepm.embed import Embedder
+from hepm.errors import InputError, MissingExtraError
+from hepm.graph.rows import Header
+from hepm.graph.store import FloatArray
+from hepm.rank.ranker import Ranker
+from hepm.rank.text import tool_vectors
+from hepm.types import ToolName
+
+SCHEMA: Final = 1
+_KEY: Final = "hepm"  # one key: the order of several is not kept
+_FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The hybrid policy with the ranker against without, on families of the memory held out from training.
+
+    Attributes:
+        calls, families: What was predicted.
+        without, with_: Share of calls among the first two tools (hit@2), then mean reciprocal rank (MRR).
+        interval: Of the difference in MRR, 95 %, from resampling families.
+    """
+
+    calls: int
+    families: int
+    without: tuple[float, float]
+    with_: tuple[float, float]
+    interval: tuple[float, float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ranker helps beyond chance."""
+        return self.interval[0] > 0 and self.with_[0] >= self.without[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A trained ranker and its origin.
+
+    Attributes:
+        weights: See `hepm.rank.ranker.Ranker`.
+        model: "sage", "gatv2" or "hetero".
+        tools: The tools it was trained on.
+        embedder, dimensions: Of the vectors it reads.
+        revision: Of the store, when it was trained.
+        loss: In nats a call, on the families that training stopped by.
+        gate: None if it was not measured.
+    """
+
+    weights: Mapping[str, FloatArray]
+    model: str
+    namespace: str
+    tools: tuple[ToolName, ...]
+    embedder: str
+    dimensions: int
+    revision: int
+    runs: int
+    seed: int
+    loss: float
+    gate: Gate | None = None
+
+    def save(self, target: Path) -> None:
+        """Write the file atomically. Equal checkpoints are equal in every byte."""
+        safetensors = _safetensors()
+        about = _fields(self) | {"schema": SCHEMA}
+        with atomic_file(target, "the ranker") as file:
+            text = json.dumps(about, ensure_ascii=False, sort_keys=True)
+            safetensors.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
+
+    @classmethod
+    def load(cls, source: Path) -> Self:
+        """Read a file.
+
+        Raises:
+            InputError: it is missing, no ranker, or of a newer hepm.
+        """
+        safetensors = _safetensors()
+        try:
+            with safetensors.safe_open(str(source), "numpy") as file:
+                about = json.loads(file.metadata()[_KEY])
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise InputError(f"there is no ranker at {source}: train one with `hepm rank train`") from error
+        except Exception as error:  # safetensors has an error of its own, and a damaged header many
+            raise InputError(f"{source} is no ranker of hepm, or it is damaged: train another one") from error
+        if (schema := about.pop("schema")) != SCHEMA:
+            raise InputError(f"{source} has schema {schema}, and this hepm reads {SCHEMA}: train it again")
+        gate = about.pop("gate")
+        about["tools"] = tuple(about["tools"])
+        return cls(weights, **about, gate=None if gate is None else Gate(**{k: _tuple(v) for k, v in gate.items()}))
+
+    def sentence(self) -> str:
+        """What it is, and whether the hybrid policy uses it."""
+        return (
+            f"{self.model} ranker of {len(self.tools) - 1} tools, trained on {self.runs:,} runs of {self.namespace!r}"
+        )
+
+    def check(self, header: Header, tools: Sequence[ToolName], source: Path) -> None:
+        """Refuse a memory that it does not fit; an older revision of the same memory is fine.
+
+        Raises:
+            InputError: another embedder, or more than half of its tools are gone.
+        """
+        again = "train it again with `hepm rank train`"
+        if (self.embedder, self.dimensions) != (header.embedder, header.dimensions):
+            raise InputError(
+                f"the ranker in {source} reads vectors of {self.embedder!r} ({self.dimensions} numbers), and this "
+                f"memory holds those of {header.embedder!r} ({header.dimensions}): {again}"
+            )
+        gone = len(set(self.tools) - set(tools))
+        if gone > _FORGOTTEN * len(self.tools):
+            raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
+
+    def ranker(self, described: Mapping[ToolName, str], embedder: Embedder) -> Ranker:
+        """Put it to work; `described` has the descriptions of tools that it was not trained on."""
+        return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
+
+
+def _fields(checkpoint: Checkpoint) -> dict[str, object]:
+    names = [name for name in checkpoint.__slots__ if name not in ("weights", "gate")]
+    gate = None if checkpoint.gate is None else asdict(checkpoint.gate)
+    return {name: getattr(checkpoint, name) for name in names} | {"gate": gate}
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _safetensors():
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingExtraError("a trained ranker is kept as safetensors: pip install 'hepm[gnn]'") from error
+
+    class Both:
+        safe_open = staticmethod(safetensors.safe_open)
+        save_file = staticmethod(safetensors.numpy.save_file)
+
+    return Both
