@@ -24,7 +24,7 @@ def train(
     place: Place,
     model: Annotated[ModelName, Option(help="Encoder: states and tools, or tools alone.")] = "hetero",
     seed: Annotated[int, Option(min=0, help="Seed; the same one gives the same file on a CPU.")] = 0,
-    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
+    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 40,
     device: Annotated[str | None, Option(help="cpu or cuda. Default: a GPU if there is one.")] = None,
     log: Annotated[Path | None, Option(help="Folder of a TensorBoard log.")] = None,
     as_json: JsonOption = False,

@@ -16,19 +16,22 @@ from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
+from hepm.rank.families import families_of
 from hepm.rank.text import tool_vectors
 from hepm.types import ToolName
 
 NEXT: Final = ("tool", "next", "tool")
 AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
+FEWEST_FAMILIES: Final = 10
+"""With fewer nothing is trained: some are held out, to see when to stop."""
 
 
 class _Graph(NamedTuple):
     calls: CallMatrix
     edges: Iterable[EdgeRow]
     described: Mapping[ToolName, str]
-    families: Mapping[str, str]
+    tasks: Mapping[str, str]
 
 
 def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
@@ -43,14 +46,15 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       successful runs that took it, n the steps of a run) and the share of failed runs; `runs` (E, 2), how many
       succeeded and failed; `taken` (2, P), each edge with each run that took it.
     - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
-    - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs of one task; `said` (R, D).
+    - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
+      `hepm.rank.families`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
     calls = mirror.cached(_as_read)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
     edges = [edge for source in mirror.sources() for edge in mirror.edges_from(source)]
-    return _data(_Graph(calls, edges, described, _families(mirror.store, mirror.name)), embedder)
+    return _data(_Graph(calls, edges, described, _tasks(mirror.store, mirror.name)), embedder)
 
 
 def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroData:
@@ -62,7 +66,7 @@ def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroD
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
     calls = reader.snapshot(store.header.dimensions)
-    return _data(_Graph(calls, edges, described, _families(store, namespace)), embedder)
+    return _data(_Graph(calls, edges, described, _tasks(store, namespace)), embedder)
 
 
 def _as_read(calls: CallMatrix, former: CallMatrix | None) -> CallMatrix:
@@ -70,7 +74,7 @@ def _as_read(calls: CallMatrix, former: CallMatrix | None) -> CallMatrix:
     return calls
 
 
-def _families(store: Store, namespace: str) -> dict[str, str]:
+def _tasks(store: Store, namespace: str) -> dict[str, str]:
     return {run: f"{environment}/{task}" for environment, task, run in store.runs_by_task(namespace=namespace) if task}
 
 
@@ -85,10 +89,10 @@ def _data(graph: _Graph, embedder: Embedder) -> HeteroData:
     data["tool"].stats = _floats(np.stack(stats, axis=1))
     _add_edges(data, graph.edges, number)
     _add_states(data, calls)
-    family = {run: at for at, run in enumerate(dict.fromkeys(graph.families.get(run, run) for run in calls.run_ids))}
     data["run"].id = list(calls.run_ids)
     data["run"].success = torch.from_numpy(won_R.copy())
-    data["run"].family = torch.tensor([family[graph.families.get(run, run)] for run in calls.run_ids], dtype=torch.long)
+    family_R = families_of(calls.run_ids, graph.tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
+    data["run"].family = torch.from_numpy(family_R)
     data["run"].said = torch.from_numpy(calls.said_RD.copy())
     columns = {"last": calls.before_NK[:, 0], "second": calls.before_NK[:, 1], "next": calls.next_N}
     columns |= {"run": calls.run_N, "state": calls.state_N, "position": calls.position_N, "flags": calls.flags_N}

@@ -33,8 +33,12 @@ class Encoder(nn.Module, ABC):
         """Message passing along the edges and against them."""
 
     @abstractmethod
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData) -> Tensor:
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         """What a layer adds to each tool, shape (T, H)."""
+
+    def _states(self, data: HeteroData) -> Tensor | None:
+        """Vectors of the states, shape (S, H); None where none send messages."""
+        return None
 
     @abstractmethod
     def lone(self) -> list[tuple[Tensor, Tensor]]:
@@ -43,8 +47,9 @@ class Encoder(nn.Module, ABC):
     def forward(self, data: HeteroData) -> Tensor:
         """Vectors of the tools, shape (T, H)."""
         hidden_TH = torch.relu(TEXT_SCALE * self.text(data["tool"].x) + self.stats(data["tool"].stats))
+        states_SH = self._states(data)
         for layer in self.layers:
-            hidden_TH = torch.relu(hidden_TH + self._messages(layer, hidden_TH, data))
+            hidden_TH = torch.relu(hidden_TH + self._messages(layer, hidden_TH, data, states_SH))
         return hidden_TH
 
     def export(self) -> dict[str, Tensor]:
@@ -63,7 +68,7 @@ class Sage(Encoder):
     def _layer(self, hidden: int) -> nn.Module:
         return nn.ModuleList([SAGEConv(hidden, hidden), SAGEConv(hidden, hidden)])
 
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData) -> Tensor:
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         ends = data[NEXT].edge_index
         return layer[0](hidden_TH, ends) + layer[1](hidden_TH, ends.flip(0))
 
@@ -78,7 +83,7 @@ class GatV2(Encoder):
         make = {"heads": 4, "edge_dim": STATS, "add_self_loops": False, "residual": True}
         return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
 
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData) -> Tensor:
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
         return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
 

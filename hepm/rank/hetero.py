@@ -26,8 +26,10 @@ class Hetero(Encoder):
     def _layer(self, hidden: int) -> nn.Module:
         return nn.ModuleList([SAGEConv((hidden, hidden), hidden) for _ in range(4)])
 
-    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData) -> Tensor:
-        states_SH = torch.relu(TEXT_SCALE * self.states(data["state"].x))
+    def _states(self, data: HeteroData) -> Tensor | None:
+        return torch.relu(TEXT_SCALE * self.states(data["state"].x))
+
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
         tools, ends = (hidden_TH, hidden_TH), data[NEXT].edge_index
         among_tools = layer[0](tools, ends) + layer[1](tools, ends.flip(0))
         before, after = (data[kind].edge_index for kind in (BEFORE, AFTER))

@@ -17,6 +17,7 @@ from torch_geometric.data import HeteroData
 
 from hepm.errors import InputError
 from hepm.graph.store import FloatArray
+from hepm.rank.data import FEWEST_FAMILIES
 from hepm.rank.encoders import Encoder, GatV2, Sage
 from hepm.rank.hetero import Hetero
 from hepm.rank.leave_out import without
@@ -28,7 +29,6 @@ GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
 """Calls of an epoch, and states of a graph and of what attention reads: drawn anew each epoch in a larger memory."""
-FEWEST_FAMILIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class TrainOptions:
     model: str = "hetero"
     seed: int = 0
     hidden: int = 64
-    epochs: int = 60
-    patience: int = 8
-    batch: int = 128
-    rate: float = 2e-3
+    epochs: int = 40
+    patience: int = 6
+    batch: int = 256
+    rate: float = 4e-3
     decay: float = 1e-2
     device: str | None = None
     log: Path | None = None
