@@ -65,8 +65,7 @@ def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callab
     """Columns of each model, log-chances of the candidates, learned from a memory."""
 
     def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
-        memory = filled._memory
-        mirror, embedder = filled.mirror, memory.embedder
+        mirror, embedder = filled.mirror, filled.embedder
         fitted = mirror.cached(FittedMemory)
         data = graph_data(mirror, embedder)
         scorers = [scorer(model, seed, fitted, data, embedder) for model in models for seed in range(seeds)]

@@ -46,6 +46,7 @@ from hepm.memory.journal import Journal, Kept
 from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
+from hepm.policy.hybrid import Voice
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
@@ -471,9 +472,17 @@ class Memory:
             return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
         if name not in POLICIES:
             raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+        if name == "hybrid" and (voice := self._voice(mirror)) is not None:
+            return Hybrid(c=c, voice=voice)
         if (name, c) not in self._policies:
             self._policies[name, c] = POLICIES[name](c=c)
         return self._policies[name, c]
+
+    def _voice(self, mirror: NamespaceMirror) -> Voice | None:
+        """The trained ranker that the hybrid policy listens to, if there is one."""
+        if self._rankers is None or not self._rankers.exists():
+            return None
+        return self.rankers.find_voice(mirror, self._current_embedder())
 
     def prompt(
         self,

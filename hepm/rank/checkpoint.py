@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final, Self
 
@@ -15,10 +15,11 @@ from hepm.graph.rows import Header
 from hepm.graph.store import FloatArray
 from hepm.rank.ranker import Ranker
 from hepm.rank.text import tool_vectors
-from hepm.types import ToolName
+from hepm.types import START, ToolName
 
 SCHEMA: Final = 1
 _KEY: Final = "hepm"  # one key: the order of several is not kept
+FEWEST_DIVERGENCES: Final = 10
 _FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
 
 
@@ -26,22 +27,46 @@ _FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
 class Gate:
     """The hybrid policy with the ranker against without, on families of the memory held out from training.
 
+    Pairs are without and with the ranker.
+
     Attributes:
         calls, families: What was predicted.
-        without, with_: Share of calls among the first two tools (hit@2), then mean reciprocal rank (MRR).
+        hit2: Share of calls among the first two tools.
+        mrr: Mean reciprocal rank of the call.
         interval: Of the difference in MRR, 95 %, from resampling families.
+        divergences: Points where a failed run left the way of a successful one, at which `gain` is measured: shares of
+            hints that name the better tool alone, less those that name the worse one alone.
     """
 
     calls: int
     families: int
-    without: tuple[float, float]
-    with_: tuple[float, float]
+    hit2: tuple[float, float]
+    mrr: tuple[float, float]
     interval: tuple[float, float]
+    divergences: int
+    gain: tuple[float, float]
 
     @property
     def passed(self) -> bool:
-        """Whether the ranker helps beyond chance."""
-        return self.interval[0] > 0 and self.with_[0] >= self.without[0]
+        """Whether the ranker predicts better beyond chance, and helps no less where that could be measured."""
+        helps = self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0]
+        return self.interval[0] > 0 and self.hit2[1] >= self.hit2[0] and helps
+
+    def sentence(self) -> str:
+        """What was measured, and what follows."""
+        mrr, hit2 = ("{:.3f} → {:.3f}".format(*pair) for pair in (self.mrr, self.hit2))
+        low, high = self.interval
+        gain = ""
+        if self.divergences >= FEWEST_DIVERGENCES:
+            gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
+        verdict = "uses it" if self.passed else "does not use it"
+        why = "" if self.passed else ": it did not predict better beyond chance"
+        if not self.passed and self.interval[0] > 0:
+            why = ": it predicts better, and helps less where failed runs diverged"
+        return (
+            f"The hybrid policy {verdict}{why}. On {self.calls:,} calls of {self.families} held-out families, without "
+            f"→ with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), hit@2 {hit2}{gain}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +95,20 @@ class Checkpoint:
     loss: float
     gate: Gate | None = None
 
+    @property
+    def used(self) -> bool:
+        """Whether the hybrid policy listens to it."""
+        return self.gate is not None and self.gate.passed
+
+    def about(self) -> dict[str, object]:
+        """Everything but the weights, for JSON."""
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weights"}
+        return named | {"gate": None if self.gate is None else asdict(self.gate)}
+
     def save(self, target: Path) -> None:
         """Write the file atomically. Equal checkpoints are equal in every byte."""
         safetensors = _safetensors()
-        about = _fields(self) | {"schema": SCHEMA}
+        about = self.about() | {"schema": SCHEMA}
         with atomic_file(target, "the ranker") as file:
             text = json.dumps(about, ensure_ascii=False, sort_keys=True)
             safetensors.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
@@ -102,9 +137,10 @@ class Checkpoint:
 
     def sentence(self) -> str:
         """What it is, and whether the hybrid policy uses it."""
-        return (
-            f"{self.model} ranker of {len(self.tools) - 1} tools, trained on {self.runs:,} runs of {self.namespace!r}"
-        )
+        tools = sum(tool != START for tool in self.tools)
+        trained = f"A {self.model} ranker of {tools} tools, trained on {self.runs:,} runs of {self.namespace!r}"
+        unmeasured = "The hybrid policy does not use it: whether it gains by it was not measured."
+        return f"{trained}. {unmeasured if self.gate is None else self.gate.sentence()}"
 
     def check(self, header: Header, tools: Sequence[ToolName], source: Path) -> None:
         """Refuse a memory that it does not fit; an older revision of the same memory is fine.
@@ -125,12 +161,6 @@ class Checkpoint:
     def ranker(self, described: Mapping[ToolName, str], embedder: Embedder) -> Ranker:
         """Put it to work; `described` has the descriptions of tools that it was not trained on."""
         return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
-
-
-def _fields(checkpoint: Checkpoint) -> dict[str, object]:
-    names = [name for name in checkpoint.__slots__ if name not in ("weights", "gate")]
-    gate = None if checkpoint.gate is None else asdict(checkpoint.gate)
-    return {name: getattr(checkpoint, name) for name in names} | {"gate": gate}
 
 
 def _tuple(value: object) -> object:

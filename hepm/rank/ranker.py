@@ -10,28 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.ridge import unit
-from hepm.rank.situations import Situations, own_features, situation_of
+from hepm.rank.situations import FLAGS, Situations, own_features, situation_of
 from hepm.types import START, ToolName
 
 STATE_SCALE: Final = 3.0  # as in `hepm.rank.scorer`
-MOST_READ: Final = 1_024
+MOST_READ: Final = 2_048
 """The latest calls after the last tool that attention reads, and as many of all."""
+SMOOTHING: Final = 0.1  # calls that every tool has beside its own
+_FLAG_BITS: Final = (1 << FLAGS) - 1
 
 Weights = Mapping[str, FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A ranker on one snapshot of the call memory: its K tools, and the remembered calls that attention reads."""
+    """A ranker on one snapshot of the call memory with K tools and N calls.
 
-    names: tuple[ToolName, ...]
-    tools_KH: FloatArray
+    Attributes:
+        tools_KH: Vectors of the tools.
+        read_N: Which calls attention reads: of successful runs, but the first of each, where a state is known.
+        states_SD: Vectors of all states in the learned metric; none without attention.
+        latest: Rows of the latest calls that attention reads; `latest_ND` their states.
+        share_K: Share of each tool among the calls that are read, smoothed.
+    """
+
     calls: CallMatrix
-    read_N: NDArray[np.intp]
-    states_ND: FloatArray
+    tools_KH: FloatArray
+    read_N: NDArray[np.bool_]
+    states_SD: FloatArray
+    latest: NDArray[np.intp]
+    latest_ND: FloatArray
     share_K: FloatArray
 
 
@@ -59,18 +71,21 @@ class Ranker:
         return tool in self._number
 
     def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
-        """The ranker on a snapshot of the memory; of a `former` one only new states are weighed."""
+        """The ranker on a snapshot of the memory; of a `former` one only new states are brought into the metric."""
         start = calls.names.index(START) if START in calls.names else -1
-        later = (calls.before_NK[:, 0] != start) & calls.success_R[calls.run_N] & (calls.state_N >= 0)
-        rows = np.flatnonzero(later)
-        share_K = np.bincount(calls.next_N[rows], minlength=len(calls.names)) + 0.1
-        states_ND = np.zeros((0, calls.states_SD.shape[1]), dtype=np.float32)
+        read_N = (calls.before_NK[:, 0] != start) & calls.success_R[calls.run_N] & (calls.state_N >= 0)
+        share_K = np.bincount(calls.next_N[read_N], minlength=len(calls.names)) + SMOOTHING
+        states_SD = calls.states_SD[:0]
+        latest = np.flatnonzero(read_N)[-MOST_READ:]
         if self._metric_D is not None:
-            known = 0 if former is None else len(former.states_ND)
-            fresh = unit(calls.states_SD[known:] * self._metric_D)
-            states_ND = fresh if former is None else np.concatenate([former.states_ND, fresh])
+            known = 0 if former is None else len(former.states_SD)
+            fresh_SD = unit(calls.states_SD[known:] * self._metric_D)
+            states_SD = fresh_SD if former is None else np.concatenate([former.states_SD, fresh_SD])
+            latest_ND = states_SD[calls.state_N[latest]]
+        else:
+            latest_ND = states_SD
         share_K = (share_K / share_K.sum()).astype(np.float32)
-        return Snapshot(tuple(calls.names), self.encode(calls.names), calls, rows, states_ND, share_K)
+        return Snapshot(calls, self.encode(calls.names), read_N, states_SD, latest, latest_ND, share_K)
 
     def encode(self, names: Sequence[ToolName]) -> FloatArray:
         """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
@@ -92,9 +107,15 @@ class Ranker:
         tools_TH = np.concatenate([here.tools_KH, self.encode(further)]) if further else here.tools_KH
         situation = situation_of(query, len(tools_TH), here.calls.states_SD.shape[1])
         found = self._bilinear(tools_TH, situation)
-        if self._metric_D is not None and query.state_D is not None:
-            found = found + self._attention(here, query, len(tools_TH))
+        if self._metric_D is not None:
+            found = found + self._attention(here, query, self._metric_D, len(tools_TH))
         return found
+
+    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
+        """As a voice in the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
+        scores_C = self.scores(mirror.cached(self.on), query)[tools]
+        raised_C = scores_C - scores_C.max()
+        return (raised_C - np.log(np.exp(raised_C).sum())).astype(np.float32)
 
     def _bilinear(self, tools_TH: FloatArray, now: Situations) -> FloatArray:
         weights, layer = self._weights, self._linear
@@ -112,22 +133,25 @@ class Ranker:
         found = self._weights[f"{name}.weight"] @ values
         return found + self._weights[f"{name}.bias"] if f"{name}.bias" in self._weights else found
 
-    def _attention(self, here: Snapshot, query: EncodedQuery, tools: int) -> FloatArray:
+    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: FloatArray, tools: int) -> FloatArray:
         calls, weights = here.calls, self._weights
         smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
         voted_T = np.full(tools, here.share_K.min() * smoothing, dtype=np.float32)
         voted_T[: len(here.share_K)] = here.share_K * smoothing
-        rows = here.read_N[np.isin(here.read_N, query.after_N, assume_unique=True)][-MOST_READ:]
-        rows = np.union1d(rows, here.read_N[-MOST_READ:])
-        if len(rows):
-            state_D = unit(query.state_D * self._metric_D)  # type: ignore[operator]
-            cosines = np.einsum("nd,d->n", here.states_ND[calls.state_N[rows]], state_D)
+        if len(here.latest) and query.state_D is not None:
+            after = query.after_N[here.read_N[query.after_N]]
+            after = after[after < here.latest[0]][-MOST_READ:]
+            rows = np.concatenate([after, here.latest])
+            state_D = unit(query.state_D * metric_D)
+            # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+            blocks = (here.states_SD[calls.state_N[after]], here.latest_ND)
+            cosines = np.concatenate([np.einsum("nd,d->n", block, state_D) for block in blocks])
             last = calls.before_NK[rows, 0] == query.before[0]
             two = last & (calls.before_NK[rows, 1] == query.before[1])
-            flags = (calls.flags_N[rows] & 7) == (query.flags & 7)
+            flags = (calls.flags_N[rows] ^ query.flags) & _FLAG_BITS == 0
             matches = np.stack([last, two, flags], axis=1) @ weights["attention.matches"]
             logits = cosines * np.exp(weights["attention.log_temperature"]) + matches
             share = np.exp(logits - logits.max())
-            share = (1 - smoothing) * share / share.sum()
+            share *= (1 - smoothing) / share.sum()
             voted_T += np.bincount(calls.next_N[rows], share, minlength=tools).astype(np.float32)
         return weights["attention.gain"] * np.log(voted_T)

@@ -30,11 +30,17 @@ class Rankers:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._warned = ""
         self._loaded: dict[str, tuple[tuple[int, int], Trained | InputError]] = {}
 
     def file(self, namespace: str) -> Path:
         """The file of a namespace, existing or not."""
         return self.folder / f"{quote(namespace, safe='')}{_SUFFIX}"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Keep a ranker as that of its namespace."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.save(self.file(checkpoint.namespace))
 
     def get(self, mirror: NamespaceMirror, embedder: Embedder) -> Trained:
         """The ranker of a namespace.
@@ -77,7 +83,4 @@ class Rankers:
                 self._warned = str(error)
                 _log.warning("the hybrid policy goes on without its trained ranker: %s", error)
             return None
-        gate = found.checkpoint.gate
-        return found.ranker if gate is not None and gate.passed else None
-
-    _warned = ""
+        return found.ranker if found.checkpoint.used else None

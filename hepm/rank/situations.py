@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from hepm.graph.store import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
 
-FLAGS = 3
+FLAGS: Final = 3
 """Whether the user spoke, the agent spoke, and the last result was an error, since the last call."""
 
 
