@@ -28,7 +28,7 @@ def train(
     place: Place,
     model: ModelOption = "hetero",
     seed: SeedOption = 0,
-    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 40,
+    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
     device: Annotated[str | None, Option(help="cpu or cuda. Default: a GPU if there is one.")] = None,
     log: Annotated[Path | None, Option(help="Folder of a TensorBoard log.")] = None,
     gate: Annotated[bool, Option(help="Measure whether the hybrid policy gains by it, in three parts.")] = True,
@@ -78,7 +78,8 @@ def eval_(
     from hepm.rank.train import TrainOptions
 
     with place.open() as memory:
-        report = measure(memory, place.namespace, TrainOptions(model, seed), folds=folds, on_fold=_tell_fold)
+        options = TrainOptions(model, seed)
+        report = measure(memory, place.namespace, options, folds=folds, alone=True, on_fold=_tell_fold)
     if as_json:
         print_json(report.to_json())
     else:

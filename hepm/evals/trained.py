@@ -37,9 +37,10 @@ def measure(
     options: TrainOptions = TrainOptions(),
     *,
     folds: int = FOLDS,
+    alone: bool = False,
     on_fold: Callable[[int], None] = lambda _: None,
 ) -> EvalReport:
-    """The hybrid policy without and with a ranker, and the ranker alone; each fold trains one of its own.
+    """The hybrid policy without and with a ranker, and the ranker `alone` if asked; each fold trains one of its own.
 
     Raises:
         InputError: too few families, or none of the runs has an outcome.
@@ -62,8 +63,9 @@ def measure(
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
         method(BOTH, "the same with the ranker as one more voice", _both),
-        method(ALONE, f"the trained ranker alone ({options.model})", _alone),
     ]
+    if alone:
+        methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
     return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
 
 

@@ -46,10 +46,10 @@ class TrainOptions:
     model: str = "hetero"
     seed: int = 0
     hidden: int = 64
-    epochs: int = 40
-    patience: int = 6
-    batch: int = 256
-    rate: float = 4e-3
+    epochs: int = 60
+    patience: int = 8
+    batch: int = 128
+    rate: float = 1e-2
     decay: float = 1e-2
     device: str | None = None
     log: Path | None = None
