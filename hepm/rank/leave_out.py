@@ -12,7 +12,8 @@ from hepm.rank.data import NEXT, edge_attributes
 def without(data: HeteroData, held_R: torch.Tensor, *, most_states: int | None = None, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
-    Efficiency stays that of all runs: the steps of a run are not stored by edge. `run` and `call` are left as they are.
+    States are those of successful runs. Efficiency stays that of all runs: the steps of a run are not stored by edge.
+    `run` and `call` are left out.
 
     Args:
         most_states: Draw so many of the states that are left, so that memory stays flat.
@@ -28,14 +29,15 @@ def without(data: HeteroData, held_R: torch.Tensor, *, most_states: int | None =
     kept["tool"].x, kept["tool"].stats = data["tool"].x, _stats(data, held_R)
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
     kept[NEXT].edge_attr = edge_attributes(runs_E2[left], data[NEXT].edge_attr[left, 1])
-    call = data["call"]
-    held = torch.zeros(len(data["state"].x), dtype=torch.bool)
-    held[call["state"][held_R[call["run"]] & (call["state"] >= 0)]] = True
+    # States of equal words are stored once: one goes if no run that is left had it.
+    call, left_R = data["call"], ~held_R & data["run"].success
+    had = torch.zeros(len(data["state"].x), dtype=torch.bool)
+    had[call["state"][left_R[call["run"]] & (call["state"] >= 0)]] = True
     kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
     for kind in data.edge_types:
         if kind[0] == "state":
             kept[kind].edge_index = data[kind].edge_index
-    states = torch.nonzero(~held & data["state"].success)[:, 0]
+    states = torch.nonzero(had)[:, 0]
     if most_states is not None and len(states) > most_states:
         drawn = np.random.default_rng(seed).choice(len(states), most_states, replace=False)
         states = states[torch.from_numpy(np.sort(drawn))]

@@ -89,7 +89,7 @@ class Gnn:
         elif anywhere:
             ran = f"{count_of(anywhere, 'successful run')} called it, none right {place}"
         else:
-            ran = "no run called it: it is ranked by its name and description"
+            ran = "no run called it: it is ranked by its name"
         reason = f"the trained ranker gives it {chance:.0%}: {'; '.join([*reasons[:2], ran])}"
         return Suggestion(name, chance, support, share, None, reason, partial(mirror.evidence, query.after, name))
 

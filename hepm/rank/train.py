@@ -120,7 +120,8 @@ def train(
         epoch = Epoch(number, float(np.mean(losses)), task.held_out_loss(model))
         on_epoch(epoch)
         if writer is not None:
-            writer.add_scalars("loss", {"train": epoch.train_loss, "held out": epoch.held_out_loss}, number)
+            writer.add_scalar("loss/train", epoch.train_loss, number)
+            writer.add_scalar("loss/held_out", epoch.held_out_loss, number)
         if epoch.held_out_loss < best_loss - 1e-4:
             best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), epoch.held_out_loss, number
         elif number - best_epoch >= options.patience:

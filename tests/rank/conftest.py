@@ -18,13 +18,13 @@ WAYS = {
 }
 
 
-def runs(tasks: int = 18) -> Iterator[Trajectory]:
+def runs(tasks: int = 24) -> Iterator[Trajectory]:
     """Two runs a task, a failed one among them for each third task, and a failed one that took another way."""
     ways = list(WAYS.items())
     for task in range(tasks):
         wish, tools = ways[task % 3]
         other = ways[(task + 1) % 3][1]
-        goal = f"{wish} {' '.join(f'word{task}x{at}' for at in range(3))}"
+        goal = " ".join([wish, *(chr(97 + task % 26) * 3 + chr(97 + task // 26) + end for end in "xyz")])
         yield trajectory(f"good {task}", *tools, task=f"t{task}", goal=goal)
         yield trajectory(f"more {task}", *tools, task=f"t{task}", goal=goal, success=bool(task % 3))
         yield trajectory(f"bad {task}", *other, task=f"t{task}", goal=goal, success=False)

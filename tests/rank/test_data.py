@@ -88,9 +88,9 @@ def test_a_graph_without_some_runs_is_that_of_a_memory_that_never_had_them(
     of: ModuleType, memory: Memory, tmp_path: Path
 ) -> None:
     data = of.graph_data(memory.mirror(), memory.embedder)
-    held = of.torch.tensor([int(name.split()[1]) >= 12 for name in data["run"].id])
+    held = of.torch.tensor([int(name.split()[1]) >= 15 for name in data["run"].id])
     with Memory.open(tmp_path / "smaller.hepm") as smaller:
-        smaller.ingest(run for run in runs() if int(run.id.split()[1]) < 12)
+        smaller.ingest(run for run in runs() if int(run.id.split()[1]) < 15)
         expected = of.graph_data(smaller.mirror(), smaller.embedder)
         assert sorted(expected["tool"].name) == sorted(data["tool"].name)
         assert facts(of, of.without(data, held), data["tool"].name) == facts(of, expected, expected["tool"].name)

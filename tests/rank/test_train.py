@@ -19,6 +19,7 @@ from hepm.rank.ranker import Ranker
 from hepm.rank.situations import Situations, situations_of
 from hepm.rank.text import tool_vectors
 from hepm.types import StateSummary
+from tests.rank.conftest import runs
 
 pytestmark = pytest.mark.xdist_group("rank")
 
@@ -89,16 +90,17 @@ def test_a_ranker_learns_what_follows_from_the_request(of: ModuleType, memory: M
 
 @pytest.mark.parametrize("model", ["sage", "hetero"])
 def test_a_ranker_of_shuffled_calls_predicts_no_better_than_frequency(
-    of: ModuleType, model: str, memory: Memory
+    of: ModuleType, model: str, tmp_path: Path
 ) -> None:
-    data = of.graph_data(memory.mirror(), memory.embedder)
+    with Memory.open(tmp_path / "many.hepm") as many:
+        many.ingest(run for run in runs(75) if run.id.startswith("good"))
+        data = of.graph_data(many.mirror(), many.embedder)
     second = data["call"]["position"] == 1
-    # The family decides: runs of one task still agree, and only a leak between families could help.
-    drawn = of.torch.from_numpy(np.random.default_rng(3).permutation(18))[data["run"].family] % 3
-    wrong = of.torch.unique(data["call"]["next"][second])[drawn[data["call"]["run"]]]
-    data["call"]["next"] = of.torch.where(second, wrong, data["call"]["next"])
+    order = of.torch.from_numpy(np.random.default_rng(0).permutation(int(second.sum())))
+    data["call"]["next"][second] = data["call"]["next"][second][order]
     epochs: list[Any] = []
-    of.train(data, replace(of.QUICK, model=model), on_epoch=epochs.append)
+    of.train(data, replace(of.QUICK, model=model, epochs=12), on_epoch=epochs.append)
+    # Three tools are as frequent as each other. The least loss of 12 epochs on 12 families is a little below ln 3.
     assert min(epoch.held_out_loss for epoch in epochs) > np.log(3) - 0.15
 
 
@@ -108,7 +110,7 @@ def test_training_writes_a_log_for_tensorboard(of: ModuleType, memory: Memory, t
     of.train(of.graph_data(memory.mirror(), memory.embedder), replace(of.QUICK, epochs=2, log=tmp_path))
     read = EventAccumulator(str(tmp_path))
     read.Reload()
-    assert [(at.step, at.value > 0) for at in read.Scalars("loss/held out")] == [(0, True), (1, True)]
+    assert [(at.step, at.value > 0) for at in read.Scalars("loss/held_out")] == [(0, True), (1, True)]
 
 
 def test_alpha_one_ranks_as_without_the_graph(of: ModuleType, memory: Memory) -> None:
