@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from hepm.cli.commands import Group, Option
 from hepm.cli.options import JsonOption, Place, print_json
+from hepm.errors import InputError
 from hepm.text import count_of, on_one_line
 
 if TYPE_CHECKING:
@@ -50,9 +51,12 @@ def train(
         memory.rankers.save(checkpoint)
         if gate:
             quiet = replace(options, log=None)
-            report = measure(memory, place.namespace, quiet, on_fold=_tell_fold)
-            checkpoint = replace(checkpoint, gate=gate_of(report))
-            memory.rankers.save(checkpoint)
+            try:
+                found = gate_of(measure(memory, place.namespace, quiet, on_fold=_tell_fold))
+                checkpoint = replace(checkpoint, gate=found)
+                memory.rankers.save(checkpoint)
+            except InputError as error:
+                print(on_one_line(f"not measured: {error}"), file=sys.stderr)
         _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
 
 

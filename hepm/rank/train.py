@@ -108,11 +108,15 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
     writer = _writer(options.log)
+    on_gpu = device.type == "cuda"  # compiled, and in mixed precision
+    scored: nn.Module = torch.compile(model, dynamic=True) if on_gpu else model  # type: ignore[assignment]
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
         for graph, batch, memory, hidden, target in task.batches(number):
-            loss = functional.cross_entropy(model(graph, batch, memory, hidden) + task.closed_T, target)
+            with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+                scores = scored(graph, batch, memory, hidden) + task.closed_T
+            loss = functional.cross_entropy(scores.float(), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
