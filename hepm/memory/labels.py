@@ -98,7 +98,8 @@ class Labels:
     def retract(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> int:
         """Remove all labels of a rule or a judge (see `derived`); how many. They may be given again."""
         runs = [_bare(run, {}) for run in self.derived(by, namespace=namespace)]
-        parts = (runs[start : start + _READ_AT_ONCE] for start in range(0, len(runs), _READ_AT_ONCE))
+        size = self._store.runs_a_batch
+        parts = (runs[start : start + size] for start in range(0, len(runs), size))
         return sum(self._replace(part, namespace) for part in parts)
 
     def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[Verdict]:

@@ -201,6 +201,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "derived_labels": ("ids", "run"),
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
+    "stored_runs": ("ids", "run"),
     "runs_beside": ("ids", "run"),
     "find_answers": ("keys", "answer"),
     "showings_in": ("runs", "showing"),
