@@ -21,10 +21,11 @@ from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
+from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.rows import Marks
-from hepm.graph.store import FloatArray, LessonStore, Store
+from hepm.graph.rows import FloatArray, Marks
+from hepm.graph.store import Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory

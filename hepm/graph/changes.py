@@ -130,35 +130,26 @@ class TransactionState:
         return sorted(runs, key=itemgetter(1))
 
 
-def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:
+def add_runs(
+    write: Transaction,
+    runs: Sequence[Run],
+    vectors: Mapping[str, FloatArray],
+    replay: Replay,
+    *,
+    relabel: bool = False,
+) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
-    added, new, relabelled = _sort_out(write, runs)
-    _store(write, new, relabelled, vectors, replay)
-    return added
-
-
-def relabel_runs(
-    write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
-) -> tuple[str, ...]:
-    """Replace stored runs by their own records with another outcome or none (see `Store.relabel`)."""
-    known = write.known([run.id for run in runs])
-    new = [
-        run
-        for run in runs
-        if (before := known.get(run.id)) is not None
-        and before.digest == run.digest
-        and (not run.outcome_by or run.success is None or replaces(run, before))
-    ]
-    # A given label that agrees with a rule's changes no count, and recounting may read all runs of an edge.
-    same = [run for run in new if run.success is not None and run.success == known[run.id].success]
+    added, new, former = _sort_out(write, runs, relabel=relabel)
+    # A given label that agrees with a rule's changes no count.
+    same = [run for run in new if run.success is not None and run.id in former and former[run.id] == run.success]
     if same:
         write.lessons.drop_answers_about([run.id for run in same])
         write.lessons.write("set_outcome_record", [{"run": r.id, "reward": r.reward, "record": r.record} for r in same])
         write.note_change()
     agreed = {run.id for run in same}
     rest = [run for run in new if run.id not in agreed]
-    _store(write, rest, [run.id for run in rest], vectors, replay)
-    return tuple(run.id for run in new)
+    _store(write, rest, [run.id for run in rest if run.id in former], vectors, replay)
+    return added
 
 
 def _store(
@@ -325,26 +316,30 @@ def _readable(
     return [run for run in runs if isinstance(run, Run)], vectors
 
 
-def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
-    """What happens to each run; the runs to store; and which of these are stored with another label."""
+def _sort_out(
+    write: Transaction, runs: Sequence[Run], *, relabel: bool
+) -> tuple[Added, list[Run], dict[str, bool | None]]:
+    """What happens to each run; the runs to store; and the former labels of those that are stored."""
     fresh: dict[str, Run] = {}  # a run may come twice in a batch
     duplicates: list[str] = []
     conflicts: list[str] = []
-    relabelled: list[str] = []
+    former: dict[str, bool | None] = {}
     known = write.known([run.id for run in runs])
     for run in runs:
         before = known.get(run.id) or (Known.of(fresh[run.id]) if run.id in fresh else None)
+        given = relabel and (run.success is None or not run.outcome_by)
         if before is None:
-            fresh[run.id] = run
+            if not relabel:
+                fresh[run.id] = run
         elif before.digest != run.digest:
             conflicts.append(run.id)
-        elif replaces(run, before):
+        elif given or replaces(run, before):
             if known.pop(run.id, None) is not None:
-                relabelled.append(run.id)
+                former[run.id] = before.success
             fresh[run.id] = run
         else:
             duplicates.append(run.id)
-    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), relabelled
+    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), former
 
 
 def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:

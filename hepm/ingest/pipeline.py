@@ -23,8 +23,8 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.doctor import differences
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import Aliases, Known, Replay, Selection
-from hepm.graph.store import FloatArray, Store
+from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection
+from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection

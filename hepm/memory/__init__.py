@@ -20,7 +20,8 @@ from hepm.graph.doctor import Finding, examine
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.open_store import embedded_file, open_store
-from hepm.graph.store import Counting, Header, Selection, Store, ToolRow, Totals
+from hepm.graph.rows import Counting, Header, Selection, ToolRow, Totals
+from hepm.graph.store import Store
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest import ReadOptions
 from hepm.ingest.chat import read_messages

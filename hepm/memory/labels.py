@@ -137,8 +137,8 @@ class Labels:
         try:
             vectors = embed_texts(prepared, embedder)
             replay = replay_with(embedder)
-            done = self._store.relabel(prepared, vectors, namespace=namespace, replay=replay, embedder=embedder.name)
-            return len(done)
+            about = {"namespace": namespace, "embedder": embedder.name}
+            return len(self._store.add(prepared, vectors, replay=replay, relabel=True, **about).stored)
         finally:
             self._changed()
 

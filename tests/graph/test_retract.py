@@ -75,7 +75,7 @@ def test_forgotten_and_relabelled_runs_leave_the_graph_of_the_others(
         store.forget(Selection(trajectory=run.id), namespace=NS, replay=shelf.replay)
     store.forget(Selection(user="ann"), namespace=NS, replay=shelf.replay)
     new = shelf.runs([run.id for run in after if run.id in labels])
-    store.relabel(new, shelf.vectors(new), namespace=NS, replay=shelf.replay)
+    store.add(new, shelf.vectors(new), namespace=NS, replay=shelf.replay, relabel=True)
     found = graph(store)
     store.rebuild(namespace=NS, replay=shelf.replay)
     assert found == graph(store)

@@ -28,7 +28,7 @@ from hepm.experience.library import sentence_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
-from hepm.graph.store import Totals
+from hepm.graph.rows import Totals
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import FloatArray
-from hepm.graph.store import Header, Store
+from hepm.graph.rows import FloatArray, Header
+from hepm.graph.store import Store
 
 T = TypeVar("T")
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]

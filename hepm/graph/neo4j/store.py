@@ -219,7 +219,7 @@ class Neo4jStore(Store):
     def close(self) -> None:
         self._connection.close()
 
-    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)

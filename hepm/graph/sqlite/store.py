@@ -162,7 +162,7 @@ class SQLiteStore(Store):
     def close(self) -> None:
         self._connections.close()
 
-    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         return self.read("embedded_states", namespace=namespace)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 from hepm.policy.hybrid.odds import EncodedQuery
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import ORDER, CallMatrix
 from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge

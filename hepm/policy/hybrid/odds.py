@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 from hepm.types import StateSummary
 

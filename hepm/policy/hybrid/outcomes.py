@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName

@@ -11,7 +11,7 @@ import numpy as np
 
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.features import NAMES, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
