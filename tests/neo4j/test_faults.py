@@ -189,26 +189,6 @@ def test_naming_the_embedder_a_second_time_drops_no_vector(server: Neo4jServer) 
     late.close()
 
 
-def test_several_that_store_the_first_run_at_once_all_succeed(server: Neo4jServer) -> None:
-    login = Login(server.uri, server.username, server.password, server.database)
-    stores = [Neo4jStore(login) for _ in range(4)]
-    together = threading.Barrier(4)
-
-    def name(store: Neo4jStore) -> None:
-        together.wait(60)
-        store.set_embedder("hepm/hash-512", 512)
-
-    for index in ("state_embedding", "lesson_embedding"):
-        stores[0]._connection.change_schema(f"DROP INDEX {index} IF EXISTS")
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(name, stores))
-    with Memory.open(server.uri, auth=(server.username, server.password)) as memory:
-        memory.ingest(some_runs(5))
-        assert memory.examine() == []
-    for store in stores:
-        store.close()
-
-
 def test_a_write_of_one_process_is_in_anothers_suggestions_after_its_poll(server: Neo4jServer) -> None:
     auth = (server.username, server.password)
     with (
