@@ -6,9 +6,10 @@ import json
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import takewhile
 from threading import RLock
@@ -16,7 +17,7 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError
+from hepm.errors import HepmError, InputError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
@@ -33,6 +34,9 @@ RECENT: Final = 200
 
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
+
+
+_FIND_S: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -148,6 +152,7 @@ class LiveRuns:
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self.recording: Future[None] | None = None
         self._lock = RLock()
+        self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._known: set[Stamp] = set()
         self._kept: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
         self._look()
@@ -218,7 +223,7 @@ class LiveRuns:
         return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own, stored = _free(self.memory, id, namespace)
+        own, stored = _free(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
         session = self.memory.session(id=own, namespace=namespace, **options, **about)
         if stored is not None:  # as it rested
@@ -226,6 +231,15 @@ class LiveRuns:
         run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
+
+    def _find(self, namespace: str, id: str) -> Trajectory | None:
+        """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
+        if self.memory.lost_since is not None:
+            return None
+        try:
+            return self._finding.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+        except (TimeoutError, StoreUnavailableError):
+            return None
 
     def _before_restart(
         self, namespace: str, sequel: str, opening: str, marks: Sequence[str]
@@ -353,6 +367,10 @@ class LiveRuns:
             StoreError: the store cannot be written. Try again.
         """
         self.wait_recorded()
+        if self.memory.lost_since is not None:  # at once, where the store would be waited for
+            raise StoreUnavailableError(
+                "the store does not answer: the run is kept on disk. Send its outcome again later"
+            )
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
@@ -426,13 +444,13 @@ class LiveRuns:
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
     """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
-    return _free(memory, id, namespace)[0]
+    return _free(partial(memory.run, namespace=namespace), id)[0]
 
 
-def _free(memory: Memory, id: str, namespace: str) -> tuple[str, Trajectory | None]:
+def _free(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
     """The same, and what is stored under it, without a given outcome."""
     own, number = id or uuid4().hex, 1
-    while id and (stored := memory.run(own, namespace=namespace)):
+    while id and (stored := find(own)):
         if not given_label(stored):
             return own, stored
         number += 1

@@ -589,6 +589,12 @@ class Memory:
             self._mirror.catch_up()
 
     @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does. It is noticed within `poll_s`."""
+        self._mirror.poll()
+        return self._mirror.lost_since
+
+    @property
     def header(self) -> Header:
         """The store's metadata: schema, embedder, revision."""
         return self._store.header
