@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Object
+from hepm.errors import StoreError
 from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
@@ -48,8 +49,11 @@ class ClaudeCode:
                 run.session.say("assistant", str(event["last_assistant_message"]))
         if kind not in _HINTED:
             return {}
-        known = self._runs.memory.tools(namespace=namespace)
-        tools = [tool.name for tool in known if _OWN.match(tool.name)]
+        try:
+            known = self._runs.memory.mirror(namespace).called()
+        except StoreError:
+            return {}
+        tools = [tool for tool in sorted(known) if _OWN.match(tool)]
         text = unsaid(self._runs.hint(run, tools=tools).text, run.said)
         if not text:
             return {}

@@ -6,9 +6,10 @@ import json
 import logging
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import takewhile
 from threading import RLock
@@ -16,14 +17,15 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError
+from hepm.errors import HepmError, InputError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
 from hepm.memory import Memory
+from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import Outcome, ToolName
+from hepm.types import Outcome, ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -32,6 +34,9 @@ RECENT: Final = 200
 
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
+
+
+_FIND_S: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -145,10 +150,10 @@ class LiveRuns:
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._recording: set[Future[None]] = set()
         self._lock = RLock()
-        kept = [one for one in memory.under_way() if one.aliases]
-        self._kept = {
-            (one.namespace, alias): (one.run.id, turns) for one in kept for alias, turns in one.aliases.items()
-        }
+        self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
+        self._known: set[Stamp] = set()
+        self._kept: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
+        self._look()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -162,7 +167,7 @@ class LiveRuns:
     def named(self, id: str, *, namespace: str, door: str, **about: Any) -> LiveRun:
         """The run of a session that the client names; a new one if it is not under way."""
         with self._lock:
-            run = self._runs.get((namespace, id))
+            run = self._here(self._runs.get((namespace, id)))
             return run or self._begin(id, namespace, door, **about)
 
     def continued(
@@ -179,9 +184,9 @@ class LiveRuns:
         opening = "" if id else _opening(messages, marks, about.get("tools"), group, about.get("user"))
 
         def found() -> LiveRun | None:
-            if sequel and (run := self._sequels.get((namespace, sequel))) is not None:
+            if sequel and (run := self._here(self._sequels.get((namespace, sequel)))) is not None:
                 return run
-            return self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            return self._here(self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
 
         if self._recording:
             with self._lock:
@@ -218,12 +223,23 @@ class LiveRuns:
         return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own = free_id(self.memory, id, namespace=namespace)
+        own, stored = _free(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
         session = self.memory.session(id=own, namespace=namespace, **options, **about)
+        if stored is not None:  # as it rested
+            session.go_on(stored)
         run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
+
+    def _find(self, namespace: str, id: str) -> Trajectory | None:
+        """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
+        if self.memory.lost_since is not None:
+            return None
+        try:
+            return self._finding.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+        except (TimeoutError, StoreUnavailableError):
+            return None
 
     def _before_restart(
         self, namespace: str, sequel: str, opening: str, marks: Sequence[str]
@@ -232,10 +248,40 @@ class LiveRuns:
 
         And how many of its turns the client has, if the request does not hold them.
         """
+        if sequel or self._kept or len(marks) > 2:  # else it begins here
+            self._look()
         for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
             if (kept := self._kept.pop((namespace, alias), None)) is not None:
                 return kept[0], kept[1] if alias == sequel else None
         return "", None
+
+    def _look(self) -> None:
+        """Learn the names of runs that a crash, a restart or another process left on disk."""
+        self._known.update(run.session.stamp for run in self._runs.values() if run.session.stamp is not None)
+        for one in self.memory.under_way(self._known):
+            self._note(one.namespace, one.run.id, one.aliases)
+
+    def _rests(self, run: LiveRun) -> None:
+        """Remember a run that is on disk or stored: a later request goes on with it."""
+        # With the server's ids of a conversation, only what follows its last turn goes on with the whole of it.
+        names = run.session.aliases[-1:] if run.sequel else run.session.aliases
+        self._note(run.namespace, run.id, dict.fromkeys(names))
+
+    def _note(self, namespace: str, id: str, aliases: Mapping[str, int | None]) -> None:
+        with self._lock:
+            for alias, turns in aliases.items():
+                self._kept[namespace, alias] = id, turns
+                self._kept.move_to_end((namespace, alias))
+            while len(self._kept) > 10 * MOST:
+                self._kept.popitem(last=False)
+
+    def _here(self, run: LiveRun | None) -> LiveRun | None:
+        """A run, unless another process went on with it, or stored it: it is read again then."""
+        if run is None or not run.session.moved:
+            return run
+        self._drop(run)
+        self._rests(run)
+        return None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
@@ -327,9 +373,14 @@ class LiveRuns:
             StoreError: the store cannot be written. Try again.
         """
         self.wait_recorded()
+        if self.memory.lost_since is not None:  # at once, where the store would be waited for
+            raise StoreUnavailableError(
+                "the store does not answer: the run is kept on disk. Send its outcome again later"
+            )
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
+            run = self._here(run)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
@@ -363,7 +414,7 @@ class LiveRuns:
                 self._ended.pop((namespace, id), None)
                 run.session.discard()
 
-    def _end(self, run: LiveRun) -> None:
+    def _drop(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.name), None)
             alike = self._alike.pop((run.namespace, run.opening), [])
@@ -371,6 +422,10 @@ class LiveRuns:
                 self._alike[run.namespace, run.opening] = others
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
+
+    def _end(self, run: LiveRun) -> None:
+        self._drop(run)
+        with self._lock:
             for name in {run.id, run.name}:
                 self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
@@ -382,6 +437,8 @@ class LiveRuns:
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
+            if self._here(run) is None:
+                continue
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
@@ -390,18 +447,24 @@ class LiveRuns:
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
-            if not run.sequel:  # a later request with all its messages goes on with it
-                self._kept |= {(run.namespace, alias): (run.id, 0) for alias in run.session.aliases}
+            self._rests(run)
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
     """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
+    return _free(partial(memory.run, namespace=namespace), id)[0]
+
+
+def _free(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
+    """The same, and what is stored under it, without a given outcome."""
     own, number = id or uuid4().hex, 1
-    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
+    while id and (stored := find(own)):
+        if not given_label(stored):
+            return own, stored
         number += 1
         own = f"{id}-{number}"
-    return own
+    return own, None
 
 
 def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:

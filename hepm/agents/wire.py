@@ -122,7 +122,7 @@ def tools_of(body: Object) -> list[Object]:
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
-    """A copy of a request with what memory says; `body` itself if it says nothing.
+    """A copy of a request with what memory says; `body` itself if it says nothing, or if no endpoint takes the request.
 
     Args:
         stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
@@ -136,8 +136,11 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     if api == "responses":
         return _responses_with_hint(body, stable, present, placement)
     messages = list(objects(body.get("messages")))
+    if not all(isinstance(message.get("content"), str | list | None) for message in messages):
+        return body
     if stable:
-        _append(messages, _index_of_system(messages, default=0), stable)
+        first = next((at for at, message in enumerate(messages) if message.get("role") == "user"), -1)
+        _append(messages, _index_of_system(messages, default=first), stable)
     if present and placement == "system":
         at = _index_of_system(messages, default=-1)
         if at < 0:
@@ -153,7 +156,8 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
 
 def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
     instructions = body.get("instructions")
-    instructions = instructions if isinstance(instructions, str) else ""
+    if not isinstance(instructions, str | None):
+        return body
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
     into_instructions = [stable, present if placement == "system" or kept else ""]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -43,7 +44,7 @@ from hepm.ingest.redact import Redactor
 from hepm.ingest.seen_files import SeenFiles
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
-from hepm.memory.journal import Journal, Kept
+from hepm.memory.journal import Journal, Kept, Stamp
 from hepm.memory.labels import Labels, given_label
 from hepm.memory.session import Session
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
@@ -315,9 +316,13 @@ class Memory:
             self, kept.run, "", kept.run.tools or None, namespace, True, None, IngestOptions(), self._journal
         )
 
-    def under_way(self) -> list[Kept]:
-        """The sessions on disk: those of running processes, and those that a crash or a restart left."""
-        return [] if self._journal is None else list(self._journal.idle(0))
+    def under_way(self, known: set[Stamp]) -> list[Kept]:
+        """The sessions on disk that changed: those of running processes, and those that a crash or a restart left.
+
+        Args:
+            known: Stamps of the files that need not be read. Those of all files are in it afterwards.
+        """
+        return [] if self._journal is None else list(self._journal.changed(known))
 
     def store_abandoned(self, *, idle_s: float = 1_800, options: IngestOptions | None = None) -> int:
         """Store unfinished sessions once they rest for `idle_s`; returns how many.
@@ -328,11 +333,26 @@ class Memory:
         stored = 0
         for kept in () if self._journal is None else self._journal.idle(idle_s):
             report = self.ingest_whole(kept.run, kept.shown, namespace=kept.namespace, options=options)
+            if report.rejected and (rest := self._beyond_stored(kept)) is not None:
+                report = self.ingest_whole(rest, kept.shown, namespace=kept.namespace, options=options)
             stored += report.stored
             kept.file.unlink(missing_ok=True)
             if report.by_rule:
                 self.distil_soon(kept.run.id, namespace=kept.namespace)
         return stored
+
+    def _beyond_stored(self, kept: Kept) -> Trajectory | None:
+        """What a session has beyond the run that is stored under its id and stays, as a run of its own."""
+        stored, number = self.run(kept.run.id, namespace=kept.namespace), 1
+        if stored is None:
+            return None
+        pairs = zip(kept.run.turns, stored.turns, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if not any(turn.role != "system" for turn in kept.run.turns[same:]):
+            return None
+        while self.run(id := f"{kept.run.id}-{number + 1}", namespace=kept.namespace) is not None:
+            number += 1
+        return replace(kept.run, id=id, turns=kept.run.turns[same:])
 
     def run(self, id: str, *, namespace: str = DEFAULT_NAMESPACE) -> Trajectory | None:
         """A stored run; None if there is none with this id."""
@@ -568,6 +588,12 @@ class Memory:
             self._store.retire(tool, retired=retired, namespace=namespace)
         finally:
             self._mirror.catch_up()
+
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does. It is noticed within `poll_s`."""
+        self._mirror.poll()
+        return self._mirror.lost_since
 
     @property
     def header(self) -> Header:

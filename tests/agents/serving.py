@@ -23,9 +23,7 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
         port = one.getsockname()[1]
     chosen = ServeOptions(port=port, **{"hint_s": 60.0, **options})
     server = Server(memory, chosen)
-    config = uvicorn_config(server.app, chosen)
-    config.loop = "asyncio"  # uvloop leaves its listening socket to the collector, which warns in another test
-    running = uvicorn.Server(config)
+    running = uvicorn.Server(uvicorn_config(server.app, chosen))
     thread = threading.Thread(target=running.run)
     thread.start()
     try:

@@ -93,7 +93,7 @@ class Neo4jStore(Store):
         pending = [(version, texts) for version, _, texts in migrations() if version > found]
         for version, texts in pending:
             for text in texts:
-                self._connection.run_alone(text)
+                self._connection.change_schema(text)
             if version == _OUTCOMES_SINCE and found:
                 self._fill_outcomes()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
@@ -164,9 +164,10 @@ class Neo4jStore(Store):
         found = dict(self._connection.read("find_embeddings", "schema"))
         for name in ("state_embedding", "lesson_embedding"):
             if dimensions and found.get(name) != dimensions:
-                self._connection.run_alone(statement(f"drop_{name}", "schema"))
+                if name in found:
+                    self._connection.change_schema(statement(f"drop_{name}", "schema"))
                 config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self._connection.run_alone(statement(name, "schema"), options={"indexConfig": config})
+                self._connection.change_schema(statement(name, "schema"), options={"indexConfig": config})
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
