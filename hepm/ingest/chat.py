@@ -111,7 +111,8 @@ AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
-    builder.add_result(message.get("tool_call_id"), fields.plain_text(message.get("content")))
+    text = fields.plain_text(message.get("content"))
+    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"))
 
 
 def chat_turns(
@@ -120,7 +121,7 @@ def chat_turns(
     """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
 
     Args:
-        add_result: Reads a message of the role "tool". OpenAI's never say whether a call failed.
+        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed; `is_error` is ours.
         user_calls: Whether users have tools, too.
     """
     builder = TurnBuilder()
