@@ -20,6 +20,7 @@ from hepm.errors import HepmError, InputError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
@@ -304,8 +305,8 @@ class LiveRuns:
                 run.sequel.add(reply.id)
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
-        """Note which tools an agent called after the last hint."""
-        shown = run.shown
+        """Note which tools an agent called after the last hint, but for hepm's own."""
+        shown, tools = run.shown, [tool for tool in tools if not own_tool(tool)]
         if shown is not None and tools and shown.followed is None:
             shown.called = tuple(tools)
             shown.followed = any(tool in shown.tools for tool in tools)

@@ -17,6 +17,7 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
 from hepm.ingest.tools import listed_tools
+from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
 from hepm.types import Outcome, Role, ToolCall, Trajectory, Turn
 
 RAW: Final = "_raw"
@@ -44,9 +45,12 @@ class OpenCall:
         self.error: bool | None = None
         self.latency_s: float | None = None
 
-    def made(self) -> ToolCall:
-        """The call as it was made."""
-        return ToolCall(self.name, self.arguments, self.result, self.error, self.latency_s)
+    def made(self) -> ToolCall | None:
+        """The call as it was made; None for one of hepm's own tools but the summary."""
+        own = own_tool(self.name, self.arguments)
+        if own and own != SUMMARY_TOOL:
+            return None
+        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -101,10 +105,13 @@ class TurnBuilder:
         call.error = error if type(error) is bool else None
 
     def build(self) -> tuple[Turn, ...]:
-        """The turns with their calls."""
-        return tuple(
-            [Turn(role, text, tuple([c.made() for c in calls]), reward) for role, text, calls, reward in self._turns]
-        )
+        """The turns with their calls, without those of hepm's own tools."""
+        found: list[Turn] = []
+        for role, text, calls, reward in self._turns:
+            made = tuple([call for one in calls if (call := one.made()) is not None])
+            if made or text or not calls:
+                found.append(Turn(role, text, made, reward))
+        return tuple(found)
 
 
 AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
