@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias, TypeVar
 
-from hepm.agents.runs import LiveRun, free_id
+from hepm.agents.runs import MOST, RECENT, LiveRun, free_id
 from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
@@ -32,17 +33,21 @@ class AgentRun:
 
     Args:
         id: Id of the run, if the framework names its conversations; "" for a new one.
+        before: Marks of messages of the same conversation that belong to an earlier run, if that has its outcome.
         about: Further arguments of `Memory.session`.
     """
 
-    def __init__(self, source: Source, *, id: str = "", **about: Any) -> None:
+    def __init__(self, source: Source, *, id: str = "", before: Sequence[str] = (), **about: Any) -> None:
+        self.id = id
         self._source = source
-        self._id = id
+        self._before = tuple(before)
         self._about = about
         self._live: LiveRun | None = None
         self._record: list[Object] = []
         self._results: dict[str, Object] = {}
         self._ended = False
+        self._under_way = 0
+        self._waiting: tuple[Any, ...] | None = None
         self._lock = RLock()
 
     def hinted(
@@ -84,16 +89,30 @@ class AgentRun:
                 self._live.reply(read())
                 self._write(self._live)
 
+    @contextlib.contextmanager
+    def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
+        """A tool call under way, for whose end `finish` waits. An exception is its error, unless it only interrupts."""
+        with self._lock:
+            self._under_way += 1
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, interrupts):
+                self.called(id, f"{type(error).__name__}: {error}", error=True)
+            raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                self.finish(*waiting)
+
     def called(self, id: str, result: object, *, error: bool | None) -> None:
         """Record how a tool call ended, which the next request may not contain; error is None if unknown."""
         with fail_open("has an unrecorded tool call"), self._lock:
-            text = f"{type(result).__name__}: {result}" if isinstance(result, BaseException) else str(result)
-            self._results[id] = {"role": "tool", "tool_call_id": id, "content": text, "is_error": error}
-            if self._live is not None:
-                ended = self._ended  # a parallel call raised meanwhile
-                self._write(self._begin())
-                if ended:
-                    self.finish()
+            self._results[id] = {"role": "tool", "tool_call_id": id, "content": str(result), "is_error": error}
+            if self._live is not None and not self._ended:
+                self._write(self._live)
 
     def failed(self, id: str, error: str | None) -> None:
         """Record whether a tool call failed, after or instead of its result."""
@@ -108,6 +127,10 @@ class AgentRun:
         """
         if self._live is None or self._ended or isinstance(self._source, Session):
             return
+        with self._lock:
+            if self._under_way:
+                self._waiting = (outcome, *end)
+                return
         verdict: Verdict = None
         with fail_open("has no outcome"):
             verdict = None if outcome is None else outcome(*end)
@@ -116,18 +139,20 @@ class AgentRun:
             self._ended = True
             self._live.session.finish(success=success, reward=reward)
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks of the conversation so far."""
+        return () if self._live is None else (*self._live.before, *self._live.marks)
+
     def _begin(self) -> LiveRun:
-        if self._live is not None and not self._ended:
-            return self._live
-        if isinstance(self._source, Session):
-            session, namespace = self._source, ""
-        else:
-            namespace = self._about.get("namespace", DEFAULT_NAMESPACE)
-            own = self._live.id if self._live is not None else self._id
-            session = self._source.session(id=free_id(self._source, own, namespace=namespace), **self._about)
-        if self._live is None:
-            self._live = LiveRun(session, namespace, "adapter")
-        self._live.session, self._ended = session, False
+        if self._live is None or self._ended:
+            session, namespace = self._source, self._about.get("namespace", DEFAULT_NAMESPACE)
+            if not isinstance(session, Session):
+                own = free_id(session, self.id, namespace=namespace)
+                session = session.session(id=own, **self._about)
+            self._live, self._ended = LiveRun(session, namespace, "adapter"), False
+            if isinstance(self._source, Memory) and session.id != self.id:  # what came before has its outcome
+                self._live.before = self._before
         return self._live
 
     def _with_error(self, message: Object) -> Object:
@@ -141,6 +166,39 @@ class AgentRun:
         issued = [call.get("id") for one in live.messages for call in objects(one.get("tool_calls"))]
         late = [self._results[id] for id in issued if id in self._results and id not in answered]
         self._record[:] = [*live.messages, *late]
+
+
+class AgentRuns:
+    """The runs of one agent."""
+
+    def __init__(self, source: Source, **about: Any) -> None:
+        self._source, self._about = source, about
+        self._under_way: OrderedDict[str, AgentRun] = OrderedDict()
+        self._ended: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._lock = RLock()
+
+    def new(self, id: str) -> AgentRun:
+        """A run, which may go on with the conversation of an earlier one."""
+        return AgentRun(self._source, id=id, before=self._ended.get(id, ()), **self._about)
+
+    def find(self, id: str) -> AgentRun:
+        """The run with an id; a new one if none is under way."""
+        with self._lock:
+            run = self._under_way[id] = self._under_way.pop(id, None) or self.new(id)
+            if len(self._under_way) > MOST:  # a stream that its reader left has no end; its run is on disk
+                self._under_way.popitem(last=False)
+            return run
+
+    def end(self, run: AgentRun, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
+        """Store a run (see `AgentRun.finish`)."""
+        with self._lock:
+            if self._under_way.get(run.id) is run:
+                del self._under_way[run.id]
+            if run.id and run.marks:
+                self._ended[run.id] = run.marks
+            if len(self._ended) > RECENT:
+                self._ended.popitem(last=False)
+        run.finish(outcome, *end)
 
 
 def around(steps: Generator[Any, Any, None], handler: Callable[[Any], Any]) -> Any:

@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, messages_to_dic
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from hepm.agents.adapter import AgentRun, Source, Verdict, around, around_async
+from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
 from hepm.agents.wire import appended
 from hepm.ingest.message_layouts import chat_messages
 
@@ -42,17 +42,19 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     def __init__(self, source: Source, *, outcome: Callable[[Any], Verdict] | None = None, **about: Any) -> None:
         super().__init__()
-        self._source, self._outcome, self._about = source, outcome, about
-        self._runs: dict[str, AgentRun] = {}
+        self._outcome = outcome
+        self._runs = AgentRuns(source, **about)
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin a run."""
-        thread = get_config().get("configurable", {}).get("thread_id")
+        known = get_config().get("configurable", {})
+        is_tool = "tools:" in known.get("checkpoint_ns", "")  # of another agent, whose thread it inherits
+        thread = None if is_tool else known.get("thread_id")
         return {"hepm_run": str(thread or uuid4().hex)}
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
-        self._end(state, self._outcome)
+        self._runs.end(self._run(state), self._outcome, state)
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
@@ -80,26 +82,20 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
             response = yield _hinted(run, request)
             run.replied(lambda: chat_messages(messages_to_dict(response.result)))
         except BaseException:
-            self._end(request.state)
+            self._runs.end(run)
 
     def _tool_call(self, request: Any) -> Generator[Any, Any, None]:
         run, id = self._run(request.state), request.tool_call["id"]
         try:
-            result = yield request
-            if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
-                run.called(id, result.text, error=result.status == "error")
-        except BaseException as error:
-            if isinstance(error, Exception) and not isinstance(error, GraphBubbleUp):  # those interrupt the run
-                run.called(id, error, error=True)
-            self._end(request.state)
+            with run.calling(id, interrupts=(GraphBubbleUp,)):
+                result = yield request
+                if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
+                    run.called(id, result.text, error=result.status == "error")
+        except BaseException:
+            self._runs.end(run)
 
     def _run(self, state: Any) -> AgentRun:
-        id = state.get("hepm_run", "")
-        return self._runs.setdefault(id, AgentRun(self._source, id=id, **self._about))
-
-    def _end(self, state: Any, outcome: Callable[[Any], Verdict] | None = None) -> None:
-        if run := self._runs.pop(state.get("hepm_run", ""), None):
-            run.finish(outcome, state)
+        return self._runs.find(state.get("hepm_run", ""))
 
 
 def _hinted(run: AgentRun, request: Any) -> Any:

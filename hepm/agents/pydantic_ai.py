@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import ModelMessagesTypeAdapter, RunContext, messages
+from pydantic_ai import ApprovalRequired, CallDeferred, ModelMessagesTypeAdapter, RunContext, messages
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
 
-from hepm.agents.adapter import AgentRun, Source, Verdict
+from hepm.agents.adapter import AgentRuns, Source, Verdict
 from hepm.agents.wire import Object, appended
 from hepm.ingest.message_layouts import chat_messages
 
@@ -32,13 +33,14 @@ class HepmCapability(AbstractCapability[Any]):
     def __init__(
         self, source: Source, *, outcome: Callable[[AgentRunResult[Any]], Verdict] | None = None, **about: Any
     ) -> None:
-        self._source, self._outcome, self._about = source, outcome, about
-        self._run = AgentRun(source, **about)
+        self._outcome = outcome
+        self._runs = AgentRuns(source, **about)
+        self._run = self._runs.new("")
 
     async def for_run(self, ctx: RunContext[Any]) -> HepmCapability:
         """The same with a run of its own."""
-        own = HepmCapability(self._source, outcome=self._outcome, **self._about)
-        own._run = AgentRun(self._source, id=ctx.conversation_id or "", **self._about)
+        own = copy(self)
+        own._run = self._runs.new(ctx.conversation_id or "")
         return own
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> AgentRunResult[Any]:
@@ -46,9 +48,9 @@ class HepmCapability(AbstractCapability[Any]):
         try:
             result = await handler()
         except BaseException:
-            await asyncio.to_thread(self._run.finish)
+            await asyncio.to_thread(self._runs.end, self._run)
             raise
-        await asyncio.to_thread(self._run.finish, self._outcome, result)
+        await asyncio.to_thread(self._runs.end, self._run, self._outcome, result)
         return result
 
     async def before_model_request(
@@ -81,11 +83,8 @@ class HepmCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: messages.ToolCallPart, tool_def: Any, args: Any, handler: Any
     ) -> Any:
         """Call a tool, and record whether it failed."""
-        try:
+        with self._run.calling(call.tool_call_id, interrupts=(CallDeferred, ApprovalRequired)):
             result = await handler(args)
-        except Exception as error:
-            self._run.called(call.tool_call_id, error, error=True)
-            raise
         self._run.called(call.tool_call_id, result, error=False)
         return result
 

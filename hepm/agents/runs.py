@@ -105,9 +105,11 @@ class LiveRun:
         """Whether a model's reply is in the record and not on disk, as after a crash."""
         return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
 
-    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
+    def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
-        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
+        marks = [_mark(message) for message in messages] if marks is None else marks
+        own = len(self.before) if whole and tuple(marks[: len(self.before)]) == self.before else 0
+        _extend(self, messages[own:], marks[own:], whole=whole)
 
     def reply(self, messages: Sequence[Object]) -> None:
         """Add a model's reply to the record."""
@@ -209,8 +211,7 @@ class LiveRuns:
         with run.lock:
             run.touched = time.time()
             run.waiting += 1
-            own = len(run.before) if tuple(marks[: len(run.before)]) == run.before and not sequel else 0
-            _extend(run, messages[own:], marks[own:], whole=not sequel)
+            run.extend(messages, marks, whole=not sequel)
             run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
 

@@ -26,8 +26,12 @@ AGENTS = [
 ]
 LITELLM = pytest.param("litellm", marks=[pytest.mark.exhaustive, pytest.mark.xdist_group("litellm")])
 ALL = ("once", "in_async", "streamed", "raising", "together", "broken", "own_session", "thread")
-SCENARIOS = dict.fromkeys(("pydantic_ai", "langchain", "openai_agents"), ALL)
-SCENARIOS["litellm"] = ("once", "in_async", "streamed", "together", "broken")  # it sees requests, no runs and no tools
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "pydantic_ai": (*ALL, "sequel", "inner"),
+    "langchain": (*ALL, "sequel", "inner"),
+    "openai_agents": ALL,  # a session for each run
+    "litellm": ("once", "in_async", "streamed", "together", "broken"),  # it sees requests, no runs and no tools
+}
 WISH = "Refund parcel 7, the glass is broken."
 NAMES = [["get_photo", "get_order"], ["refund"]]
 CALLS = [[("get_photo", True), ("get_order", False)], [("refund", False)]]
@@ -45,11 +49,13 @@ class Played:
 
 
 def script(request: Request) -> Reply:
-    """Two parallel calls, of which one fails; a refund; an answer."""
+    """Two parallel calls, of which one fails; a refund; an answer. Or all of it by another agent."""
     said = json.dumps(request.body.get("messages") or request.body["input"])
     parcel = re.findall(r"Refund parcel (\d+)", said)[0]
     results = len(re.findall(r'"role": "tool"|"function_call_output"', said))
     arguments = {"parcel": int(parcel)}
+    if "delegate" in json.dumps(request.body["tools"]) and not results:
+        return completion(None, tool_calls=[("delegate", arguments)])
     if results == 0:
         return completion(None, tool_calls=[("get_photo", arguments), ("get_order", arguments)])
     if results == 2:
@@ -155,6 +161,7 @@ def test_a_tool_that_raises_ends_the_run_as_without_memory_and_is_recorded(playe
     [[photo, order]] = calls_of(run)
     assert photo == ("get_photo", True)
     assert order[0] == "get_order"
+    assert order[1] in (False, None)  # it may have been cancelled
     assert run.outcome.success is None
 
 
@@ -201,6 +208,24 @@ def test_a_conversation_that_goes_on_contains_its_calls_once(played: dict[str, P
     assert [name for turn in calls_of(last) for name, _ in turn] == ["get_photo", "get_order", "refund"]
     assert [turn.text for turn in last.turns if turn.role == "user"] == [WISH, "Thank you."]
     assert len(hints_in(it.requests[-1])) <= 1
+
+
+RUNS = pytest.mark.parametrize("played", AGENTS[:2], indirect=True)
+
+
+@RUNS
+def test_what_comes_after_an_outcome_in_a_conversation_is_a_run_of_its_own(played: dict[str, Played]) -> None:
+    first, second = sorted(played["sequel"].runs, key=lambda run: run.id)
+    assert calls_of(first) == CALLS
+    assert [(turn.role, turn.text) for turn in second.turns] == [("user", "Thank you."), ("assistant", "refunded 7")]
+
+
+@RUNS
+def test_an_agent_that_is_the_tool_of_another_has_a_run_of_its_own(played: dict[str, Played]) -> None:
+    desk, agent = sorted(played["inner"].runs, key=lambda run: run.id == "thread-1")
+    assert calls_of(desk) == CALLS
+    assert calls_of(agent) == [[("delegate", False)]]
+    assert not played["inner"].logged
 
 
 def blocks_of_the_page() -> dict[str, str]:
