@@ -32,7 +32,7 @@ class HepmHooks(RunHooks[Any]):
         self._run = AgentRun(session)
         self._agent: Agent[Any] | None = None
         self._tools: list[str] | None = None
-        self._first: object = None
+        self._first: Object | None = None
         if _failures not in _known:
             _known.append(_failures)
             add_trace_processor(_failures)
@@ -54,11 +54,12 @@ class HepmHooks(RunHooks[Any]):
         given, items = data.model_data, cast("list[Object]", data.model_data.input)
         if not items or (self._agent is not None and data.agent is not self._agent):
             return given  # an agent that this one uses as a tool
-        if self._first is None:
-            self._first = items[0]
-        # The server keeps the conversation if only new items come: there, a hint among them would stay in it.
+        self._first = self._first or items[0]
+        # If the server keeps the conversation, only new items come. A changed one would count as new, and a hint among
+        # them would stay; the instructions are not kept. A first request does not show which it is.
         whole = items[0] == self._first
-        body = {"input": items, "instructions": given.instructions, "store": not whole}
+        is_kept = not whole or not any(item.get("role") == "assistant" or "call_id" in item for item in items)
+        body = {"input": items, "instructions": given.instructions, "store": is_kept}
 
         def put(stable: str, present: str) -> ModelInputData:
             changed = with_hint("responses", body, stable=stable, present=present, placement="tail")

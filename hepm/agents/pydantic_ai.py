@@ -95,7 +95,12 @@ def _with_text(said: Sequence[messages.ModelMessage], text: str) -> list[message
     if not text or not isinstance(last, messages.ModelRequest):
         return list(said)
     *parts, part = last.parts
-    if isinstance(part, messages.UserPromptPart | messages.BaseToolReturnPart) and isinstance(part.content, str):
+    # A failed call is sent as JSON: a hint in it would be a part of the error.
+    if (
+        isinstance(part, messages.UserPromptPart | messages.BaseToolReturnPart)
+        and isinstance(part.content, str)
+        and getattr(part, "outcome", "success") == "success"
+    ):
         parts.append(replace(part, content=appended(part.content, text)))
     else:
         parts += [part, messages.UserPromptPart(text)]
