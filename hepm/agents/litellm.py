@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
 from hepm.agents.runs import LiveRun, LiveRuns
-from hepm.agents.wire import Object, Reply
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
@@ -55,9 +54,8 @@ class HepmLogger(CustomLogger):
         """Add a hint to an async call, of the SDK or in the proxy."""
         if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("messages"):
             return None
-        given = {**kwargs, "metadata": {**(kwargs.get("litellm_metadata") or {}), **(kwargs.get("metadata") or {})}}
-        messages = await asyncio.to_thread(self._hinted, str(kwargs.get("litellm_call_id")), given)
-        return {**kwargs, "messages": messages}
+        id = str(kwargs.get("litellm_call_id"))
+        return {**kwargs, "messages": await asyncio.to_thread(self._hinted, id, kwargs, kwargs)}
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """Add a hint to a call that is not async: LiteLLM has no other hook before it sends the request."""
@@ -66,9 +64,7 @@ class HepmLogger(CustomLogger):
             sent = (kwargs.get("additional_args") or {}).get("complete_input_dict")
             if id in self._calls or not isinstance(sent, dict) or not sent.get("messages"):
                 return
-            about = kwargs.get("litellm_params") or {}
-            metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
-            sent["messages"] = self._hinted(id, {**about, **sent, "metadata": metadata})
+            sent["messages"] = self._hinted(id, sent, kwargs.get("litellm_params") or {})
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
@@ -77,12 +73,11 @@ class HepmLogger(CustomLogger):
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
         with fail_open("has an unrecorded reply"):
-            asked = self._calls.pop(str(kwargs.get("litellm_call_id")), None)
-            choices = getattr(response_obj, "choices", None)
-            message = getattr(choices[0], "message", None) if choices else None
+            run, known = self._calls.pop(str(kwargs.get("litellm_call_id")), None) or (None, 0)
             # LiteLLM calls back late: a next request may have brought the reply.
-            if asked is not None and message is not None and len(asked[0].messages) == asked[1]:
-                self.runs.replied(asked[0], Reply((message.model_dump(exclude_none=True),)))
+            if run is not None and len(run.messages) == known:
+                message = response_obj.choices[0].message.model_dump(exclude_none=True)
+                self.runs.replied(run, wire.Reply((message,)))
             if time.monotonic() - self._swept > _SWEEP_S:
                 self._swept = time.monotonic()
                 self.runs.store_idle()
@@ -95,10 +90,12 @@ class HepmLogger(CustomLogger):
         """Forget a call that failed."""
         self._calls.pop(str(kwargs.get("litellm_call_id")), None)
 
-    def _hinted(self, call: str, given: Object) -> list[Object]:
-        """The messages of a request, with a hint."""
-        messages = cast("list[Object]", given["messages"])
+    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> list[wire.Object]:
+        """The messages of a request, with a hint; `about` holds its metadata."""
+        messages: list[wire.Object] = sent["messages"]
         with fail_open("goes on without a hint"):
+            metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
+            given = {**about, **sent, "metadata": metadata}
             self._calls[call] = None
             if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
                 self._calls.pop(next(iter(self._calls)))
@@ -119,5 +116,5 @@ class HepmLogger(CustomLogger):
             self._calls[call] = run, len(run.messages)
             prompt = self.runs.hint(run)
             body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
-            return cast("list[Object]", body["messages"])
+            return body["messages"]
         return messages

@@ -21,6 +21,7 @@ from hepm.errors import HepmError, InputError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
 from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
@@ -109,9 +110,11 @@ class LiveRun:
         """Whether a model's reply is in the record and not on disk, as after a crash."""
         return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
 
-    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
+    def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
         """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
-        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
+        marks = [_mark(message) for message in messages] if marks is None else marks
+        own = len(self.before) if whole and tuple(marks[: len(self.before)]) == self.before else 0
+        _extend(self, messages[own:], marks[own:], whole=whole)
 
     def reply(self, messages: Sequence[Object]) -> None:
         """Add a model's reply to the record."""
@@ -213,8 +216,7 @@ class LiveRuns:
         with run.lock:
             run.touched = time.time()
             run.waiting += 1
-            own = len(run.before) if tuple(marks[: len(run.before)]) == run.before and not sequel else 0
-            _extend(run, messages[own:], marks[own:], whole=not sequel)
+            run.extend(messages, marks, whole=not sequel)
             run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
         return run
 
@@ -356,8 +358,8 @@ class LiveRuns:
                 run.sequel.add(reply.id)
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
-        """Note which tools an agent called after the last hint."""
-        shown = run.shown
+        """Note which tools an agent called after the last hint, but for hepm's own."""
+        shown, tools = run.shown, [tool for tool in tools if not own_tool(tool)]
         if shown is not None and tools and shown.followed is None:
             shown.called = tuple(tools)
             shown.followed = any(tool in shown.tools for tool in tools)

@@ -213,9 +213,7 @@ class Session:
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
-            # The only form of a result in chat messages that can mark a failed call.
-            block = {"type": "tool_result", "tool_use_id": number, "content": text, "is_error": error}
-            self._append({"role": "user", "content": [block]})
+            self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
 
     def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
@@ -384,11 +382,10 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
             id = f"call_{number}"
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
             if call.result is not None or call.error is not None:
-                block = {"type": "tool_result", "tool_use_id": id, "content": call.result or "", "is_error": call.error}
-                results.append(block)
+                known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
+                results.append({"role": "tool", **known})
         yield {"role": turn.role, "content": turn.text} | ({"tool_calls": calls} if calls else {})
-        if results:
-            yield {"role": "user", "content": results}
+        yield from results
 
 
 def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:
