@@ -349,7 +349,8 @@ class LiveRuns:
                 run.reply(reply.messages)
             if reply.id:
                 run.session.aliases = (*run.session.aliases, reply.id)
-            run.session.keep()
+            if not run.session.moved:  # else the client has gone on, or ended it, at another server
+                run.session.keep()
             run.kept = len(run.messages)
             self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
         if reply.id:
