@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
@@ -127,9 +127,6 @@ class LiveRuns:
         idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
-
-    Attributes:
-        recording: The last reply that a thread adds to the record; those before it are there when it is done.
     """
 
     def __init__(
@@ -148,9 +145,10 @@ class LiveRuns:
         self._outcome_by = outcome_by
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
+        self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-        self.recording: Future[None] | None = None
+        self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
         self._lock = RLock()
         kept = [one for one in memory.under_way() if one.aliases]
@@ -184,14 +182,14 @@ class LiveRuns:
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
         marks = [_mark(message) for message in messages]
-        opening = "" if id else _opening(messages, about.get("tools"), group, about.get("user"))
+        opening = "" if id else _opening(messages, marks, about.get("tools"), group, about.get("user"))
 
         def found() -> LiveRun | None:
             if sequel and (run := self._sequels.get((namespace, sequel))) is not None:
                 return run
             return self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
 
-        if self.recording is not None and not self.recording.done():
+        if self._recording:
             with self._lock:
                 run = found()
             if run is None or run.waiting:
@@ -204,6 +202,8 @@ class LiveRuns:
                 if turns is not None:
                     run.session.rewind(turns)
                 run.opening, run.resumed = opening, bool(before)
+                if opening:
+                    self._alike[namespace, opening].append(run)
                 over = self._over.get((namespace, id or opening), ())
                 if over and not (sequel or before) and tuple(marks[: len(over)]) == over:
                     last = takewhile(lambda one: one.get("role") == "assistant", messages[len(over) :])
@@ -246,10 +246,10 @@ class LiveRuns:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
         alike: list[LiveRun] = []
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
-        for run in self._runs.values():
+        for run in self._alike.get((namespace, opening), ()):
             known = [*run.before, *run.marks]
             least = len(known) - run.replied
-            if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
+            if known[:least] != marks[:least]:
                 continue
             again = not (run.replied or run.waiting)  # a request without a reply is repeated
             if len(marks) > least or (again and len(marks) == least):
@@ -265,10 +265,16 @@ class LiveRuns:
 
     # During a run
 
+    def recording(self) -> Future[None]:
+        """Announce that a reply will be recorded: set the result when it is."""
+        announced: Future[None] = Future()
+        self._recording.add(announced)
+        announced.add_done_callback(self._recording.discard)
+        return announced
+
     def wait_recorded(self) -> None:
         """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
-        if self.recording is not None:
-            self.recording.result()
+        wait(list(self._recording))
 
     def hint(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
@@ -365,6 +371,9 @@ class LiveRuns:
     def _end(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.name), None)
+            alike = self._alike.pop((run.namespace, run.opening), [])
+            if others := [one for one in alike if one is not run]:
+                self._alike[run.namespace, run.opening] = others
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
             for name in {run.id, run.name}:
@@ -448,8 +457,9 @@ def _mark(message: Object) -> str:
         said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls]
     else:
         said = _plain(message.get("content"))
-    text = json.dumps([message.get("role"), message.get("tool_call_id"), said], sort_keys=True, default=str)
-    return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    text = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
+    about = json.dumps([message.get("role"), message.get("tool_call_id"), said is text], default=str)
+    return blake2b(f"{about}{text}".encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _plain(content: Any) -> Any:
@@ -480,8 +490,9 @@ def _inner(call: Object) -> Object:
     return cast(Object, inner) if isinstance(inner, dict) else {}
 
 
-def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
+def _opening(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:
     """Hash of the messages before the model's first, and of the names of the tools."""
-    first = [_mark(one) for one in takewhile(lambda one: one.get("role") != "assistant", messages[:2])]
+    before = takewhile(lambda one: one.get("role") != "assistant", messages[:2])
+    first = [mark for mark, _ in zip(marks, before, strict=False)]
     names = sorted(_name(tool) for tool in tools or ())
     return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()
