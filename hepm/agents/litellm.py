@@ -16,7 +16,7 @@ from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
-_SWEEP_S: Final = 30.0
+_LATE_S: Final = 10.0
 _MAX_CALLS: Final = 10_000
 
 
@@ -38,16 +38,20 @@ class HepmLogger(CustomLogger):
         self.runs = LiveRuns(memory, idle_s=idle_s)
         self._namespace = namespace
         self._about = about
-        self._calls: dict[str, tuple[LiveRun, int] | None] = {}
-        self._swept = time.monotonic()
+        self._calls: dict[str, tuple[LiveRun, int]] = {}
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
-        """Store a run with its outcome.
+        """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
+
+        In async code call it with `asyncio.to_thread`: LiteLLM needs the event loop to call back.
 
         Raises:
             InputError: no such run is known, or it has another outcome.
             StoreError: the store cannot be written.
         """
+        end = time.monotonic() + _LATE_S
+        while any(run.name == session_id for run, _ in [*self._calls.values()]) and time.monotonic() < end:
+            time.sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
@@ -72,23 +76,20 @@ class HepmLogger(CustomLogger):
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
+        id = str(kwargs.get("litellm_call_id"))
         with fail_open("has an unrecorded reply"):
-            run, known = self._calls.pop(str(kwargs.get("litellm_call_id")), None) or (None, 0)
-            # LiteLLM calls back late: a next request may have brought the reply.
-            if run is not None and len(run.messages) == known:
-                message = response_obj.choices[0].message.model_dump(exclude_none=True)
-                self.runs.replied(run, wire.Reply((message,)))
-            if time.monotonic() - self._swept > _SWEEP_S:
-                self._swept = time.monotonic()
-                self.runs.store_idle()
+            if asked := self._calls.get(id):
+                run, known = asked
+                is_new = len(run.messages) == known  # else a next request has brought it
+                choices = getattr(response_obj, "choices", None) if is_new else None
+                said = [one.message.model_dump(exclude_none=True) for one in (choices or ())[:1]]
+                self.runs.replied(run, wire.Reply(tuple(said)))
+            self.runs.sweep()
+        self._calls.pop(id, None)
 
-    async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Forget a call that failed."""
-        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
-
-    def log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Forget a call that failed."""
-        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+    # A call that failed has no choices, and may be repeated.
+    log_failure_event = log_success_event
+    async_log_failure_event = async_log_success_event
 
     def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> list[wire.Object]:
         """The messages of a request, with a hint; `about` holds its metadata."""
@@ -96,9 +97,6 @@ class HepmLogger(CustomLogger):
         with fail_open("goes on without a hint"):
             metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
             given = {**about, **sent, "metadata": metadata}
-            self._calls[call] = None
-            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
-                self._calls.pop(next(iter(self._calls)))
             if not (tools := wire.tools_of(given)):
                 return messages
             run = self.runs.continued(
@@ -114,6 +112,8 @@ class HepmLogger(CustomLogger):
                 **self._about,
             )
             self._calls[call] = run, len(run.messages)
+            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
+                self._calls.pop(next(iter(self._calls)))
             prompt = self.runs.hint(run)
             body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
             return body["messages"]

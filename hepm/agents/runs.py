@@ -33,6 +33,8 @@ _log = logging.getLogger("hepm")
 RECENT: Final = 200
 """Hints that the page lists, and finished runs whose outcome may be sent again."""
 
+SWEEP_S: Final = 30.0
+
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
 
@@ -152,6 +154,7 @@ class LiveRuns:
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._recording: set[Future[None]] = set()
+        self._swept = time.monotonic()
         self._lock = RLock()
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._known: set[Stamp] = set()
@@ -434,9 +437,14 @@ class LiveRuns:
             while len(self._ended) > RECENT:
                 self._ended.popitem(last=False)
 
+    def sweep(self) -> None:
+        """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""
+        if time.monotonic() - self._swept > SWEEP_S:
+            self.store_idle()
+
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
-        now = time.time()
+        now, self._swept = time.time(), time.monotonic()
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):

@@ -15,7 +15,7 @@ from hepm import Memory, Trajectory
 from hepm.ingest import parse_run
 from hepm.types import HINT
 from tests.agents.adapters.frameworks import ROOT, drive, run_block
-from tests.loopback import Loopback, Reply, Request, completion, tool_call
+from tests.loopback import Loopback, Reply, Request, Script, completion, error, tool_call
 
 AGENTS = [
     pytest.param("pydantic_ai", marks=pytest.mark.xdist_group("pydantic_ai")),
@@ -30,7 +30,14 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "pydantic_ai": (*ALL, "sequel", "inner"),
     "langchain": (*ALL, "sequel", "inner"),
     "openai_agents": (*ALL, "kept"),
-    "litellm": ("once", "in_async", "streamed", "together", "broken"),  # it sees requests, no runs and no tools
+    "litellm": (
+        "once",
+        "in_async",
+        "streamed",
+        "together",
+        "broken",
+        "repeated",
+    ),  # it sees requests, no runs and no tools
 }
 WISH = "Refund parcel 7, the glass is broken."
 NAMES = [["get_photo", "get_order"], ["refund"]]
@@ -65,6 +72,20 @@ def script(request: Request) -> Reply:
     return completion(f"refunded {parcel}")
 
 
+def failing_once(answer: Script) -> Script:
+    """Each request fails, and its repetition does not."""
+    seen: set[int] = set()
+
+    def script(request: Request) -> Reply:
+        length = len(request.body["messages"])
+        if length in seen:
+            return answer(request)
+        seen.add(length)
+        return error(500, "try again")
+
+    return script
+
+
 def seed(file: Path) -> None:
     """A memory of runs in which a refund came after the photo, and then a gift, which is no tool of the agent."""
     with Memory.open(file) as memory:
@@ -95,7 +116,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for name in scenarios:
             shutil.copy(folder / "seed.hepm", folder / f"{name}.hepm")
             models[name] = Loopback()
-            models[name].script = script
+            models[name].script = failing_once(script) if name == "repeated" else script
             stack.callback(models[name].stop)
         given = {name: {"store": str(folder / f"{name}.hepm"), "url": models[name].url} for name in scenarios}
         reported = drive(request.param, f"drive_{request.param}", given)
@@ -239,6 +260,15 @@ def test_a_conversation_that_the_server_keeps_gets_hints_in_its_instructions(pla
     assert [len(request.body["input"]) for request in it.requests] == [1, 2, 1]
     [run] = it.runs
     assert calls_of(run) == CALLS
+
+
+@pytest.mark.parametrize("played", [LITELLM], indirect=True)
+def test_requests_that_fail_and_are_repeated_are_one_run_with_its_last_reply(played: dict[str, Played]) -> None:
+    it = played["repeated"]
+    assert len(it.requests) == 6
+    [run] = it.runs
+    assert calls_of(run, it.framework) == CALLS
+    assert run.turns[-1].text == "refunded 7"
 
 
 def blocks_of_the_page() -> dict[str, str]:
