@@ -67,15 +67,15 @@ PLACEMENT = st.sampled_from(["tail", "system", "message"])
 SHOWN = st.sampled_from([(STABLE, ""), ("", PRESENT), (STABLE, PRESENT)])
 
 
-def without(message: dict[str, Any], piece: str) -> dict[str, Any] | None:
+def without(message: dict[str, Any], piece: str, *, key: str = "content", kind: str = "text") -> dict[str, Any] | None:
     """A message without what was added at its end; None if that is not all that changed."""
-    content = message.get("content")
+    content = message.get(key)
     if isinstance(content, list):
         last = content[-1] if content else None
-        return {**message, "content": content[:-1]} if last == {"type": "text", "text": piece} else None
+        return {**message, key: content[:-1]} if last == {"type": kind, "text": piece} else None
     if not isinstance(content, str) or not content.endswith(piece):
         return None
-    return {**message, "content": content.removesuffix(piece).removesuffix("\n\n")}
+    return {**message, key: content.removesuffix(piece).removesuffix("\n\n")}
 
 
 def spoken(message: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +136,16 @@ def test_a_hint_in_a_response_is_added_once_and_every_item_stays(
     items = before["input"] if isinstance(before["input"], list) else [{"role": "user", "content": before["input"]}]
     said = [one for one in shown if one]
     if sent["input"] != before["input"]:
-        assert sent["input"] == [*items, {"role": "developer", "content": shown[1]}]
+        *same, last = sent["input"]
+        if placement == "message":
+            assert (same, last) == (items, {"role": "developer", "content": shown[1]})
+        elif len(same) == len(items):
+            assert (same, last) == (items, {"role": "user", "content": tagged(shown[1])})
+        else:
+            key = "output" if "output" in last else "content"
+            assert same == items[:-1]
+            assert last.get("role") != "assistant", "the model did not say it"
+            assert without(last, tagged(shown[1]), key=key, kind="input_text") == items[-1]
         assert kept == {"store": False}, "the provider would keep the hint"
         said.remove(shown[1])
     assert (sent.get("instructions") or "") == "\n\n".join([*filter(None, [before.get("instructions")]), *said])
