@@ -22,8 +22,8 @@ from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import Prompt, PromptOptions
-    from hepm.memory import Memory
     from hepm.memory.journal import Journal, Stamp
+    from hepm.memory.recording import RecordingMemory
 
 _log = logging.getLogger("hepm")
 
@@ -45,7 +45,7 @@ class Session:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
     """
 
-    _memory: Memory
+    _memory: RecordingMemory
     _run: Trajectory
     _system: str
     _tools: Sequence[Tool] | None
