@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from hepm.agents.runs import LiveRun, LiveRuns
-from hepm.agents.wire import Object
+from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
 from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
@@ -61,10 +61,7 @@ class ClaudeCode:
 
     def _record(self, run: LiveRun, event: Object) -> None:
         names: list[ToolName] = []
-        for call in event.get("tool_calls") or ():
-            if not isinstance(call, dict):
-                continue
-            call = cast(Object, call)
+        for call in objects(event.get("tool_calls")):
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
             response: Any = call.get("tool_response")

@@ -23,6 +23,7 @@ from hepm.agents.guard import BrokenOffError, refused
 from hepm.agents.runs import LiveRun, LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import HepmError
+from hepm.ingest.records import RecordError
 
 _log = logging.getLogger("hepm")
 
@@ -121,7 +122,7 @@ class Proxy:
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else wire.write_body(placed)
         except Exception as error:  # the agent goes on without memory
-            known = isinstance(error, HepmError)
+            known = isinstance(error, HepmError | RecordError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
             self._runs.counts["failed", namespace] += 1
             return None, raw

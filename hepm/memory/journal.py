@@ -53,7 +53,9 @@ class Journal:
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""
-        digest = blake2b(f"{len(namespace)} {namespace}{id}".encode(), digest_size=16).hexdigest()
+        digest = blake2b(
+            f"{len(namespace)} {namespace}{id}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).hexdigest()
         return self.folder / f"{digest}{_SUFFIX}"
 
     def write(
