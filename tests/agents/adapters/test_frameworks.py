@@ -63,7 +63,7 @@ def script(request: Request) -> Reply:
     if request.body.get("previous_response_id") and results == 1:
         results = 3  # of which the server keeps the first two
     arguments = {"parcel": int(parcel)}
-    if "delegate" in json.dumps(request.body["tools"]) and not results:
+    if "delegate" in json.dumps(request.body.get("tools")) and not results:
         return completion(None, tool_calls=[("delegate", arguments)])
     if results == 0:
         return completion(None, tool_calls=[("get_photo", arguments), ("get_order", arguments)])
