@@ -2,11 +2,13 @@
 
 usage: python benchmarks/serve.py [--runs 300 20000 100000] [--requests 200] [--seconds 60] [--streams 200]
 
-The upstream, `hepm serve` and this client are three processes on one machine. The baseline is the same request to the
-same upstream without the proxy, sent in turns. A conversation takes ten requests of 15 to 25 kB, 20 ms apart: system
-prompt, 20 tools, and each reply with the result of its call. The streams all last for `--seconds`, an event each
-250 ms; how late an event is counts from its sending. The memory holds made-up runs of 60 tools. Prints a JSON line a
-size, then a table.
+The upstream, `hepm serve` and this client are processes of one machine. The baseline is the same request to the same
+upstream without the proxy, sent in turns; a second one is a bare proxy of the same libraries, uvicorn and httpx2, that
+only passes requests on: what it adds is their cost and not memory's. The memory holds runs at a generated service desk,
+and a conversation is one that it has not seen: a request of 20 kB for each call, 20 ms apart, with a long system
+prompt, the desk's tools, and each reply as it came, with the result of its call. `hinted` is the share of requests that
+reached the upstream with a hint. The streams all last for `--seconds`, an event each 250 ms; how late an event is
+counts from its sending. Prints a JSON line a size, then a table.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import numpy as np
-from speed import random_runs
 
 from hepm import Memory
+from hepm.evals.service_desk import Episode, make_desk
+from hepm.types import HINT
 
-SEED = 7
-TURNS = 10
+DESK = make_desk(7)
 BAR_MS = {"request": 2.0, "first byte": 1.0}
 EVERY_S = 0.25
 _PAUSE_S = 0.02  # a model's answer takes far longer
@@ -51,20 +54,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of the streams; 0 for none")
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--bare", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.upstream:
-        upstream()
+        run_server(answer)
+        return
+    if arguments.bare:
+        run_server(bare_proxy(arguments.bare))
         return
     rows: list[dict[str, Any]] = []
-    with _process([sys.executable, __file__, "--upstream"]) as (direct, _):
+    python = [sys.executable, __file__]
+    with _process([*python, "--upstream"]) as (direct, _), _process([*python, "--bare", direct]) as (bare, _):
         for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
                 with Memory.open(folder) as memory:
-                    memory.ingest(random_runs(np.random.default_rng(SEED), 0, count))
+                    memory.ingest(DESK.record(one, *DESK.run(one)) for one in DESK.training(count))
                 hepm = str(Path(sysconfig.get_path("scripts"), "hepm"))
                 command = [hepm, "serve", "--store", folder, "--port", "0", "--upstream", f"{direct}/v1"]
                 with _process(command) as (proxied, pid):
-                    rows.append({"runs": count} | measured(direct, proxied, pid, arguments))
+                    rows.append({"runs": count} | measured(direct, bare, proxied, pid, arguments))
             machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
             print(json.dumps(rows[-1] | {"machine": machine, "python": platform.python_version()}), flush=True)
     _print_table(rows)
@@ -81,23 +89,28 @@ def _process(command: list[str]) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def measured(direct: str, proxied: str, pid: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def measured(direct: str, bare: str, proxied: str, pid: int, arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, bar_ms in BAR_MS.items():
-        ways: dict[str, list[float]] = {direct: [], proxied: []}
-        for number in range(arguments.requests // TURNS + 1):
-            some = conversation(number, [direct, proxied], stream=kind == "first byte")
-            if number:  # the first one opens connections
-                for url, took in some:
+        ways: dict[str, list[float]] = {direct: [], bare: [], proxied: []}
+        hints: list[bool] = []
+        for number, episode in enumerate(itertools.cycle(DESK.held_out())):
+            for url, took, hinted in conversation(episode, list(ways), stream=kind == "first byte"):
+                if number:  # the first one opens connections
                     ways[url].append(took)
-        without, within = (np.array(ways[url]) * 1e3 for url in (direct, proxied))
+                    hints += [hinted] if url == proxied else []
+            if len(hints) >= arguments.requests:
+                break
+        without, only, within = (np.array(ways[url]) * 1e3 for url in ways)
         added = np.median(within) - np.median(without)
         found[kind] = {
             "without_ms": _rounded(np.median(without)),
             "with_ms": _rounded(np.median(within)),
             "added_ms": _rounded(added),
+            "bare_added_ms": _rounded(np.median(only) - np.median(without)),
             "ratio": _rounded(np.median(within) / np.median(without)),
             "added_p95_ms": _rounded(np.percentile(within, 95) - np.percentile(without, 95)),
+            "hinted": _rounded(np.mean(hints)),
             "within_bar": bool(added <= bar_ms),
         }
     if arguments.seconds:
@@ -112,49 +125,51 @@ def _rounded(number: float | np.floating[Any]) -> float:
 # One request after another
 
 
-def conversation(number: int, urls: list[str], *, stream: bool) -> Iterator[tuple[str, float]]:
-    """The requests of one conversation, each to every address, with the seconds to the end, or to the first byte."""
+def conversation(episode: Episode, urls: list[str], *, stream: bool) -> Iterator[tuple[str, float, bool]]:
+    """The requests of one conversation, each to every address.
+
+    Yields the address, the seconds to the end or to the first byte, and whether a hint reached the upstream.
+    """
     connections = {url: http.client.HTTPConnection(urlsplit(url).netloc) for url in urls}
-    messages = opening(f"{number} {stream}")
-    for turn in range(TURNS):
+    # Every conversation has a number of its own: an equal one would continue the first.
+    said = episode.messages(DESK.run(episode)[0])
+    messages = [system_prompt(), said[0] | {"content": f"{said[0]['content']} (ticket {next(_NUMBERS)})"}]
+    for reply, result in zip(said[1::2], said[2::2], strict=True):
         body = request_body(messages, stream)
-        for url in urls if turn % 2 else urls[::-1]:
+        answers: list[Any] = []
+        for url in urls if len(messages) % 4 else urls[::-1]:
             time.sleep(_PAUSE_S)
-            yield url, _seconds(connections[url], body, stream)
-        id = f"call_{next(_NUMBERS)}"
-        function = {"name": f"tool{(number * 7 + turn) % 60}", "arguments": '{"order": 7}'}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [{"id": id, "function": function}]})
-        messages.append({"role": "tool", "tool_call_id": id, "content": f"result {turn} " + "delivered " * 85})
+            took, hinted, answer = _asked(connections[url], body, reply, stream)
+            answers.append(answer)
+            yield url, took, hinted
+        assert answers == answers[:1] * len(urls), "the proxy changed a reply"
+        messages += [reply, result]  # as the answers say it
     for connection in connections.values():
         connection.close()
 
 
-def opening(title: str) -> list[dict[str, Any]]:
-    said = f"Ticket {title}: my parcel came broken and I want my money back."
-    return [
-        {"role": "system", "content": "You work at a service desk. " + "Be kind and follow the rules. " * 210},
-        {"role": "user", "content": said},
-    ]
+def system_prompt() -> dict[str, Any]:
+    return {"role": "system", "content": "You work at a service desk. " + "Be kind and follow the rules. " * 430}
 
 
 def request_body(messages: list[dict[str, Any]], stream: bool) -> bytes:
     properties = {name: {"type": "string", "description": "What the tool needs to know."} for name in "abcd"}
     parameters = {"type": "object", "properties": properties, "required": ["a"]}
-    tools = [{"type": "function", "function": {"name": f"tool{n}", "parameters": parameters}} for n in range(20)]
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters}} for name in DESK.tools]
     return json.dumps({"model": "small", "messages": messages, "tools": tools, "stream": stream}).encode()
 
 
-def _seconds(connection: http.client.HTTPConnection, body: bytes, stream: bool) -> float:
+def _asked(
+    connection: http.client.HTTPConnection, body: bytes, reply: dict[str, Any], stream: bool
+) -> tuple[float, bool, bytes]:
+    headers = {"content-type": "application/json", "x-events": "3", "x-reply": json.dumps(reply)}
     started = time.perf_counter()
-    connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json", "x-events": "3"})
+    connection.request("POST", "/v1/chat/completions", body, headers)
     response = connection.getresponse()
-    if stream:
-        response.read(1)
-        took = time.perf_counter() - started
-        response.read()
-        return took
-    response.read()
-    return time.perf_counter() - started
+    first = response.read(1) if stream else response.read()
+    took = time.perf_counter() - started
+    answer = first + response.read()
+    return took, response.headers["x-hinted"] == "yes", b"" if stream else answer
 
 
 # Many streams at once
@@ -186,7 +201,9 @@ async def streams(direct: str, proxied: str, pid: int, count: int, seconds: floa
 async def _stream(url: str, number: int, events: int, late: list[float]) -> None:
     where = urlsplit(url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
-    body = request_body(opening(f"{number} of many"), True)
+    episode = next(DESK.training(1))
+    said = {"role": "user", "content": f"{episode.user} (one of many: {number})"}
+    body = request_body([system_prompt(), said], True)
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: {where.netloc}\r\ncontent-type: application/json\r\n"
     head += f"content-length: {len(body)}\r\nx-events: {events}\r\nx-every-s: {EVERY_S}\r\nconnection: close\r\n\r\n"
     writer.write(head.encode() + body)
@@ -210,19 +227,44 @@ async def _watch(pid: int, sizes: list[float]) -> None:
 # The upstream
 
 
-def upstream() -> None:
-    """A light endpoint with one answer; the header x-events says how many events a stream has."""
+def run_server(app: Any) -> None:
+    """Serve on a free port, whose address is written to standard error."""
     import uvicorn
 
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:  # named, so that asyncio sets TCP_NODELAY
         listening.bind(("127.0.0.1", 0))
         listening.listen(2_048)
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
-        config = uvicorn.Config(answer, log_level="error", access_log=False, lifespan="off")
+        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])
 
 
+def bare_proxy(upstream: str) -> Any:
+    """A proxy that passes requests on and does nothing else."""
+    client = httpx2.AsyncClient()
+    own = {b"host", b"connection", b"content-length", b"transfer-encoding"}
+
+    async def pass_on(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = [(name, value) for name, value in scope["headers"] if name not in own]
+        asked = httpx2.Request(scope["method"], upstream + scope["path"], content=body, headers=headers)
+        found = await client.send(asked, stream=True)
+        kept = [(name.lower(), value) for name, value in found.headers.raw if name.lower() not in own]
+        await send({"type": "http.response.start", "status": found.status_code, "headers": kept})
+        async for part in found.aiter_raw():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    return pass_on
+
+
 async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """A light endpoint: it answers what x-reply says, in a stream of as many events as x-events says."""
     body = b""
     more = True
     while more:
@@ -230,36 +272,50 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         more = message.get("more_body", False)
     stream = b'"stream": true' in body
-    kind = b"text/event-stream" if stream else b"application/json"
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    given = dict(scope["headers"])
+    said = [(b"content-type", b"text/event-stream" if stream else b"application/json")]
+    said.append((b"x-hinted", b"yes" if HINT.encode() in body else b"no"))
+    await send({"type": "http.response.start", "status": 200, "headers": said})
+    reply = json.loads(given.get(b"x-reply", b"{}"))
     if not stream:
-        message = {"role": "assistant", "content": "I go on."}
-        whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        whole = {"object": "chat.completion", "choices": [{"index": 0, "message": reply, "finish_reason": "stop"}]}
         await send({"type": "http.response.body", "body": json.dumps(whole).encode()})
         return
-    async for event in _events(dict(scope["headers"])):
+    async for event in _events(given, reply):
         await send({"type": "http.response.body", "body": b"data: " + event + b"\n\n", "more_body": True})
     await send({"type": "http.response.body"})
 
 
-async def _events(headers: dict[bytes, bytes]) -> AsyncIterator[bytes]:
-    every = float(headers.get(b"x-every-s", b"0"))
-    for number in range(int(headers[b"x-events"])):
+async def _events(given: dict[bytes, bytes], reply: dict[str, Any]) -> AsyncIterator[bytes]:
+    every = float(given.get(b"x-every-s", b"0"))
+    events = int(given[b"x-events"])
+    calls = [{"index": at, **call} for at, call in enumerate(reply.get("tool_calls", ()))]
+    for number in range(events):
         if number and every:
             await asyncio.sleep(every)
-        choices = [{"index": 0, "delta": {"content": "I go on. " * 10}}]
+        ends = calls and number == events - 1
+        delta: dict[str, Any] = {"tool_calls": calls} if ends else {"content": "" if calls else "I go on. " * 10}
+        choices = [{"index": 0, "delta": delta}]
         yield json.dumps({"at": time.monotonic(), "object": "chat.completion.chunk", "choices": choices}).encode()
     yield b"[DONE]"
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    print("\n| runs | of | without, ms | with, ms | added, ms | ratio | added p95, ms | bar |")
-    print("|--:|--|--:|--:|--:|--:|--:|--|")
+    print("\n| runs | of | without, ms | with, ms | added, ms | by a bare proxy | ratio | added p95, ms | bar |")
+    print("|--:|--|--:|--:|--:|--:|--:|--:|--|")
     for row in rows:
         for kind, bar in BAR_MS.items():
             one = row[kind]
             verdict = f"≤ {bar:g} ms: {'yes' if one['within_bar'] else 'no'}"
-            cells = [row["runs"], kind, one["without_ms"], one["with_ms"], one["added_ms"], one["ratio"]]
+            cells = [
+                row["runs"],
+                kind,
+                one["without_ms"],
+                one["with_ms"],
+                one["added_ms"],
+                one["bare_added_ms"],
+                one["ratio"],
+            ]
             print("|", " | ".join(map(str, [*cells, one["added_p95_ms"], verdict])), "|")
 
 

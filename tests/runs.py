@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hepm import Outcome, ToolCall, Trajectory, Turn
 from hepm.embed import HashingEmbedder
 from hepm.graph.delta import Run
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.ingest.hepm import parse_run, write_run
 from hepm.ingest.prepare import run_of
 from hepm.ingest.transitions import transitions

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from hepm.agents.runs import LiveRun, free_id
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import MOST, RECENT, free_id
 from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory
@@ -16,6 +19,11 @@ from hepm.memory.session import Session
 from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 _log = logging.getLogger("hepm")
+
+T = TypeVar("T")
+
+Source: TypeAlias = Memory | Session
+"""A memory, which opens a session for each run and stores it at the end. Or a session, which its owner finishes."""
 
 Verdict: TypeAlias = bool | float | None
 """How a run ended: whether it succeeded, or its reward; None if unknown."""
@@ -25,40 +33,55 @@ class AgentRun:
     """One run of a framework's agent. No method raises: an agent goes on without memory.
 
     Args:
-        source: A memory, to open a session for this run and store it at the end. Or a session that its owner finishes.
         id: Id of the run, if the framework names its conversations; "" for a new one.
+        before: Marks of messages of the same conversation that belong to an earlier run, if that has its outcome.
         about: Further arguments of `Memory.session`.
     """
 
-    def __init__(self, source: Memory | Session, *, id: str = "", **about: Any) -> None:
+    def __init__(self, source: Source, *, id: str = "", before: Sequence[str] = (), **about: Any) -> None:
+        self.id = id
         self._source = source
-        self._id = id
+        self._before = tuple(before)
         self._about = about
         self._live: LiveRun | None = None
         self._record: list[Object] = []
         self._results: dict[str, Object] = {}
         self._ended = False
+        self._under_way = 0
+        self._waiting: tuple[Any, ...] | None = None
         self._lock = RLock()
 
-    def hint(
-        self, read: Callable[[], Sequence[Object]], *, tools: Iterable[ToolName] | None = None, whole: bool = True
-    ) -> tuple[str, str]:
-        """What memory says now: what stays through the run, and what belongs to this turn; "" for nothing.
+    def hinted(
+        self,
+        request: T,
+        read: Callable[[], Sequence[Object]],
+        put: Callable[[str, str], T],
+        *,
+        tools: Iterable[ToolName] | None = None,
+        whole: bool = True,
+    ) -> T:
+        """A request with what memory says now; `request` itself if it says nothing, or fails.
 
         Args:
-            read: Returns the conversation as OpenAI chat messages.
+            read: Returns the conversation as OpenAI chat messages; results may say `is_error`.
+            put: Returns the request with what stays through the run, and with what belongs to this turn; "" for none.
             tools: Names of the agent's tools; None for any.
             whole: Whether these are all messages, or only those since the model's last reply.
         """
-        with fail_open("goes on without a hint"), self._lock:
-            messages = [self._with_error(message) for message in read()]
+        with fail_open("goes on without a hint"):
+            stable, present = self._hint(read(), tools, whole)
+            if stable or present:
+                return put(stable, present)
+        return request
+
+    def _hint(self, said: Sequence[Object], tools: Iterable[ToolName] | None, whole: bool) -> tuple[str, str]:
+        with self._lock:
             live = self._begin()
-            live.extend(messages, whole=whole)
+            live.extend([self._with_error(message) for message in said], whole=whole)
             self._write(live)
             prompt = live.session.prompt(self._record, tools=tools)
             live.stable = live.stable or prompt.stable
             return live.stable, tagged(prompt.present)
-        return "", ""
 
     def replied(self, read: Callable[[], Sequence[Object]]) -> None:
         """Record a model's reply, as chat messages."""
@@ -67,68 +90,148 @@ class AgentRun:
                 self._live.reply(read())
                 self._write(self._live)
 
+    @contextlib.contextmanager
+    def calling(self, id: str, *, interrupts: tuple[type[Exception], ...] = ()) -> Generator[None]:
+        """A tool call under way, for whose end `finish` waits. An exception is its error, unless it only interrupts."""
+        with self._lock:
+            self._under_way += 1
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, interrupts):
+                self.called(id, f"{type(error).__name__}: {error}", error=True)
+            raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                self.finish(*waiting)
+
     def called(self, id: str, result: object, *, error: bool | None) -> None:
-        """Record how a tool call ended, which chat messages do not contain; error is None if unknown."""
+        """Record how a tool call ended, which the next request may not contain; error is None if unknown."""
         with fail_open("has an unrecorded tool call"), self._lock:
-            self._results[id] = tool_result(id, str(result), error=error)
-            if self._live is not None:
-                ended = self._ended  # a parallel call raised meanwhile
-                self._write(self._begin())
-                if ended:
-                    self.finish()
+            self._results[id] = {"role": "tool", "tool_call_id": id, "content": str(result), "is_error": error}
+            if self._live is not None and not self._ended:
+                self._write(self._live)
 
     def failed(self, id: str, error: str | None) -> None:
         """Record whether a tool call failed, after or instead of its result."""
-        known = self._results.get(id)
-        self.called(id, known["content"][0]["content"] if known else error or "", error=error is not None)
+        known = self._results.get(id, {}).get("content")
+        self.called(id, known or error or "", error=error is not None)
 
-    def finish(self, outcome: Callable[[], Verdict] = lambda: None) -> None:
-        """Store the run, unless its session has another owner. It may still go on."""
+    def finish(self, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
+        """Store the run, unless its session has another owner. It may still go on.
+
+        Args:
+            outcome: Called with `end`: how the run ended.
+        """
         if self._live is None or self._ended or isinstance(self._source, Session):
             return
+        with self._lock:
+            if self._under_way:
+                self._waiting = (outcome, *end)
+                return
         verdict: Verdict = None
         with fail_open("has no outcome"):
-            verdict = outcome()
+            verdict = None if outcome is None else outcome(*end)
         success, reward = (verdict, None) if isinstance(verdict, bool) else (None, verdict)
         with fail_open("is not stored"), self._lock:
             self._ended = True
             self._live.session.finish(success=success, reward=reward)
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks of the conversation so far."""
+        return () if self._live is None else (*self._live.before, *self._live.marks)
+
     def _begin(self) -> LiveRun:
-        if self._live is not None and not self._ended:
-            return self._live
-        if isinstance(self._source, Session):
-            session, namespace = self._source, ""
-        else:
-            namespace = self._about.get("namespace", DEFAULT_NAMESPACE)
-            own = self._live.id if self._live is not None else self._id
-            session = self._source.session(id=free_id(self._source, own, namespace=namespace), **self._about)
-        if self._live is None:
-            self._live = LiveRun(session, namespace, "adapter")
-        self._live.session, self._ended = session, False
+        if self._live is None or self._ended:
+            session, namespace = self._source, self._about.get("namespace", DEFAULT_NAMESPACE)
+            if not isinstance(session, Session):
+                own = free_id(session, self.id, namespace=namespace)
+                session = session.session(id=own, **self._about)
+            self._live, self._ended = LiveRun(session, namespace, "adapter"), False
+            if isinstance(self._source, Memory) and session.id != self.id:  # what came before has its outcome
+                self._live.before = self._before
         return self._live
 
     def _with_error(self, message: Object) -> Object:
         """A message; the result of a known call with whether it failed."""
-        id = message.get("tool_call_id")
-        if message.get("role") != "tool" or id not in self._results:
-            return message
-        [known] = self._results[id]["content"]
-        return tool_result(id, message.get("content"), error=known["is_error"])
+        known = self._results.get(message.get("tool_call_id", ""), {}).get("is_error")
+        return message if known is None else {**message, "is_error": known}
 
     def _write(self, live: LiveRun) -> None:
         """Write the record of the session: the conversation, and the results that it does not contain yet."""
-        answered = {part.get("tool_use_id") for one in live.messages for part in objects(one.get("content"))}
-        answered |= {one.get("tool_call_id") for one in live.messages}
+        answered = {one.get("tool_call_id") for one in live.messages}
         issued = [call.get("id") for one in live.messages for call in objects(one.get("tool_calls"))]
         late = [self._results[id] for id in issued if id in self._results and id not in answered]
         self._record[:] = [*live.messages, *late]
 
 
-def tool_result(id: str, content: object, *, error: bool | None) -> Object:
-    """The result of a call as a chat message, with whether it failed."""
-    block = {"type": "tool_result", "tool_use_id": id, "content": content, "is_error": error}
-    return {"role": "user", "content": [block]}
+class AgentRuns:
+    """The runs of one agent."""
+
+    def __init__(self, source: Source, **about: Any) -> None:
+        self._source, self._about = source, about
+        self._under_way: OrderedDict[str, AgentRun] = OrderedDict()
+        self._ended: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._lock = RLock()
+
+    def new(self, id: str) -> AgentRun:
+        """A run, which may go on with the conversation of an earlier one."""
+        return AgentRun(self._source, id=id, before=self._ended.get(id, ()), **self._about)
+
+    def find(self, id: str) -> AgentRun:
+        """The run with an id; a new one if none is under way."""
+        with self._lock:
+            run = self._under_way[id] = self._under_way.pop(id, None) or self.new(id)
+            if len(self._under_way) > MOST:  # a stream that its reader left has no end; its run is on disk
+                self._under_way.popitem(last=False)
+            return run
+
+    def end(self, run: AgentRun, outcome: Callable[..., Verdict] | None = None, *end: object) -> None:
+        """Store a run (see `AgentRun.finish`)."""
+        with self._lock:
+            if self._under_way.get(run.id) is run:
+                del self._under_way[run.id]
+            if run.id and run.marks:
+                self._ended[run.id] = run.marks
+            if len(self._ended) > RECENT:
+                self._ended.popitem(last=False)
+        run.finish(outcome, *end)
+
+
+def around(steps: Generator[Any, Any, None], handler: Callable[[Any], Any]) -> Any:
+    """Call a handler with what a generator yields; that gets the result, or the error.
+
+    Frameworks want hooks around a call twice, sync and async. The generator is what both do before and after it.
+    """
+    request = next(steps)
+    try:
+        result = handler(request)
+    except BaseException as error:
+        _resume(steps.throw, error)
+        raise
+    _resume(steps.send, result)
+    return result
+
+
+async def around_async(steps: Generator[Any, Any, None], handler: Callable[[Any], Awaitable[Any]]) -> Any:
+    """`around` without blocking the event loop."""
+    request = await asyncio.to_thread(next, steps)
+    try:
+        result = await handler(request)
+    except BaseException as error:
+        await asyncio.to_thread(_resume, steps.throw, error)
+        raise
+    await asyncio.to_thread(_resume, steps.send, result)
+    return result
+
+
+def _resume(resume: Callable[[Any], Any], value: object) -> None:
+    with contextlib.suppress(StopIteration):
+        resume(value)
 
 
 @contextlib.contextmanager

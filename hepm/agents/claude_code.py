@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from hepm.agents.runs import LiveRun, LiveRuns
-from hepm.agents.wire import Object
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
+from hepm.agents.wire import Object, objects
+from hepm.errors import StoreError
 from hepm.experience.prompt import unsaid
 from hepm.ingest.chat import OpenCall
 from hepm.ingest.shells import command_name
@@ -48,8 +50,11 @@ class ClaudeCode:
                 run.session.say("assistant", str(event["last_assistant_message"]))
         if kind not in _HINTED:
             return {}
-        known = self._runs.memory.tools(namespace=namespace)
-        tools = [tool.name for tool in known if _OWN.match(tool.name)]
+        try:
+            known = self._runs.memory.mirror(namespace).called()
+        except StoreError:
+            return {}
+        tools = [tool for tool in sorted(known) if _OWN.match(tool)]
         text = unsaid(self._runs.hint(run, tools=tools).text, run.said)
         if not text:
             return {}
@@ -57,10 +62,7 @@ class ClaudeCode:
 
     def _record(self, run: LiveRun, event: Object) -> None:
         names: list[ToolName] = []
-        for call in event.get("tool_calls") or ():
-            if not isinstance(call, dict):
-                continue
-            call = cast(Object, call)
+        for call in objects(event.get("tool_calls")):
             read = OpenCall(call.get("tool_use_id"), call.get("tool_name"), call.get("tool_input"))
             name = command_name(read.name, read.arguments)
             response: Any = call.get("tool_response")

@@ -186,7 +186,7 @@ class Guard:
         return None
 
     def _too_much(self, scope: Scope, headers: Headers) -> Response | None:
-        if self._rate and not self._in_time(token_of(headers) or (scope.get("client") or ("",))[0]):
+        if self._rate and not self._in_time(token_of(headers) if self._tokens else (scope.get("client") or ("",))[0]):
             response = refused(429, f"more than {self._rate:g} requests a second")
             response.headers["retry-after"] = "1"
             return response

@@ -5,21 +5,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from threading import Lock
+from collections.abc import Callable, Generator
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import HumanMessage, SystemMessage, convert_to_openai_messages
+from langchain_core.messages import HumanMessage, SystemMessage, messages_to_dict
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from hepm.agents.adapter import AgentRun, Verdict, fail_open, tool_result
-from hepm.agents.wire import Object
-from hepm.memory import Memory
-from hepm.memory.session import Session
+from hepm.agents.adapter import AgentRun, AgentRuns, Source, Verdict, around, around_async
+from hepm.agents.wire import appended
+from hepm.ingest.message_layouts import chat_messages
 
 
 class HepmState(AgentState[Any]):
@@ -42,131 +40,77 @@ class HepmMiddleware(AgentMiddleware[HepmState, Any, Any]):
 
     state_schema = HepmState
 
-    def __init__(
-        self, source: Memory | Session, *, outcome: Callable[[Any], Verdict] = lambda state: None, **about: Any
-    ) -> None:
+    def __init__(self, source: Source, *, outcome: Callable[[Any], Verdict] | None = None, **about: Any) -> None:
         super().__init__()
-        self._source = source
         self._outcome = outcome
-        self._about = about
-        self._runs: dict[str, AgentRun] = {}
-        self._lock = Lock()
+        self._runs = AgentRuns(source, **about)
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """Begin a run."""
-        thread = ""
-        with fail_open("has no thread"):
-            thread = get_config().get("configurable", {}).get("thread_id") or ""
+        known = get_config().get("configurable", {})
+        is_tool = "tools:" in known.get("checkpoint_ns", "")  # of another agent, whose thread it inherits
+        thread = None if is_tool else known.get("thread_id")
         return {"hepm_run": str(thread or uuid4().hex)}
 
     def after_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
-        self._end(state, lambda: self._outcome(state))
+        self._runs.end(self._run(state), self._outcome, state)
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Store a run."""
         await asyncio.to_thread(self.after_agent, state, runtime)
 
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Call the model with a hint."""
-        run = self._run(request.state)
-        try:
-            response = handler(_hinted(run, request))
-        except BaseException:
-            self._end(request.state)
-            raise
-        run.replied(lambda: _chat(getattr(response, "result", [])))
-        return response
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Call the model with a hint, and record its reply."""
+        return around(self._model_call(request), handler)
 
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Call the model with a hint."""
-        run = self._run(request.state)
-        try:
-            response = await handler(await asyncio.to_thread(_hinted, run, request))
-        except BaseException:
-            await asyncio.to_thread(self._end, request.state)
-            raise
-        run.replied(lambda: _chat(getattr(response, "result", [])))
-        return response
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Call the model with a hint, and record its reply."""
+        return await around_async(self._model_call(request), handler)
 
-    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended."""
-        run = self._run(request.state)
-        try:
-            result = handler(request)
-        except BaseException as error:
-            self._failed(run, request, error)
-            raise
-        _record(run, request, result)
-        return result
+        return around(self._tool_call(request), handler)
 
-    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
         """Call a tool, and record how it ended."""
+        return await around_async(self._tool_call(request), handler)
+
+    def _model_call(self, request: Any) -> Generator[Any, Any, None]:
         run = self._run(request.state)
         try:
-            result = await handler(request)
-        except BaseException as error:
-            await asyncio.to_thread(self._failed, run, request, error)
-            raise
-        await asyncio.to_thread(_record, run, request, result)
-        return result
+            response = yield _hinted(run, request)
+            run.replied(lambda: chat_messages(messages_to_dict(response.result)))
+        except BaseException:
+            self._runs.end(run)
+
+    def _tool_call(self, request: Any) -> Generator[Any, Any, None]:
+        run, id = self._run(request.state), request.tool_call["id"]
+        try:
+            with run.calling(id, interrupts=(GraphBubbleUp,)):
+                result = yield request
+                if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
+                    run.called(id, result.text, error=result.status == "error")
+        except BaseException:
+            self._runs.end(run)
 
     def _run(self, state: Any) -> AgentRun:
-        id = state.get("hepm_run", "")
-        with self._lock:
-            if id not in self._runs:
-                self._runs[id] = AgentRun(self._source, id=id, **self._about)
-            return self._runs[id]
-
-    def _end(self, state: Any, outcome: Callable[[], Verdict] = lambda: None) -> None:
-        if run := self._runs.pop(state.get("hepm_run", ""), None):
-            run.finish(outcome)
-
-    def _failed(self, run: AgentRun, request: Any, error: BaseException) -> None:
-        if not isinstance(error, GraphBubbleUp):  # an interrupt: the run goes on later
-            run.called(request.tool_call["id"], f"{type(error).__name__}: {error}", error=True)
-        self._end(request.state)
+        return self._runs.find(state.get("hepm_run", ""))
 
 
 def _hinted(run: AgentRun, request: Any) -> Any:
     system, messages = request.system_message, request.messages
-    tools = [name for tool in request.tools if (name := _name(tool))]
-    stable, present = run.hint(lambda: _chat([*([system] if system else []), *messages]), tools=tools)
-    with fail_open("goes on without a hint"):
-        if stable:
-            system = SystemMessage(stable) if system is None else _with_text(system, stable)
-        if present and messages and messages[-1].type in ("human", "tool"):
-            messages = [*messages[:-1], _with_text(messages[-1], present)]
-        elif present:
-            messages = [*messages, HumanMessage(present)]
-        request = request.override(system_message=system, messages=messages)
-    return request
+    tools = [tool.get("name", "") if isinstance(tool, dict) else tool.name for tool in request.tools]
+
+    def put(stable: str, present: str) -> Any:
+        prompt = _with_text(system or SystemMessage(""), stable) if stable else system
+        *before, last = messages if messages[-1].type in ("human", "tool") else [*messages, HumanMessage("")]
+        sent = [*before, _with_text(last, present)] if present else messages
+        return request.override(system_message=prompt, messages=sent)
+
+    said = [*([system] if system else []), *messages]
+    return run.hinted(request, lambda: chat_messages(messages_to_dict(said)), put, tools=tools)
 
 
 def _with_text(message: Any, text: str) -> Any:
-    """A copy of a message with a text at its end."""
-    content = message.content
-    content = f"{content}\n\n{text}" if isinstance(content, str) else [*content, {"type": "text", "text": text}]
-    return message.model_copy(update={"content": content})
-
-
-def _chat(messages: Sequence[Any]) -> list[Object]:
-    """OpenAI chat messages; a result with whether its call failed."""
-    found: list[Object] = []
-    for message, read in zip(messages, map(convert_to_openai_messages, messages), strict=True):
-        if message.type == "tool":
-            found.append(tool_result(message.tool_call_id, read["content"], error=message.status == "error"))
-        else:
-            found.append(read)
-    return found
-
-
-def _name(tool: Any) -> str:
-    if not isinstance(tool, dict):
-        return tool.name
-    return tool.get("name") or tool.get("function", {}).get("name") or ""
-
-
-def _record(run: AgentRun, request: Any, result: Any) -> None:
-    if getattr(result, "type", "") == "tool":  # else a Command, whose message comes with the next request
-        run.called(request.tool_call["id"], result.text, error=result.status == "error")
+    return message.model_copy(update={"content": appended(message.content, text)})

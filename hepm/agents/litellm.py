@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
-from hepm.agents.runs import LiveRun, LiveRuns
-from hepm.agents.wire import Object, Reply
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 
-_SWEEP_S: Final = 30.0
+_LATE_S: Final = 10.0
 _MAX_CALLS: Final = 10_000
 
 
@@ -39,25 +39,28 @@ class HepmLogger(CustomLogger):
         self.runs = LiveRuns(memory, idle_s=idle_s)
         self._namespace = namespace
         self._about = about
-        self._calls: dict[str, tuple[LiveRun, int] | None] = {}
-        self._swept = time.monotonic()
+        self._calls: dict[str, tuple[LiveRun, int]] = {}
 
     def finish(self, session_id: str, *, success: bool | None = None, reward: float | None = None) -> None:
-        """Store a run with its outcome.
+        """Store a run with its outcome, after its last reply: LiteLLM calls back late, at first by seconds.
+
+        In async code call it with `asyncio.to_thread`: LiteLLM needs the event loop to call back.
 
         Raises:
             InputError: no such run is known, or it has another outcome.
             StoreError: the store cannot be written.
         """
+        end = time.monotonic() + _LATE_S
+        while any(run.name == session_id for run, _ in [*self._calls.values()]) and time.monotonic() < end:
+            time.sleep(0.01)
         self.runs.finish(session_id, namespace=self._namespace, success=success, reward=reward)
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
         """Add a hint to an async call, of the SDK or in the proxy."""
         if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("messages"):
             return None
-        given = {**kwargs, "metadata": {**(kwargs.get("litellm_metadata") or {}), **(kwargs.get("metadata") or {})}}
-        messages = await asyncio.to_thread(self._hinted, str(kwargs.get("litellm_call_id")), given)
-        return {**kwargs, "messages": messages}
+        id = str(kwargs.get("litellm_call_id"))
+        return {**kwargs, "messages": await asyncio.to_thread(self._hinted, id, kwargs, kwargs)}
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """Add a hint to a call that is not async: LiteLLM has no other hook before it sends the request."""
@@ -66,9 +69,7 @@ class HepmLogger(CustomLogger):
             sent = (kwargs.get("additional_args") or {}).get("complete_input_dict")
             if id in self._calls or not isinstance(sent, dict) or not sent.get("messages"):
                 return
-            about = kwargs.get("litellm_params") or {}
-            metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
-            sent["messages"] = self._hinted(id, {**about, **sent, "metadata": metadata})
+            sent["messages"] = self._hinted(id, sent, kwargs.get("litellm_params") or {})
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
@@ -76,32 +77,27 @@ class HepmLogger(CustomLogger):
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Record a reply, whole also if it was streamed."""
+        id = str(kwargs.get("litellm_call_id"))
         with fail_open("has an unrecorded reply"):
-            asked = self._calls.pop(str(kwargs.get("litellm_call_id")), None)
-            choices = getattr(response_obj, "choices", None)
-            message = getattr(choices[0], "message", None) if choices else None
-            # LiteLLM calls back late: a next request may have brought the reply.
-            if asked is not None and message is not None and len(asked[0].messages) == asked[1]:
-                self.runs.replied(asked[0], Reply((message.model_dump(exclude_none=True),)))
-            if time.monotonic() - self._swept > _SWEEP_S:
-                self._swept = time.monotonic()
-                self.runs.store_idle()
+            if asked := self._calls.get(id):
+                run, known = asked
+                is_new = len(run.messages) == known  # else a next request has brought it
+                choices = getattr(response_obj, "choices", None) if is_new else None
+                said = [one.message.model_dump(exclude_none=True) for one in (choices or ())[:1]]
+                self.runs.replied(run, wire.Reply(tuple(said)))
+            self.runs.sweep()
+        self._calls.pop(id, None)
 
-    async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Forget a call that failed."""
-        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
+    # A call that failed has no choices, and may be repeated.
+    log_failure_event = log_success_event
+    async_log_failure_event = async_log_success_event
 
-    def log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Forget a call that failed."""
-        self._calls.pop(str(kwargs.get("litellm_call_id")), None)
-
-    def _hinted(self, call: str, given: Object) -> list[Object]:
-        """The messages of a request, with a hint."""
-        messages = cast("list[Object]", given["messages"])
+    def _hinted(self, call: str, sent: wire.Object, about: wire.Object) -> list[wire.Object]:
+        """The messages of a request, with a hint; `about` holds its metadata."""
+        messages: list[wire.Object] = sent["messages"]
         with fail_open("goes on without a hint"):
-            self._calls[call] = None
-            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
-                self._calls.pop(next(iter(self._calls)))
+            metadata = {**(about.get("litellm_metadata") or {}), **(about.get("metadata") or {})}
+            given = {**about, **sent, "metadata": metadata}
             if not (tools := wire.tools_of(given)):
                 return messages
             run = self.runs.continued(
@@ -117,7 +113,9 @@ class HepmLogger(CustomLogger):
                 **self._about,
             )
             self._calls[call] = run, len(run.messages)
+            if len(self._calls) > _MAX_CALLS:  # streams that their client left have no end
+                self._calls.pop(next(iter(self._calls)))
             prompt = self.runs.hint(run)
             body = wire.with_hint("chat", given, stable=run.stable, present=prompt.present, placement="tail")
-            return cast("list[Object]", body["messages"])
+            return body["messages"]
         return messages

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.runs import LiveRuns
 from hepm.errors import HepmError
-from hepm.ingest.transitions import SUMMARY_TOOL
+from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -84,6 +84,7 @@ class _Tools:
     ) -> NextTools:
         """Rank the tools that worked next in earlier runs, with the reason for each."""
         del session_id
+        history = [name for name in history if not own_tool(name)]
         with _explained():
             found = self._runs.memory.suggest(
                 history=history, state=state or None, tools=tools, k=k, namespace=NAMESPACE.get()
@@ -135,6 +136,7 @@ class _Tools:
                 with run.lock:
                     known = [name for name in run.session.calls if name != SUMMARY_TOOL]
                     # A client that had no answer sends it again.
+                    calls = [name for name in calls if not own_tool(name)]
                     for name in calls[len(known) :] if calls[: len(known)] == known else ():
                         run.session.record(name)
             self._runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from agents.run import CallModelData, ModelInputData
 from agents.tracing import add_trace_processor, get_current_span
 
 from hepm.agents.adapter import AgentRun, fail_open
-from hepm.agents.wire import Object, messages_of
+from hepm.agents.wire import Object, messages_of, with_hint
 from hepm.memory.session import Session
 
 
@@ -33,7 +32,7 @@ class HepmHooks(RunHooks[Any]):
         self._run = AgentRun(session)
         self._agent: Agent[Any] | None = None
         self._tools: list[str] | None = None
-        self._first: object = None
+        self._first: Object | None = None
         if _failures not in _known:
             _known.append(_failures)
             add_trace_processor(_failures)
@@ -55,20 +54,19 @@ class HepmHooks(RunHooks[Any]):
         given, items = data.model_data, cast("list[Object]", data.model_data.input)
         if not items or (self._agent is not None and data.agent is not self._agent):
             return given  # an agent that this one uses as a tool
-        if self._first is None:
-            self._first = items[0]
+        self._first = self._first or items[0]
+        # If the server keeps the conversation, only new items come. A changed one would count as new, and a hint among
+        # them would stay; the instructions are not kept. A first request does not show which it is.
         whole = items[0] == self._first
-        body = {"input": items, "instructions": given.instructions}
-        stable, present = await asyncio.to_thread(
-            self._run.hint, lambda: messages_of("responses", body), tools=self._tools, whole=whole
-        )
-        with fail_open("goes on without a hint"):
-            # The server keeps the conversation if only new items come: there, a hint would stay in it.
-            said = [given.instructions, stable, "" if whole else present]
-            instructions = "\n\n".join(part for part in said if part) or None
-            changed = _with_text(items, present) if whole and present else items
-            return ModelInputData(input=cast(Any, changed), instructions=instructions)
-        return given
+        is_kept = not whole or not any(item.get("role") == "assistant" or "call_id" in item for item in items)
+        body = {"input": items, "instructions": given.instructions, "store": is_kept}
+
+        def put(stable: str, present: str) -> ModelInputData:
+            changed = with_hint("responses", body, stable=stable, present=present, placement="tail")
+            return ModelInputData(input=changed["input"], instructions=changed["instructions"])
+
+        read = lambda: messages_of("responses", body)  # noqa: E731
+        return await asyncio.to_thread(self._run.hinted, given, read, put, tools=self._tools, whole=whole)
 
     async def on_agent_start(self, context: Any, agent: Agent[Any]) -> None:
         """Read the agent's tools."""
@@ -119,12 +117,3 @@ class _Failures(TracingProcessor):
 
 _failures = _Failures()
 _known: list[_Failures] = []
-
-
-def _with_text(items: Sequence[Object], text: str) -> list[Object]:
-    """Items with a text at the end of the last one; after it, if that is no text."""
-    *before, last = items
-    for key in ("content", "output"):
-        if isinstance(last.get(key), str) and (key == "output" or last.get("role") == "user"):
-            return [*before, {**last, key: f"{last[key]}\n\n{text}"}]
-    return [*items, {"role": "user", "content": text}]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 from urllib.parse import quote, unquote
@@ -20,9 +20,11 @@ from starlette.responses import Response, StreamingResponse
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import HepmError
+from hepm.ingest.records import RecordError
 
 _log = logging.getLogger("hepm")
 
@@ -72,7 +74,8 @@ class Proxy:
 
     async def close(self) -> None:
         """Finish recording, and close the connections."""
-        await asyncio.to_thread(self._record.shutdown)
+        await asyncio.to_thread(self._runs.wait_recorded)
+        self._record.shutdown()
         self._ask.shutdown(wait=False, cancel_futures=True)
         await self._client.aclose()
 
@@ -87,12 +90,12 @@ class Proxy:
         run: LiveRun | None = None
         content = raw
         if api is not None:
-            loop = asyncio.get_running_loop()
-            hinted = loop.run_in_executor(self._ask, self._with_hint, api, raw, request.headers, namespace)
+            hinted = self._ask.submit(self._with_hint, api, raw, request.headers, namespace)
             try:
-                run, content = await asyncio.wait_for(hinted, self._hint_s)
+                run, content = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
                 self._runs.counts["late_hints", namespace] += 1
+                hinted.add_done_callback(self._came_late)
         return await self._pass_on(request, url, content, api, run)
 
     def _with_hint(
@@ -120,10 +123,15 @@ class Proxy:
             placed = wire.with_hint(api, body, stable=run.stable, present=prompt.present, placement=self._placement)
             return run, raw if placed is body else wire.write_body(placed)
         except Exception as error:  # the agent goes on without memory
-            known = isinstance(error, HepmError)
+            known = isinstance(error, HepmError | RecordError)
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
             self._runs.counts["failed", namespace] += 1
             return None, raw
+
+    def _came_late(self, hinted: Future[tuple[LiveRun | None, bytes]]) -> None:
+        """The request went on without its run, so that the run waits for no reply to it."""
+        if not hinted.cancelled() and (run := hinted.result()[0]) is not None:
+            self._runs.replied(run, wire.Reply())
 
     async def _pass_on(
         self, request: Request, url: httpx2.URL, content: bytes, api: Api | None, run: LiveRun | None
@@ -141,7 +149,7 @@ class Proxy:
             try:
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
                 if not sending.done():  # the client is gone before the first byte: free the model
-                    self._end(api, run)
+                    self._end(run, api)
                     return Response(status_code=499)
                 upstream = sending.result()
             finally:
@@ -149,7 +157,7 @@ class Proxy:
                 if not sending.done():
                     sending.cancel()
         except httpx2.HTTPError as error:
-            self._end(api, run)
+            self._end(run, api)
             where = f"{url.scheme}://{url.host}"  # without the user and password that a URL may hold
             return refused(502, f"hepm cannot reach {where}: {type(error).__name__} {error}".strip())
         response = StreamingResponse(self._tee(upstream, api, run), upstream.status_code)
@@ -183,11 +191,17 @@ class Proxy:
         size, ended = 0, False
         kind, length = (upstream.headers.get(name, "") for name in ("content-type", "content-length"))
 
-        def end(whole: bool) -> None:
+        def end(whole: bool) -> Future[None] | None:
             nonlocal ended
-            if not ended:
-                ended = True
-                self._end(api, run, kind, copy if whole and upstream.status_code < 300 and size <= _MAX_COPY else ())
+            if ended:
+                return None
+            ended = True
+            return self._end(run, api, kind, copy if whole and upstream.status_code < 300 and size <= _MAX_COPY else ())
+
+        async def kept() -> None:
+            recorded = end(True)
+            if api == "responses" and recorded is not None:  # the next request names this reply by its id alone
+                await asyncio.wait({asyncio.wrap_future(recorded)}, timeout=self._hint_s)
 
         try:
             async for part in upstream.aiter_raw():
@@ -195,11 +209,9 @@ class Proxy:
                 if run is not None and size <= _MAX_COPY:
                     copy.append(part)
                 if str(size) == length or part.rstrip().endswith(b"[DONE]") or b"response.completed" in part:
-                    end(True)  # before the client has it: its next request finds this reply recorded
-                    await self._kept(api, run)
+                    await kept()  # before the client has it: its next request waits for the record of this reply
                 yield part
-            end(True)
-            await self._kept(api, run)
+            await kept()
         except httpx2.HTTPError as error:
             _log.warning("the endpoint broke off a reply: %s", type(error).__name__)
             raise BrokenOffError from error
@@ -207,24 +219,25 @@ class Proxy:
             end(False)
             await upstream.aclose()
 
-    async def _kept(self, api: Api | None, run: LiveRun | None) -> None:
-        """Wait until a reply is on disk that the next request names by its id alone."""
-        recording = self._runs.recording
-        if api == "responses" and run is not None and recording is not None and not recording.done():
-            await asyncio.wait({asyncio.wrap_future(recording)}, timeout=self._hint_s)
-
-    def _end(self, api: Api | None, run: LiveRun | None, kind: str = "", copy: Sequence[bytes] = ()) -> None:
-        """Record the reply to a request, if there is a whole one."""
+    def _end(
+        self, run: LiveRun | None, api: Api | None, kind: str = "", copy: Sequence[bytes] = ()
+    ) -> Future[None] | None:
+        """Record the reply to a request, if there is a whole one, as soon as the event loop has nothing else to do."""
         if api is None or run is None:
-            return
+            return None
+        recorded = self._runs.recording()
 
         def record() -> None:
             try:
                 self._runs.replied(run, wire.read_reply(api, kind, b"".join(copy)))
             except Exception:  # the reply is the client's already
                 _log.warning("a reply is not recorded", exc_info=True)
+            finally:
+                recorded.set_result(None)
 
-        self._runs.recording = self._record.submit(record)
+        # Begun at once, the thread would hold up the bytes that now go to the client.
+        asyncio.get_running_loop().call_soon(self._record.submit, record)
+        return recorded
 
 
 def _encoded(request: Request, path: str) -> str:

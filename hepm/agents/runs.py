@@ -2,117 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import takewhile
 from threading import RLock
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
+from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, opening_of
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError
+from hepm.errors import HepmError, InputError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
+from hepm.ingest.transitions import own_tool
 from hepm.memory import Memory
+from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import Outcome, ToolName
+from hepm.types import ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
 RECENT: Final = 200
 """Hints that the page lists, and finished runs whose outcome may be sent again."""
 
+SWEEP_S: Final = 30.0
+
 MOST: Final = 2_000
 """Runs under way in the memory of the process; of more than that, those that rest longest are stored."""
 
 
-@dataclass(slots=True)
-class Shown:
-    """A hint with suggestions, and whether the agent followed it.
-
-    Attributes:
-        at: Unix time.
-        followed: None until the agent's next calls are known.
-    """
-
-    run: str
-    namespace: str
-    at: float
-    tools: tuple[str, ...]
-    reason: str
-    called: tuple[str, ...] = ()
-    followed: bool | None = None
-
-
-@dataclass(slots=True)
-class LiveRun:
-    """One run under way.
-
-    Attributes:
-        messages: The conversation so far, as chat messages: the record of its session.
-        marks: A short hash of each message, to recognise the conversation.
-        opening: Hash of what opens it, which concurrent runs of one task share.
-        sequel: Ids of the responses and the conversation that a next request may continue.
-        stable: What memory said at the first request, kept so that a provider's prompt cache works.
-        outcome: As evaluations in a trace say it.
-        replied: Whether the last message is the model's, as it was sent.
-        waiting: Requests that have no reply yet.
-        kept: How many messages were on disk after the last reply.
-        name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Errors of calls that a hook sent before the calls, by their id.
-        said: What hooks' answers held, see `unsaid`.
-        resumed: Whether it began before this process did.
-        before: Marks of the same conversation that are another run's, which has its outcome.
-    """
-
-    session: Session
-    namespace: str
-    door: str
-    opening: str = ""
-    messages: list[Object] = field(default_factory=list[Object])
-    marks: list[str] = field(default_factory=list[str])
-    sequel: set[str] = field(default_factory=set[str])
-    stable: str = ""
-    replied: bool = False
-    waiting: int = 0
-    kept: int = 0
-    name: str = ""
-    failed: dict[str, str] = field(default_factory=dict[str, str])
-    said: dict[str, str] = field(default_factory=dict[str, str])
-    resumed: bool = False
-    before: tuple[str, ...] = ()
-    outcome: Outcome = field(default_factory=Outcome)
-    touched: float = field(default_factory=time.time)
-    shown: Shown | None = None
-    lock: RLock = field(default_factory=RLock)
-
-    @property
-    def id(self) -> str:
-        """The id of the stored run."""
-        return self.session.id
-
-    @property
-    def behind(self) -> bool:
-        """Whether a model's reply is in the record and not on disk, as after a crash."""
-        return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
-
-    def extend(self, messages: Sequence[Object], *, whole: bool = True) -> None:
-        """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
-        _extend(self, messages, [_mark(message) for message in messages], whole=whole)
-
-    def reply(self, messages: Sequence[Object]) -> None:
-        """Add a model's reply to the record."""
-        self.messages.extend(messages)
-        self.marks.extend(map(_mark, messages))
-        self.replied = True
+_FIND_S: Final = 0.5
 
 
 class LiveRuns:
@@ -122,9 +47,6 @@ class LiveRuns:
         idle_s: A run that rests for so long is stored; a rule may label it.
         options: What hints contain.
         outcome_by: Rules for runs without an outcome (see `IngestOptions`).
-
-    Attributes:
-        recording: The last reply that a thread adds to the record; those before it are there when it is done.
     """
 
     def __init__(
@@ -143,14 +65,16 @@ class LiveRuns:
         self._outcome_by = outcome_by
         self._runs: dict[tuple[str, str], LiveRun] = {}
         self._sequels: dict[tuple[str, str], LiveRun] = {}
+        self._alike: defaultdict[tuple[str, str], list[LiveRun]] = defaultdict(list)
         self._ended: OrderedDict[tuple[str, str], Session] = OrderedDict()
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-        self.recording: Future[None] | None = None
+        self._recording: set[Future[None]] = set()
+        self._swept = time.monotonic()
         self._lock = RLock()
-        kept = [one for one in memory.under_way() if one.aliases]
-        self._kept = {
-            (one.namespace, alias): (one.run.id, turns) for one in kept for alias, turns in one.aliases.items()
-        }
+        self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
+        self._known: set[Stamp] = set()
+        self._kept: OrderedDict[tuple[str, str], tuple[str, int | None]] = OrderedDict()
+        self._look()
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -164,7 +88,7 @@ class LiveRuns:
     def named(self, id: str, *, namespace: str, door: str, **about: Any) -> LiveRun:
         """The run of a session that the client names; a new one if it is not under way."""
         with self._lock:
-            run = self._runs.get((namespace, id))
+            run = self._here(self._runs.get((namespace, id)))
             return run or self._begin(id, namespace, door, **about)
 
     def continued(
@@ -177,15 +101,15 @@ class LiveRuns:
             group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
-        marks = [_mark(message) for message in messages]
-        opening = "" if id else _opening(messages, about.get("tools"), group, about.get("user"))
+        marks = list(map(mark_of, messages))
+        opening = "" if id else opening_of(messages, marks, about.get("tools"), group, about.get("user"))
 
         def found() -> LiveRun | None:
-            if sequel and (run := self._sequels.get((namespace, sequel))) is not None:
+            if sequel and (run := self._here(self._sequels.get((namespace, sequel)))) is not None:
                 return run
-            return self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks)
+            return self._here(self._runs.get((namespace, id)) if id else self._by_marks(namespace, opening, marks))
 
-        if self.recording is not None and not self.recording.done():
+        if self._recording:
             with self._lock:
                 run = found()
             if run is None or run.waiting:
@@ -198,6 +122,8 @@ class LiveRuns:
                 if turns is not None:
                     run.session.rewind(turns)
                 run.opening, run.resumed = opening, bool(before)
+                if opening:
+                    self._alike[namespace, opening].append(run)
                 over = self._over.get((namespace, id or opening), ())
                 if over and not (sequel or before) and tuple(marks[: len(over)]) == over:
                     last = takewhile(lambda one: one.get("role") == "assistant", messages[len(over) :])
@@ -208,9 +134,8 @@ class LiveRuns:
         with run.lock:
             run.touched = time.time()
             run.waiting += 1
-            own = len(run.before) if tuple(marks[: len(run.before)]) == run.before and not sequel else 0
-            _extend(run, messages[own:], marks[own:], whole=not sequel)
-            run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
+            run.extend(messages, marks, whole=not sequel)
+            run.session.aliases = (*run.sequel, *aliases_of(run.opening, run.marks)[-1:])
         return run
 
     def is_over(self, id: str, *, namespace: str) -> bool:
@@ -218,12 +143,23 @@ class LiveRuns:
         return (namespace, id) not in self._runs and free_id(self.memory, id, namespace=namespace) != id
 
     def _begin(self, id: str, namespace: str, door: str, **about: Any) -> LiveRun:
-        own = free_id(self.memory, id, namespace=namespace)
+        own, stored = _free(partial(self._find, namespace), id)
         options = {"prompt_options": self._options, "ingest_options": IngestOptions(outcome_by=self._outcome_by)}
         session = self.memory.session(id=own, namespace=namespace, **options, **about)
+        if stored is not None:  # as it rested
+            session.go_on(stored)
         run = self._runs[namespace, id or own] = LiveRun(session, namespace, door, name=id or own)
         self.counts["runs", namespace] += 1
         return run
+
+    def _find(self, namespace: str, id: str) -> Trajectory | None:
+        """A stored run; None also while the store does not answer, as the new one is kept on disk until then."""
+        if self.memory.lost_since is not None:
+            return None
+        try:
+            return self._finding.submit(self.memory.run, id, namespace=namespace).result(_FIND_S)
+        except (TimeoutError, StoreUnavailableError):
+            return None
 
     def _before_restart(
         self, namespace: str, sequel: str, opening: str, marks: Sequence[str]
@@ -232,19 +168,49 @@ class LiveRuns:
 
         And how many of its turns the client has, if the request does not hold them.
         """
-        for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
+        if sequel or self._kept or len(marks) > 2:  # else it begins here
+            self._look()
+        for alias in (sequel, *reversed(aliases_of(opening, marks) if self._kept else ())):
             if (kept := self._kept.pop((namespace, alias), None)) is not None:
                 return kept[0], kept[1] if alias == sequel else None
         return "", None
+
+    def _look(self) -> None:
+        """Learn the names of runs that a crash, a restart or another process left on disk."""
+        self._known.update(run.session.stamp for run in self._runs.values() if run.session.stamp is not None)
+        for one in self.memory.under_way(self._known):
+            self._note(one.namespace, one.run.id, one.aliases)
+
+    def _rests(self, run: LiveRun) -> None:
+        """Remember a run that is on disk or stored: a later request goes on with it."""
+        # With the server's ids of a conversation, only what follows its last turn goes on with the whole of it.
+        names = run.session.aliases[-1:] if run.sequel else run.session.aliases
+        self._note(run.namespace, run.id, dict.fromkeys(names))
+
+    def _note(self, namespace: str, id: str, aliases: Mapping[str, int | None]) -> None:
+        with self._lock:
+            for alias, turns in aliases.items():
+                self._kept[namespace, alias] = id, turns
+                self._kept.move_to_end((namespace, alias))
+            while len(self._kept) > 10 * MOST:
+                self._kept.popitem(last=False)
+
+    def _here(self, run: LiveRun | None) -> LiveRun | None:
+        """A run, unless another process went on with it, or stored it: it is read again then."""
+        if run is None or not run.session.moved:
+            return run
+        self._drop(run)
+        self._rests(run)
+        return None
 
     def _by_marks(self, namespace: str, opening: str, marks: Sequence[str]) -> LiveRun | None:
         """The run whose record these messages continue; the longest, as runs of one task begin alike."""
         alike: list[LiveRun] = []
         changed: list[LiveRun] = []  # all but the model's reply, which some clients write again in their own way
-        for run in self._runs.values():
+        for run in self._alike.get((namespace, opening), ()):
             known = [*run.before, *run.marks]
             least = len(known) - run.replied
-            if run.namespace != namespace or run.opening != opening or known[:least] != marks[:least]:
+            if known[:least] != marks[:least]:
                 continue
             again = not (run.replied or run.waiting)  # a request without a reply is repeated
             if len(marks) > least or (again and len(marks) == least):
@@ -260,10 +226,16 @@ class LiveRuns:
 
     # During a run
 
+    def recording(self) -> Future[None]:
+        """Announce that a reply will be recorded: set the result when it is."""
+        announced: Future[None] = Future()
+        self._recording.add(announced)
+        announced.add_done_callback(self._recording.discard)
+        return announced
+
     def wait_recorded(self) -> None:
         """Wait for the replies that ended by now: a client may be faster than the thread that records them."""
-        if self.recording is not None:
-            self.recording.result()
+        wait(list(self._recording))
 
     def hint(self, run: LiveRun, *, tools: Iterable[ToolName] | None = None, keep: bool = True) -> Prompt:
         """What memory says now. It raises nothing: without memory there is nothing to say.
@@ -295,17 +267,19 @@ class LiveRuns:
                 run.reply(reply.messages)
             if reply.id:
                 run.session.aliases = (*run.session.aliases, reply.id)
-            run.session.keep()
+            if not run.session.moved:  # else the client has gone on, or ended it, at another server
+                run.session.keep()
             run.kept = len(run.messages)
-            self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
+            calls = (call for message in reply.messages for call in objects(message.get("tool_calls")))
+            self.called(run, list(map(name_of, calls)))
         if reply.id:
             with self._lock:
                 self._sequels[run.namespace, reply.id] = run
                 run.sequel.add(reply.id)
 
     def called(self, run: LiveRun, tools: Sequence[str]) -> None:
-        """Note which tools an agent called after the last hint."""
-        shown = run.shown
+        """Note which tools an agent called after the last hint, but for hepm's own."""
+        shown, tools = run.shown, [tool for tool in tools if not own_tool(tool)]
         if shown is not None and tools and shown.followed is None:
             shown.called = tuple(tools)
             shown.followed = any(tool in shown.tools for tool in tools)
@@ -321,9 +295,14 @@ class LiveRuns:
             StoreError: the store cannot be written. Try again.
         """
         self.wait_recorded()
+        if self.memory.lost_since is not None:  # at once, where the store would be waited for
+            raise StoreUnavailableError(
+                "the store does not answer: the run is kept on disk. Send its outcome again later"
+            )
         key = namespace, id
         with self._lock:
             run = self._runs.get(key) or next((one for one in self._runs.values() if (namespace, one.id) == key), None)
+            run = self._here(run)
             session = run.session if run is not None else self._ended.get(key)
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
@@ -357,22 +336,36 @@ class LiveRuns:
                 self._ended.pop((namespace, id), None)
                 run.session.discard()
 
-    def _end(self, run: LiveRun) -> None:
+    def _drop(self, run: LiveRun) -> None:
         with self._lock:
             self._runs.pop((run.namespace, run.name), None)
+            alike = self._alike.pop((run.namespace, run.opening), [])
+            if others := [one for one in alike if one is not run]:
+                self._alike[run.namespace, run.opening] = others
             for one in run.sequel:
                 self._sequels.pop((run.namespace, one), None)
+
+    def _end(self, run: LiveRun) -> None:
+        self._drop(run)
+        with self._lock:
             for name in {run.id, run.name}:
                 self._ended[run.namespace, name] = run.session
             while len(self._ended) > RECENT:
                 self._ended.popitem(last=False)
 
+    def sweep(self) -> None:
+        """`store_idle`, if it was not called in the last `SWEEP_S`: for a process without a clock of its own."""
+        if time.monotonic() - self._swept > SWEEP_S:
+            self.store_idle()
+
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
-        now = time.time()
+        now, self._swept = time.time(), time.monotonic()
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
+            if self._here(run) is None:
+                continue
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
@@ -381,97 +374,21 @@ class LiveRuns:
                 if not isinstance(error, InputError):
                     continue  # tried again
             self._end(run)
-            if not run.sequel:  # a later request with all its messages goes on with it
-                self._kept |= {(run.namespace, alias): (run.id, 0) for alias in run.session.aliases}
+            self._rests(run)
         self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
     """An id for a new run, `id` if it is free. A run with a given outcome is over: what follows is another one."""
+    return _free(partial(memory.run, namespace=namespace), id)[0]
+
+
+def _free(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Trajectory | None]:
+    """The same, and what is stored under it, without a given outcome."""
     own, number = id or uuid4().hex, 1
-    while id and (stored := memory.run(own, namespace=namespace)) and given_label(stored):
+    while id and (stored := find(own)):
+        if not given_label(stored):
+            return own, stored
         number += 1
         own = f"{id}-{number}"
-    return own
-
-
-def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:
-    """Bring the record of a run up to date with a request's messages."""
-    known = run.marks
-    if not whole:
-        at = len(known)
-        first = not (known or run.resumed)
-        again = not run.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
-        fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
-        fresh = [] if again else fresh
-    else:
-        at = next(
-            (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
-        )
-        fresh = list(range(at, len(marks)))
-        if at < len(known) - run.replied and len(known) > at:
-            # The client shortened its history. What was recorded stays; what comes after the last known message is new.
-            seen = set(known)
-            last = max((n for n, mark in enumerate(marks) if mark in seen), default=-1)
-            fresh = [n for n in range(last + 1, len(marks)) if messages[n].get("role") not in ("system", "developer")]
-            at = len(known)
-    del run.messages[at:], run.marks[at:]
-    run.kept = min(run.kept, at)
-    run.messages.extend(messages[n] for n in fresh)
-    run.marks.extend(marks[n] for n in fresh)
-    run.replied = False
-
-
-def _aliases(opening: str, marks: Sequence[str]) -> list[str]:
-    """A hash for each beginning of a conversation."""
-    found: list[str] = []
-    hashed = blake2b(opening.encode(), digest_size=12)
-    for mark in marks:
-        hashed.update(mark.encode())
-        found.append(hashed.hexdigest())
-    return found
-
-
-def _mark(message: Object) -> str:
-    calls = objects(message.get("tool_calls"))
-    if calls:
-        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls]
-    else:
-        said = _plain(message.get("content"))
-    text = json.dumps([message.get("role"), message.get("tool_call_id"), said], sort_keys=True, default=str)
-    return blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def _plain(content: Any) -> Any:
-    """Content as text, so that a string and a list with that text alone are equal."""
-    if not isinstance(content, list):
-        return content or ""
-    parts = cast("list[Any]", content)
-    texts = [text for part in objects(parts) if isinstance(text := part.get("text"), str)]
-    return "\n".join(texts) if len(texts) == len(parts) else parts
-
-
-def _name(call: Object) -> str:
-    return str(_inner(call).get("name") or "")
-
-
-def _arguments(call: Object) -> Any:
-    """Parsed, as clients write JSON again in their own way."""
-    inner = _inner(call)
-    given = inner.get("arguments") or inner.get("input")
-    try:
-        return json.loads(given) if isinstance(given, str) else given
-    except (ValueError, RecursionError):
-        return given
-
-
-def _inner(call: Object) -> Object:
-    inner = call.get("function") or call.get("custom")
-    return cast(Object, inner) if isinstance(inner, dict) else {}
-
-
-def _opening(messages: Sequence[Object], tools: Any, *apart: str | None) -> str:
-    """Hash of the messages before the model's first, and of the names of the tools."""
-    first = [_mark(one) for one in takewhile(lambda one: one.get("role") != "assistant", messages[:2])]
-    names = sorted(_name(tool) for tool in tools or ())
-    return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()
+    return own, None

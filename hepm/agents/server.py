@@ -145,8 +145,10 @@ class Server:
 
     async def _health(self, request: Request) -> Response:
         del request
+        lost = self.memory.lost_since  # agents go on without it: the server itself is well
+        store = "ok" if lost is None else f"no answer for {time.time() - lost:.0f} s"
         return JSONResponse(
-            {"status": "ok", "open_runs": len(self.runs), "uptime_s": round(time.time() - self.started)}
+            {"status": "ok", "store": store, "open_runs": len(self.runs), "uptime_s": round(time.time() - self.started)}
         )
 
     async def _metrics(self, request: Request) -> Response:
@@ -241,20 +243,35 @@ def serve(memory: Memory, options: ServeOptions, on_start: Callable[[str], objec
             raise InputError(f"{where} cannot be used ({error.strerror}): give another --port") from error
         listening.listen(2_048)
         host, port = listening.getsockname()[:2]
+        _open_more_files()
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
         # uvicorn raises the signal again when all is answered: without a handler the memory would not be closed.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
         uvicorn.Server(uvicorn_config(Server(memory, options).app, options)).run(sockets=[listening])
 
 
+def _open_more_files() -> None:
+    """Two sockets for each request under way soon pass the 256 or 1,024 files that systems allow by default."""
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not on Windows
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def uvicorn_config(app: ASGIApp, options: ServeOptions) -> uvicorn.Config:
     """How uvicorn serves the application: silently, and with the upstream's own headers."""
     import uvicorn
+
+    from hepm.agents.protocol import Protocol
 
     return uvicorn.Config(
         app,
         options.host,
         options.port,
+        http=Protocol,
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -22,6 +22,8 @@ Api: TypeAlias = Literal["chat", "responses"]
 Object: TypeAlias = dict[str, Any]
 
 _IDS: Final = ("session_id", "thread_id", "conversation_id")
+_TEXTS: Final = {"message": "content", "function_call_output": "output", "custom_tool_call_output": "output"}
+"""Items of the Responses API that the model does not write, and where their text is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def tools_of(body: Object) -> list[Object]:
 
 
 def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: Placement) -> Object:
-    """A copy of a request with what memory says; `body` itself if it says nothing.
+    """A copy of a request with what memory says; `body` itself if it says nothing, or if no endpoint takes the request.
 
     Args:
         stable: What stays through a session. It goes where a provider's prompt cache keeps it: into the system message,
@@ -136,8 +138,11 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
     if api == "responses":
         return _responses_with_hint(body, stable, present, placement)
     messages = list(objects(body.get("messages")))
+    if not all(isinstance(message.get("content"), str | list | None) for message in messages):
+        return body
     if stable:
-        _append(messages, _index_of_system(messages, default=0), stable)
+        first = next((at for at, message in enumerate(messages) if message.get("role") == "user"), -1)
+        _append(messages, _index_of_system(messages, default=first), stable)
     if present and placement == "system":
         at = _index_of_system(messages, default=-1)
         if at < 0:
@@ -153,7 +158,8 @@ def with_hint(api: Api, body: Object, *, stable: str, present: str, placement: P
 
 def _responses_with_hint(body: Object, stable: str, present: str, placement: Placement) -> Object:
     instructions = body.get("instructions")
-    instructions = instructions if isinstance(instructions, str) else ""
+    if not isinstance(instructions, str | None):
+        return body
     # What goes into `input` stays on the provider's server if the conversation is kept there; instructions do not.
     kept = bool(continued(body)) or body.get("store") is not False
     into_instructions = [stable, present if placement == "system" or kept else ""]
@@ -162,8 +168,20 @@ def _responses_with_hint(body: Object, stable: str, present: str, placement: Pla
     if present and not into_instructions[1]:
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
-        changed["input"] = [*items, {"role": "developer", "content": present}]
+        if placement == "message":
+            changed["input"] = [*items, {"role": "developer", "content": present}]
+        else:
+            changed["input"] = _item_appended(items, tagged(present))
     return changed
+
+
+def _item_appended(items: Sequence[Object], text: str) -> list[Object]:
+    """Items with a text at the end of the last one; after it, if the model wrote that or it holds no text."""
+    *before, last = items
+    key = "" if last.get("role") == "assistant" else _TEXTS.get(last.get("type", "message"), "")
+    if not isinstance(last.get(key), str | list):
+        return [*items, {"role": "user", "content": text}]
+    return [*before, {**last, key: appended(last[key], text, kind="input_text")}]
 
 
 def tagged(text: str) -> str:
@@ -186,12 +204,14 @@ def _append(messages: list[Object], at: int, text: str) -> None:
     if not 0 <= at < len(messages):
         messages.append({"role": "user", "content": text})
         return
-    content = messages[at].get("content")
+    messages[at] = {**messages[at], "content": appended(messages[at].get("content"), text)}
+
+
+def appended(content: object, text: str, *, kind: str = "text") -> Any:
+    """A message's content with a text at its end, which is a part of this kind if the content is a list of parts."""
     if isinstance(content, list):
-        content = [*cast("list[Any]", content), {"type": "text", "text": text}]
-    else:
-        content = f"{content}\n\n{text}" if content else text
-    messages[at] = {**messages[at], "content": content}
+        return [*cast("list[Any]", content), {"type": kind, "text": text}]
+    return f"{content}\n\n{text}" if content else text
 
 
 # Replies

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from hepm.graph.store import Counting, Store
+    from hepm.graph.rows import Counting
+    from hepm.graph.store import Store
     from hepm.memory import Memory
 
 

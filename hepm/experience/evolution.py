@@ -26,7 +26,7 @@ from hepm.experience.transcript import listed
 from hepm.graph.lessons.mirror import rarity, weighted
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.llm import Answered, Client
 
 ITERATIONS: Final = 5

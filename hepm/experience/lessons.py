@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, Triple, Uses
+from hepm.graph.delta import state_key
+from hepm.graph.lessons.rows import UNUSED, LessonRow, Parent, Source, StoredLesson, Triple, Uses
 from hepm.types import ToolName
 
 Zone: TypeAlias = Literal["golden", "warning", "preference"]
@@ -164,6 +165,12 @@ def notes_id(user: str, version: int) -> str:
 def _id(letter: str, *parts: str) -> str:
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return f"{letter}-{hashlib.blake2b(text.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def lesson_key(one: StoredLesson) -> tuple[object, int]:
+    """Equal for lessons of one zone or kind whose texts differ only in digits, case or white space."""
+    properties = one.row.properties
+    return properties.get("zone") or properties.get("kind"), state_key(one.row.text)
 
 
 def applies_in(row: LessonRow, environment: str) -> bool:

@@ -17,14 +17,15 @@ from typing import Final, Literal, TypeAlias
 from hepm.embed import Embedder
 from hepm.errors import StoreError
 from hepm.experience.comparison import says_nothing
-from hepm.experience.lessons import applies_in
+from hepm.experience.lessons import applies_in, lesson_key
 from hepm.experience.likeness import RequestGroups, request_of
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.lessons.rows import Answer, Kind, LessonRow, StoredLesson
+from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import Changed, LessonChange
 from hepm.graph.mirror import Mirror
-from hepm.graph.rows import Marks
-from hepm.graph.store import FloatArray, LessonStore, Store
+from hepm.graph.rows import FloatArray, Marks
+from hepm.graph.store import Store
 from hepm.ingest.pipeline import parse_stored
 from hepm.llm import PaidAnswer, Usage
 from hepm.types import DEFAULT_NAMESPACE, ToolName, Trajectory
@@ -172,7 +173,8 @@ class Library:
     ) -> builtins.list[tuple[StoredLesson, float]]:
         """Live experiences or principles most similar to a text, with their cosines (see `LessonMirror.search`).
 
-        Left out are those of other environments, and those that name no tool to call or to avoid.
+        Left out are those of other environments, and those that name no tool to call or to avoid. Of lessons that
+        differ only in numbers (see `lesson_key`), only the best used one is given.
         """
         lessons = self._mirror.lessons(namespace)
         if not (text.strip() and lessons.holds(kind)):
@@ -183,7 +185,7 @@ class Library:
 
         least = self.floor if floor is None else floor
         (vector,) = self._embedder().embed([text])
-        return lessons.search(vector, kind, limit=limit, floor=least, keep=keep)
+        return lessons.search(vector, kind, limit=limit, floor=least, keep=keep, group=lesson_key)
 
     # Exposures
 

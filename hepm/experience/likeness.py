@@ -17,7 +17,7 @@ import numpy as np
 
 from hepm.embed import HashingEmbedder
 from hepm.graph.lessons.mirror import rarity, weighted
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.ingest.fields import is_list, is_object
 from hepm.ingest.transitions import USER_CHARS, without_hints
 from hepm.types import Trajectory

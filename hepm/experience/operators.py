@@ -17,7 +17,7 @@ from hepm.experience.lessons import EXTRACTIVE, Conditions, Experience
 from hepm.experience.model_distiller import check_words, written_preconditions
 from hepm.experience.transcript import listed, moves_of, plain, sequence
 from hepm.graph.lessons.rows import UNUSED, Parent, Source, Uses
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.llm import Message, Question
 from hepm.text import CUT, quoted
 from hepm.types import Trajectory

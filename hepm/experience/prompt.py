@@ -20,6 +20,7 @@ from hepm.experience.lessons import Notes, Zone
 from hepm.experience.library import Library
 from hepm.experience.preferences import Preferences
 from hepm.experience.principles import Counts, FoundPrinciple, Principles, in_one_voice
+from hepm.graph.delta import state_key
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
@@ -168,7 +169,8 @@ def recollect(
     if k := options.principles:
         here = principles.at(now.after, namespace=namespace, environment=environment, k=k, names=names)
         alike = principles.search(" ".join(now.state.said), namespace=namespace, environment=environment, k=k)
-        rules = [*here, *(one for one in alike if one.id not in {rule.id for rule in here})][:k]
+        said = {state_key(one.principle.text) for one in here}
+        rules = [*here, *(one for one in alike if state_key(one.principle.text) not in said)][:k]
     found: list[FoundExperience] = []
     if options.experiences:
         search = partial(Experiences(library).search, now.state, namespace=namespace, environment=environment)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Run
+from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, places_in
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 Transaction: TypeAlias = "SQLiteTransaction | Neo4jTransaction"
 
 _REBUILD_BATCH: Final = 500
+_FEW_KEYS: Final = 64  # a database finds so many texts in less time than it takes to send every run
 _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
     "state": ("put_state_vectors", "of", "vector"),
     "run": ("put_run_vectors", "of", "said_vector"),
@@ -52,8 +55,9 @@ _PUT_VECTORS: Final[Mapping[Vectored, tuple[str, str, str]]] = {
 class TransactionState:
     """What every write transaction on a namespace keeps; all of a transaction is stored, or nothing.
 
-    `retract` drops all states of a delta's moves, and its caller applies those that stay. `note_change` writes the
-    journal entry from which mirrors learn what to read again.
+    `retract` takes a delta back. It drops a state whose text came from a retracted run, also if others hold it: its
+    caller adds these again with the text of another run. `note_change` writes the journal entry from which mirrors
+    learn what to read again.
 
     Attributes:
         header: As it was when the transaction began, under the store's write lock.
@@ -76,6 +80,20 @@ class TransactionState:
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
         return known_runs(self.lessons.rows, ids)
+
+    def held(self, ids: Sequence[str]) -> list[StoredRun]:
+        """Those of the runs that are stored, by id."""
+        return self.stored(self.lessons.rows("stored_runs", ids=list(ids)))
+
+    def select(self, selection: Selection) -> list[StoredRun]:
+        """The stored runs that match, by id."""
+        if selection.trajectory is not None and selection == Selection(selection.trajectory):
+            return self.held([selection.trajectory])  # a search for anything else reads the whole namespace
+        return self.stored(self.lessons.rows("select_runs", **asdict(selection)))
+
+    def records_of(self, ids: Iterable[str]) -> list[str]:
+        """The records of stored runs."""
+        return [record for _, record in self.lessons.rows("records_of", ids=list(ids))]
 
     def set_counted(self, run: str, counted: bool) -> None:
         """Set whether a stored run counts."""
@@ -112,35 +130,26 @@ class TransactionState:
         return sorted(runs, key=itemgetter(1))
 
 
-def add_runs(write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay) -> Added:
+def add_runs(
+    write: Transaction,
+    runs: Sequence[Run],
+    vectors: Mapping[str, FloatArray],
+    replay: Replay,
+    *,
+    relabel: bool = False,
+) -> Added:
     """Store those runs that are new or newly labelled (see `Store.add`)."""
-    added, new, relabelled = _sort_out(write, runs)
-    _store(write, new, relabelled, vectors, replay)
-    return added
-
-
-def relabel_runs(
-    write: Transaction, runs: Sequence[Run], vectors: Mapping[str, FloatArray], replay: Replay
-) -> tuple[str, ...]:
-    """Replace stored runs by their own records with another outcome or none (see `Store.relabel`)."""
-    known = write.known([run.id for run in runs])
-    new = [
-        run
-        for run in runs
-        if (before := known.get(run.id)) is not None
-        and before.digest == run.digest
-        and (not run.outcome_by or run.success is None or replaces(run, before))
-    ]
-    # A given label that agrees with a rule's changes no count, and recounting may read all runs of an edge.
-    same = [run for run in new if run.success is not None and run.success == known[run.id].success]
+    added, new, former = _sort_out(write, runs, relabel=relabel)
+    # A given label that agrees with a rule's changes no count.
+    same = [run for run in new if run.success is not None and run.id in former and former[run.id] == run.success]
     if same:
         write.lessons.drop_answers_about([run.id for run in same])
         write.lessons.write("set_outcome_record", [{"run": r.id, "reward": r.reward, "record": r.record} for r in same])
         write.note_change()
     agreed = {run.id for run in same}
     rest = [run for run in new if run.id not in agreed]
-    _store(write, rest, [run.id for run in rest], vectors, replay)
-    return tuple(run.id for run in new)
+    _store(write, rest, [run.id for run in rest if run.id in former], vectors, replay)
+    return added
 
 
 def _store(
@@ -160,7 +169,7 @@ def _store(
         shown = write.lessons.showings([run.id for run in new if run.trusted and run.id in unlabelled])
         if unlabelled:
             write.lessons.forget_from(sorted(unlabelled))
-        _remove(write, [run for name in relabelled for run in write.select(Selection(trajectory=name))], replay)
+        _remove(write, write.held(relabelled), replay)
     if new:
         counted, excluded = _elect(write, new, replay) if write.header.counting == "shortest" else (new, [])
         write.insert_runs(excluded, vectors, counted=False)
@@ -307,26 +316,30 @@ def _readable(
     return [run for run in runs if isinstance(run, Run)], vectors
 
 
-def _sort_out(write: Transaction, runs: Sequence[Run]) -> tuple[Added, list[Run], list[str]]:
-    """What happens to each run; the runs to store; and which of these are stored with another label."""
+def _sort_out(
+    write: Transaction, runs: Sequence[Run], *, relabel: bool
+) -> tuple[Added, list[Run], dict[str, bool | None]]:
+    """What happens to each run; the runs to store; and the former labels of those that are stored."""
     fresh: dict[str, Run] = {}  # a run may come twice in a batch
     duplicates: list[str] = []
     conflicts: list[str] = []
-    relabelled: list[str] = []
+    former: dict[str, bool | None] = {}
     known = write.known([run.id for run in runs])
     for run in runs:
         before = known.get(run.id) or (Known.of(fresh[run.id]) if run.id in fresh else None)
+        given = relabel and (run.success is None or not run.outcome_by)
         if before is None:
-            fresh[run.id] = run
+            if not relabel:
+                fresh[run.id] = run
         elif before.digest != run.digest:
             conflicts.append(run.id)
-        elif replaces(run, before):
+        elif given or replaces(run, before):
             if known.pop(run.id, None) is not None:
-                relabelled.append(run.id)
+                former[run.id] = before.success
             fresh[run.id] = run
         else:
             duplicates.append(run.id)
-    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), relabelled
+    return Added(tuple(fresh), tuple(duplicates), tuple(conflicts)), list(fresh.values()), former
 
 
 def _elect(write: Transaction, new: Sequence[Run], replay: Replay) -> tuple[list[Run], list[Run]]:
@@ -363,12 +376,43 @@ def retract_runs(write: Transaction, stored: Sequence[StoredRun], replay: Replay
         return
     runs, _ = _readable(write, [one.record for one in stored], replay)
     delta = Delta.of(runs, sign=-1)
-    write.retract(delta, [run.id for run in stored])
-    others, vectors = _readable(write, write.records_on_moves(delta.states), replay)
-    states = Delta.of(others).states
-    kept = Delta()
-    kept.states.update((move, states[move]) for move in delta.states if move in states)
-    write.apply(kept, vectors)
+    orphaned, below_bound = write.retract(delta, [run.id for run in stored])
+    texts = {place: (orphaned[place], *source) for place, source in _latest_texts(write, orphaned).items()}
+    _add_texts(write, texts, replay)
+    # Further states of these moves may be among the latest now.
+    wanting = write.textless({move for move, _ in orphaned} | below_bound)
+    _add_texts(write, wanting, replay)
+
+
+def _latest_texts(write: Transaction, places: Iterable[Place]) -> dict[Place, tuple[str, int]]:
+    """The latest run that holds each state, and its transition. One pass over the runs on each edge."""
+    wanted: defaultdict[Edge, set[Place]] = defaultdict(set)
+    for move, key in places:
+        # Every run with the move took the edge between its first tools.
+        wanted[move.sources[0], move.targets[0]].add((move, key))
+    latest: dict[Place, tuple[float, str, int]] = {}
+    for edge, of_edge in wanted.items():
+        keys = sorted({key for _, key in of_edge})
+        for run, ended, success, sequence in write.runs_holding(edge, keys if len(keys) <= _FEW_KEYS else ()):
+            for step, place in places_in(sequence, success=bool(success)):
+                if place in of_edge and (place not in latest or (ended, run, step) > latest[place]):
+                    latest[place] = ended, run, step
+    return {place: (run, step) for place, (_, run, step) in latest.items()}
+
+
+def _add_texts(write: Transaction, texts: Mapping[Place, tuple[int, str, int]], replay: Replay) -> None:
+    """Add states by their counts, and by the run and the transition that their texts are of."""
+    if not texts:
+        return
+    runs, vectors = _readable(write, write.records_of({run for _, run, _ in texts.values()}), replay)
+    by_id = {run.id: run for run in runs}
+    delta = Delta()
+    for (move, key), (count, name, step) in texts.items():
+        if (run := by_id.get(name)) is not None and step < len(run.transitions):
+            text = run.transitions[step].summary
+            delta.states[move][key] = StateSeen(text, name, step, run.ended_at or 0.0, count)
+    write.drop_states([(move, key) for move, states in delta.states.items() for key in states])
+    write.apply(delta, vectors)
 
 
 def _competes(run: Run | StoredRun) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from hepm.graph.weights import inverse_steps
-from hepm.types import OWN_STATES, StateSummary, Tool, ToolName, Trajectory, Transition
+from hepm.types import OWN_STATES, START, StateSummary, Tool, ToolName, Trajectory, Transition
 
 Edge: TypeAlias = tuple[ToolName, ToolName]
 
@@ -28,6 +28,10 @@ class Move(NamedTuple):
     sources: tuple[ToolName, ...]
     targets: tuple[ToolName, ...]
     success: bool
+
+
+Place: TypeAlias = tuple[Move, int]
+"""A move, and the key of a state on it (see `state_key`)."""
 
 
 @dataclass  # without slots, so that `vars` gives the columns
@@ -186,6 +190,19 @@ class Run(NamedTuple):
         """What a store keeps with the record to look runs up by; `sequence` is JSON: [[targets, flags, key], ...]."""
         steps = [(t.targets, t.flags, t.key) for t in self.transitions]
         return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": _encode(steps)}
+
+
+def places_in(sequence: str, *, success: bool) -> Iterator[tuple[int, Place]]:
+    """Each transition of a labelled run and where its state is counted, from the run's column `sequence`."""
+    sources: tuple[ToolName, ...] = (START,)
+    for step, (targets, _, key) in enumerate(json.loads(sequence)):
+        yield step, (Move(_sorted_set(sources), _sorted_set(tuple(targets)), success), key)
+        sources = tuple(targets)
+
+
+def key_texts(keys: Iterable[int]) -> list[str]:
+    """What the column `sequence` of a run with one of these states holds."""
+    return [f",{key}]" for key in keys]
 
 
 _COLUMNS: Final = (*Run._fields[: Run._fields.index("calls")], "said")

@@ -22,6 +22,7 @@ T = TypeVar("T")
 _log = logging.getLogger("hepm")
 
 _PAUSE_FACTOR = 10  # the follower pauses ten times as long as it took to read all calls
+_PATIENCE_S = 5.0
 _SWITCH_S = 0.0001
 _switching = threading.Lock()
 _switched: list[float] = []
@@ -50,7 +51,6 @@ class Mirror:
         on_contact: Called on that thread whenever the store has answered.
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
-        lost_since: Since when the store has not answered, Unix seconds; None while it does.
     """
 
     def __init__(self, store: Store, *, poll_s: float = 1.0, on_contact: Callable[[], object] | None = None) -> None:
@@ -61,7 +61,8 @@ class Mirror:
         header = store.header
         self._revision = header.revision
         self.embedder = header.embedder
-        self.lost_since: float | None = None
+        self._lost_since: float | None = None
+        self._asked_at: float | None = None
         self._namespaces: dict[str, NamespaceMirror] = {}
         self._lessons: dict[str, LessonMirror] = {}
         self._lock = threading.Lock()
@@ -83,14 +84,25 @@ class Mirror:
     def _fresh(self, mirrors: dict[str, T], name: str, make: Callable[[Store, str], T]) -> T:
         if self._closed:
             raise StoreError("this memory is closed: use it before close(), or inside the with block that opens it.")
-        if time.monotonic() > self._next_poll:
-            self._next_poll = time.monotonic() + self._poll_s
-            self._wake()
+        self.poll()
         if name not in mirrors:
             with self._lock:
                 if name not in mirrors:
                     mirrors[name] = make(self._store, name)
         return mirrors[name]
+
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does, or took less than some seconds."""
+        asked_at = self._asked_at
+        late = asked_at is not None and not 0 <= time.time() - asked_at < _PATIENCE_S
+        return self._lost_since or (asked_at if late else None)
+
+    def poll(self) -> None:
+        """Let the thread read what other processes wrote, if it is time; wait for nothing."""
+        if time.monotonic() > self._next_poll:
+            self._next_poll = time.monotonic() + self._poll_s
+            self._wake()
 
     def refresh(self, *, defer: bool = False) -> None:
         """Catch up with the store now.
@@ -101,7 +113,11 @@ class Mirror:
             StoreUnavailableError: it does not answer; what was read before stays.
         """
         with self._lock:
-            header = self._store.header
+            self._asked_at = time.time()
+            try:
+                header = self._store.header
+            finally:
+                self._asked_at = None
             revision, self.embedder = header.revision, header.embedder
             if revision != self._revision:
                 self._follow_changes(header)
@@ -135,12 +151,12 @@ class Mirror:
         """The same; if the store does not answer, suggestions go on from what was read before."""
         try:
             self.refresh(defer=defer)
-            if self.lost_since is not None:
-                _log.warning("the store answers again after %.0f s", time.time() - self.lost_since)
-                self.lost_since = None
+            if self._lost_since is not None:
+                _log.warning("the store answers again after %.0f s", time.time() - self._lost_since)
+                self._lost_since = None
         except StoreUnavailableError as error:
-            if self.lost_since is None:
-                self.lost_since = time.time()
+            if self._lost_since is None:
+                self._lost_since = time.time()
                 _log.warning("suggestions go on from what was read before: %s", error)
 
     def _wake(self) -> None:
@@ -169,7 +185,7 @@ class Mirror:
         self._last_warning = None
         if not paused:
             self._paused_until = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - began)
-        if self.lost_since is None and self._on_contact is not None:
+        if self._lost_since is None and self._on_contact is not None:
             try:
                 self._on_contact()
             except HepmError as error:

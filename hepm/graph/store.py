@@ -1,36 +1,29 @@
-"""What a store of the tool graph promises, and what every store does the same way.
-
-All methods see nothing outside their namespace, and are safe to call from several threads; a read never waits for a
-write. Every store passes tests/graph/test_store_contract.py.
-"""
+"""The store of the tool graph: what every store does the same way on the operations of its database."""
 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
 from hepm.errors import InputError
-from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild, relabel_runs
+from hepm.graph.backend import Backend
+from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
 from hepm.graph.delta import Edge, Run
 from hepm.graph.drift import MOST_RUNS
-from hepm.graph.lessons.rows import Answer, HeldLesson, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
-from hepm.graph.lessons.transaction import Changed, LessonChange
+from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
     Added,
     Change,
     Counting,
     FloatArray,
-    Header,
-    HeldRun,
     Known,
     Marks,
     Replay,
@@ -42,113 +35,24 @@ from hepm.graph.rows import (
     ToolRow,
     Totals,
     Vectored,
-    Vectors,
     known_runs,
     marks_of,
     of_size,
     tool_row,
 )
 from hepm.graph.tool_life import add_alias, remove_alias, retire
-from hepm.types import Evidence, Tool, ToolName
-
-T = TypeVar("T")
+from hepm.types import Tool, ToolName
 
 _REEMBED_BATCH: Final = 1000
 
 
-class Store(ABC):
-    """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server.
-
-    Reads are statements by name, in `sqlite/queries.sql` and `cypher/store/`; both return the same columns.
-
-    Attributes:
-        remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
-        runs_a_batch: Runs per transaction: enough that its own cost is small.
-    """
-
-    remote: ClassVar[bool]
-    runs_a_batch: ClassVar[int]
+class Store(Backend):
+    """Where the tool graph lives. `SQLiteStore` is the embedded default, `Neo4jStore` the one on a server."""
 
     @property
     def lessons(self) -> LessonStore:
         """Lessons from the runs."""
         return LessonStore(self)
-
-    # The operations of one backend
-
-    @property
-    @abstractmethod
-    def header(self) -> Header:
-        """Read from the store on each access."""
-
-    @abstractmethod
-    def write(
-        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
-    ) -> T:
-        """Run work in one write transaction: all of it is stored, or nothing. A server may run it again.
-
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
-        """
-
-    @abstractmethod
-    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a named statement."""
-
-    @abstractmethod
-    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
-        """The rows of a named statement; lazy."""
-
-    @abstractmethod
-    def set_embedder(self, name: str, dimensions: int) -> None:
-        """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
-
-    @abstractmethod
-    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
-        """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
-
-        Plain tuples: a mirror reads all edges, and naming their fields would double the time.
-        """
-
-    @abstractmethod
-    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
-        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
-
-    @abstractmethod
-    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
-        """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
-
-        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
-        latest, ties by text.
-        """
-
-    @abstractmethod
-    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
-        """Every stored run in order of arrival, whole; lazy."""
-
-    @abstractmethod
-    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored with a run's record and derive from it."""
-
-    @abstractmethod
-    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
-        """Every lesson in order of arrival, readable or not."""
-
-    @abstractmethod
-    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
-        """The columns that are stored with a lesson's record and derive from it."""
-
-    @abstractmethod
-    def orphans(self, *, namespace: str) -> list[str]:
-        """Sentences on rows that point to nothing, or lack what they must point to; empty when all is well."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the store; safe to call twice."""
-
-    @abstractmethod
-    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
-        """Rows of embedded states by id, with the nearest `limit` among them."""
 
     # Writing
 
@@ -160,6 +64,7 @@ class Store(ABC):
         namespace: str,
         replay: Replay,
         embedder: str | None = None,
+        relabel: bool = False,
     ) -> Added:
         """Store a batch: atomic, idempotent by trajectory id, safe with many writers.
 
@@ -170,27 +75,11 @@ class Store(ABC):
 
         Args:
             vectors: Of state summaries and of `Run.said`, by `embedder`; a text without one waits for `reembed`.
+            relabel: Only replace stored runs, also by the same run without a label: it then teaches nothing any more.
         Raises:
             EmbedderMismatchError: as `write`, here and below.
         """
-        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay)
-        return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-    def relabel(
-        self,
-        runs: Sequence[Run],
-        vectors: Mapping[str, FloatArray],
-        *,
-        namespace: str,
-        replay: Replay,
-        embedder: str | None = None,
-    ) -> tuple[str, ...]:
-        """Replace stored runs by their own records with another outcome, or with none; the ids of those.
-
-        What is not stored, or has other content by now, is skipped; so is a label of a rule or a judge where one was
-        given. A run that loses its label teaches nothing any more.
-        """
-        work = partial(relabel_runs, runs=runs, vectors=vectors, replay=replay)
+        work = partial(add_runs, runs=runs, vectors=vectors, replay=replay, relabel=relabel)
         return self.write(namespace, work, embedder=embedder, vectors=vectors.values())
 
     def describe(self, tools: Sequence[Tool], *, namespace: str) -> None:
@@ -370,7 +259,7 @@ class Store(ABC):
 
         A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
         """
-        batch = self._batch(self._near(vector, namespace, limit))
+        batch = self._batch(self.near(vector, namespace, limit))
         if not batch.rows:
             return []
         cosines = batch.vectors_ND @ vector
@@ -426,90 +315,3 @@ class Store(ABC):
         number, *sides, success = row[:4]
         sources, targets = (tuple(json.loads(side) if isinstance(side, str) else side) for side in sides)
         return StateRow(number, sources, targets, bool(success), *row[4:10])
-
-
-class LessonStore:
-    """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def change(
-        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
-    ) -> Changed:
-        """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
-
-        A lesson whose id is stored keeps its words, and the runs of both stand behind it; so does its being retired.
-
-        Raises:
-            EmbedderMismatchError: the store holds another embedder's vectors by now.
-        """
-
-        def work(write: Transaction) -> Changed:
-            changed = write.lessons.change(change, vectors)
-            write.note_change()
-            return changed
-
-        return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
-
-    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
-        """Record that lessons were shown in a run, credited with its outcome if that is known; how many were new.
-
-        Ids that are gone are skipped.
-        """
-        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
-
-    def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
-        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
-
-        Idempotent. An outcome that comes before what was shown waits for it.
-        """
-        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
-
-    def forget_user(self, user: str, *, namespace: str) -> list[str]:
-        """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""
-        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
-
-    def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
-        """Store or replace answers; not one about a forgotten run or user."""
-        self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
-
-    def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
-        def noted(write: Transaction) -> T:
-            if changed := work(write):
-                write.note_change()
-            return changed
-
-        return self._store.write(namespace, noted)
-
-    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
-        """Those of the ids that are stored, in order of arrival."""
-        return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
-
-    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
-        """Lessons that name one of the runs, in order of arrival."""
-        return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
-
-    def showings(self, *, namespace: str) -> list[Showing]:
-        """All that was shown, by run and lesson."""
-        return showings_of(self._store.read("showings", namespace=namespace))
-
-    def outcomes(self, *, namespace: str) -> dict[str, bool]:
-        """Reported outcomes of runs that are not stored, by run."""
-        return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
-
-    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
-        """Stored answers by key; unknown keys are skipped."""
-        return sorted(Answer(*row) for row in self._store.read("find_answers", namespace=namespace, keys=keys))
-
-    def all_answers(self, *, namespace: str) -> list[Answer]:
-        """Every answer, by key."""
-        return sorted(Answer(*row) for row in self._store.read("all_answers", namespace=namespace))
-
-    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
-        """Runs that a step has an answer about."""
-        return {run for (run,) in self._store.read("answered_runs", namespace=namespace, step=step)}
-
-    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
-        """Readable lessons that a revision above `newer_than` touched, in order of arrival."""
-        return stored_lessons(self._store.read("lessons", namespace=namespace, newer_than=newer_than))

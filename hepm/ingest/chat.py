@@ -17,6 +17,7 @@ from hepm.ingest import fields
 from hepm.ingest.document import Document, Reader, built
 from hepm.ingest.records import DECODER, SOLVED, Item, Object, ReadOptions, RecordError, decoded, graded, identified
 from hepm.ingest.tools import listed_tools
+from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
 from hepm.types import Outcome, Role, ToolCall, Trajectory, Turn
 
 RAW: Final = "_raw"
@@ -44,9 +45,12 @@ class OpenCall:
         self.error: bool | None = None
         self.latency_s: float | None = None
 
-    def made(self) -> ToolCall:
-        """The call as it was made."""
-        return ToolCall(self.name, self.arguments, self.result, self.error, self.latency_s)
+    def made(self) -> ToolCall | None:
+        """The call as it was made; None for one of hepm's own tools but the summary."""
+        own = own_tool(self.name, self.arguments)
+        if own and own != SUMMARY_TOOL:
+            return None
+        return ToolCall(own or self.name, self.arguments, self.result, self.error, self.latency_s)
 
 
 def _parsed_arguments(arguments: Any) -> Object:
@@ -101,17 +105,21 @@ class TurnBuilder:
         call.error = error if type(error) is bool else None
 
     def build(self) -> tuple[Turn, ...]:
-        """The turns with their calls."""
-        return tuple(
-            [Turn(role, text, tuple([c.made() for c in calls]), reward) for role, text, calls, reward in self._turns]
-        )
+        """The turns with their calls, without those of hepm's own tools."""
+        found: list[Turn] = []
+        for role, text, calls, reward in self._turns:
+            made = tuple([call for one in calls if (call := one.made()) is not None])
+            if made or text or not calls:
+                found.append(Turn(role, text, made, reward))
+        return tuple(found)
 
 
 AddResult: TypeAlias = Callable[[TurnBuilder, Object], None]
 
 
 def _add_result(builder: TurnBuilder, message: Object) -> None:
-    builder.add_result(message.get("tool_call_id"), fields.plain_text(message.get("content")))
+    text = fields.plain_text(message.get("content"))
+    builder.add_result(message.get("tool_call_id"), text, message.get("is_error"))
 
 
 def chat_turns(
@@ -120,7 +128,7 @@ def chat_turns(
     """The turns of chat messages: OpenAI's, old (`function_call`) and new (`tool_calls`), and calls in content blocks.
 
     Args:
-        add_result: Reads a message of the role "tool". OpenAI's never say whether a call failed.
+        add_result: Reads a message of the role "tool". OpenAI's do not say whether a call failed; `is_error` is ours.
         user_calls: Whether users have tools, too.
     """
     builder = TurnBuilder()

@@ -1,8 +1,13 @@
-"""Messages in the layouts of other libraries, as OpenAI chat messages: LangChain, OpenTelemetry, Responses items."""
+"""Messages in the layouts of other libraries, as OpenAI chat messages.
+
+The layouts of LangChain, pydantic-ai, OpenTelemetry, and items of the Responses API.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from hepm.ingest import fields
@@ -12,6 +17,8 @@ from hepm.ingest.openai_items import is_item, item_messages
 from hepm.ingest.records import DECODER, Item, Object, ReadOptions, RecordError
 
 _LANGCHAIN: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function"}
+_PYDANTIC_AI_ERRORS: Final = {"success": False, "failed": True, "retried": True}
+"""Outcomes of calls; others, such as "denied", say nothing of the tool."""
 _LISTS: Final = ("messages", "choices", "generations")
 
 
@@ -41,7 +48,7 @@ def _of_object(value: Object, role: str) -> list[Object]:
     if fields.is_object(value.get("message")):  # a choice, or a generation of LangChain
         return chat_messages(value["message"], "assistant")
     if fields.is_list(value.get("parts")):
-        return _of_parts(value)
+        return _of_pydantic_ai(value) if is_pydantic_ai(value) else _of_parts(value)
     if value.get("role") is not None:
         return [value]
     if is_langchain(value):
@@ -80,10 +87,8 @@ def _of_langchain(value: Object) -> Object:
     role = _LANGCHAIN.get(kind.removesuffix("MessageChunk").lower(), kind)
     content = inner.get("content")
     if role in ("tool", "function"):
-        id, status = inner.get("tool_call_id"), inner.get("status")
-        block = {"type": "tool_result", "tool_use_id": id, "content": content}
-        known = {"is_error": status == "error"} if status in ("error", "success") else {}
-        return {"role": "user", "content": [block | known]}
+        error = {"error": True, "success": False}.get(fields.text(inner, "status"))
+        return {"role": "tool", "tool_call_id": inner.get("tool_call_id"), "content": content, "is_error": error}
     message: Object = {"role": role, "content": content}
     if role == "assistant":
         calls = fields.list_at(inner, "tool_calls") + fields.list_at(inner, "invalid_tool_calls")
@@ -94,6 +99,37 @@ def _of_langchain(value: Object) -> Object:
             for call in read
         ] or fields.object_at(inner, "additional_kwargs").get("tool_calls")
     return message
+
+
+def is_pydantic_ai(value: Any) -> bool:
+    """Whether it is a message of pydantic-ai, as `ModelMessagesTypeAdapter` writes it."""
+    return (
+        fields.is_object(value) and value.get("kind") in ("request", "response") and fields.is_list(value.get("parts"))
+    )
+
+
+def _of_pydantic_ai(value: Object) -> list[Object]:
+    texts: list[str] = []
+    calls: list[Object] = []
+    found: list[Object] = []
+    for part in value["parts"]:
+        part = fields.as_object(part, "a part of a message")  # noqa: PLW2901
+        kind, content, id = fields.text(part, "part_kind"), part.get("content"), part.get("tool_call_id")
+        if kind == "text":
+            texts.append(fields.text(part, "content"))
+        elif kind.endswith("tool-call"):
+            function = {"name": part.get("tool_name"), "arguments": _json_text(part.get("args") or "")}
+            calls.append({"id": id, "function": function})
+        elif kind.endswith("tool-return") or (kind == "retry-prompt" and part.get("tool_name")):
+            error = _PYDANTIC_AI_ERRORS.get(fields.text(part, "outcome") or "retried")
+            found.append({"role": "tool", "tool_call_id": id, "content": _json_text(content), "is_error": error})
+        elif kind in ("retry-prompt", "retry-feedback"):
+            found.append({"role": "user", "content": _json_text(content)})
+        elif kind in ("user-prompt", "system-prompt"):
+            found.append({"role": kind.removesuffix("-prompt"), "content": content})
+    if value["kind"] == "response":
+        found.insert(0, {"role": "assistant", "content": "".join(texts), "tool_calls": calls})
+    return found
 
 
 def _of_parts(value: Object) -> list[Object]:
@@ -120,21 +156,21 @@ def _of_parts(value: Object) -> list[Object]:
 
 
 def _json_text(value: Any) -> str:
-    return fields.plain_text(value if fields.is_object(value) else str(value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _recognises(document: Document) -> bool:
+def _recognises(is_message: Callable[[Any], bool], document: Document) -> bool:
     first = document.first
     if fields.is_object(first) and fields.is_list(first.get("messages")):
         first = first["messages"]
-    return is_langchain(first[0] if fields.is_list(first) and first else first)
+    return is_message(first[0] if fields.is_list(first) and first else first)
 
 
-def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
+def _read(is_message: Callable[[Any], bool], document: Document, options: ReadOptions) -> Iterator[Item]:
     """A list of messages is one run, and so is each record or line with a list of them."""
     alone: list[Any] = []
     for number, value in document.records():
-        if is_langchain(value):
+        if is_message(value):
             alone.append(value)
             continue
         record = {"messages": value} if fields.is_list(value) else value
@@ -146,8 +182,11 @@ def _read(document: Document, options: ReadOptions) -> Iterator[Item]:
 def _run(record: Object, document: Document, options: ReadOptions) -> Any:
     if "messages" not in record:
         raise RecordError("it has no 'messages'")
-    messages = chat_messages(fields.as_list(record["messages"], "'messages'"))
-    return read_record({**record, "messages": messages}, document.name, options)
+    messages = fields.as_list(record["messages"], "'messages'")
+    said = next((one["instructions"] for one in messages if is_pydantic_ai(one) and one.get("instructions")), None)
+    system = [] if said is None else [{"role": "system", "content": said}]
+    return read_record({**record, "messages": [*system, *chat_messages(messages)]}, document.name, options)
 
 
-LANGCHAIN: Final = Reader("langchain", _recognises, _read)
+LANGCHAIN: Final = Reader("langchain", partial(_recognises, is_langchain), partial(_read, is_langchain))
+PYDANTIC_AI: Final = Reader("pydantic-ai", partial(_recognises, is_pydantic_ai), partial(_read, is_pydantic_ai))

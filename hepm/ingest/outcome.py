@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from hepm.errors import InputError
-from hepm.ingest.runners import Change, TestRun, command_of, events_of, exit_code
+from hepm.ingest.runners import Change, TestRun, events_of, exit_code
+from hepm.ingest.shell_parser import command_of
 from hepm.types import OUTCOME_BY, Outcome, Trajectory
 
 
@@ -65,7 +66,7 @@ def _failed(before: Sequence[Change | TestRun], end: TestRun) -> bool | None:
 
 def by_exit_code(run: Trajectory) -> bool | None:
     """Whether the last shell command ended with 0, where its result holds an exit code."""
-    last = next((call for call in reversed(list(run.calls())) if command_of(call)), None)
+    last = next((call for call in reversed(list(run.calls())) if command_of(call.arguments)), None)
     code = None if last is None else exit_code(last)
     return None if code is None else code == 0
 

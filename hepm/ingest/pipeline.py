@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -22,8 +23,8 @@ from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
 from hepm.graph.doctor import differences
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import Aliases, Known, Replay, Selection
-from hepm.graph.store import FloatArray, Store
+from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection
+from hepm.graph.store import Store
 from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
@@ -309,6 +310,27 @@ def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, Flo
     return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
 
 
+class _TextVectors(Mapping[str, FloatArray]):
+    """The vectors of the texts of runs, embedded on first use: a store that only subtracts runs needs none."""
+
+    def __init__(self, runs: Sequence[Run], embedder: Embedder | None) -> None:
+        self._runs = runs
+        self._embedder = embedder
+
+    @cached_property
+    def _vectors(self) -> dict[str, FloatArray]:
+        return embed_texts(self._runs, self._embedder)
+
+    def __getitem__(self, text: str) -> FloatArray:
+        return self._vectors[text]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._vectors)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+
 def replay_with(embedder: Embedder | None) -> Replay:
     """How a store reads its own records again."""
 
@@ -316,7 +338,7 @@ def replay_with(embedder: Embedder | None) -> Replay:
         records: Sequence[str], aliases: Aliases | None = None, /
     ) -> tuple[Sequence[Run], Mapping[str, FloatArray]]:
         runs = [run_of(parse_run(record), record, aliases=aliases) for record in records]
-        return runs, embed_texts(runs, embedder)
+        return runs, _TextVectors(runs, embedder)
 
     return replay
 

@@ -30,11 +30,12 @@ from hepm.ingest.sources import Source, open_source
 READERS: Final = (
     benchmark_runs.AGENTDOJO, hepm.READER, benchmark_runs.TAU, benchmark_runs.TAU2, benchmark_runs.TAU2_SFT,
     atif.READER, bfcl.READER, coding_agents.CODEX_READER, coding_agents.CLAUDE_CODE_READER, openai_items.READER,
-    message_layouts.LANGCHAIN, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH, chat.READER,
+    message_layouts.LANGCHAIN, message_layouts.PYDANTIC_AI, otlp.READER, run_trees.LANGFUSE, run_trees.LANGSMITH,
+    chat.READER,
 )  # fmt: skip
 """The first one that recognises a file reads it: the narrower a format is, the earlier."""
 
-KEYED: Final = frozenset({"chat", "responses", "langchain", "otlp", "langfuse", "langsmith"})
+KEYED: Final = frozenset({"chat", "responses", "langchain", "pydantic-ai", "otlp", "langfuse", "langsmith"})
 """Formats whose outcomes are under keys that `ReadOptions` names."""
 
 _PYTHON: Final = "<python>"

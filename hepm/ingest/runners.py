@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, cast
 
-from hepm.ingest.shells import SHELLS
+from hepm.ingest.shell_parser import SHELLS, SimpleCommand, command_of, script_of, simple_commands
 from hepm.text import CUT
 from hepm.types import ToolCall
 
@@ -20,13 +19,11 @@ _READ_CHARS: Final = 20_000
 _START_CHARS: Final = 400
 """Where a result says how a command ended: so near its start or end."""
 
-_HEREDOC: Final = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\s*$|\Z)", re.DOTALL | re.MULTILINE)
 _ASSIGNED: Final = re.compile(r"\w+=")
 _WRAPPERS: Final = re.compile(
     r"sudo|env|time|nohup|exec|nice|timeout|xvfb-run|uvx?|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|npx|bunx|"
     r"pnpm|yarn|bundle|coverage|python[\d.]*|docker|docker-compose|podman"
 )
-_KEYWORDS: Final = frozenset({"if", "then", "else", "do", "while", "until", "!", "{"})
 _INSTALLING: Final = frozenset({"pip", "install", "add", "remove", "uninstall", "show", "update", "sync", "build"})
 _NO_RUN: Final = frozenset(
     [
@@ -136,22 +133,11 @@ _REFUSED: Final = re.compile(
 _UNFINISHED: Final = re.compile(rf"{_REFUSED.pattern}|timed out|running in (?:the )?background")
 
 
-def command_of(call: ToolCall) -> str:
-    """The shell command of a call; "" if it runs none."""
-    given = next((call.arguments[key] for key in ("command", "cmd", "commands") if call.arguments.get(key)), "")
-    if isinstance(given, str):
-        return given
-    words = [str(word) for word in given] if isinstance(given, Sequence) else []
-    if "commands" in call.arguments:
-        return "\n".join(words)
-    return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else shlex.join(words)
-
-
 def events_of(call: ToolCall) -> Iterator[Change | TestRun]:
     """What a call changed, and the tests it ran with their results, in order."""
     if call.error and _REFUSED.search((call.result or "")[:_START_CHARS]):
         return
-    command = command_of(call)
+    command = command_of(call.arguments)
     yield from () if call.error else _edits(call)
     if not command or (" " not in command and call.arguments.get("path")):  # an editor's own commands: "create"
         return
@@ -175,41 +161,29 @@ def _parts(command: str, *, decisive: bool = True) -> Iterator[Change | TestRun]
     """The changes and tests of a shell command, without results."""
     if _SCRIPT_WRITES.search(command):
         yield Change()
-    text = _HEREDOC.sub(r"\3", command).replace("\\\n", " ")
-    lexer = shlex.shlex(text[:_READ_CHARS], posix=True, punctuation_chars=";|&()<>\n")
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     try:
-        words = list(lexer)
-    except ValueError:  # a quotation without its end: the command was cut, or is not for a shell
+        commands = list(simple_commands(command[:_READ_CHARS]))
+    except ValueError:
         return
-    where, part, parts = "", list[str](), list[tuple[list[str], str]]()
-    for word in [*words, ";"]:
-        if word.strip("\n") in ("", ";", "|", "||", "&&", "&", "(", ")", ";;", "|&"):
-            parts.append((part, "$(" if word == "(" and part and part[-1].endswith("$") else word.strip("\n") or ";"))
-            part = []
-        elif not part and word in _KEYWORDS:
-            continue
-        else:
-            part.append(word)
-    parts = [one for one in parts if one[0]]
-    safe = "pipefail" in words
-    for at, (part, _) in enumerate(parts):
-        after = [operator for _, operator in parts[at:-1]]
+    where = ""
+    safe = any("pipefail" in one.words for one in commands)
+    for at, one in enumerate(commands):
+        after = [other.operator for other in commands[at:-1]]
         own = decisive and all(operator == "&&" or (safe and operator in ("|", "|&")) for operator in after)
-        if part[0] == "cd":
-            where = part[-1]
-        elif part[0] in ("bash", "sh", "zsh") and len(part) > 2 and re.fullmatch(r"-\w*c", part[1]):
-            yield from _parts(part[2], decisive=own)
+        if one.words[:1] == ["cd"]:
+            where = one.words[-1]
+        elif (script := script_of(one.words)) is not None:
+            yield from _parts(script, decisive=own)
         else:
-            yield from _changed(part)
-            hidden = at > 0 and parts[at - 1][1] == "$("
-            if not hidden and (found := _test_run(part, where)) is not None:
+            yield from _changed(one)
+            hidden = at > 0 and commands[at - 1].operator == "$("
+            if not hidden and (found := _test_run(one.words, where)) is not None:
                 yield replace(found, decisive=own)
 
 
-def _changed(words: Sequence[str]) -> Iterator[Change]:
-    name = words[0]
-    targets = [words[at + 1] for at in range(len(words) - 1) if words[at] in (">", ">>", "&>")]
+def _changed(command: SimpleCommand) -> Iterator[Change]:
+    words, targets = command.words, list(command.written)
+    name = words[0] if words else ""
     if name == "tee":
         targets += [word for word in words[1:] if not word.startswith("-")]
     if name in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
@@ -240,7 +214,7 @@ def _selected(rest: str) -> tuple[str, ...]:
     words = rest.split()
     for at, word in enumerate(words):
         before = words[at - 1] if at else ""
-        if re.search(r"[<>]", word + before) or before in _VALUED:
+        if before in _VALUED:
             continue
         if before in _SELECTING:
             found.append(f"{before} {word}")
@@ -321,7 +295,7 @@ def exit_code(call: ToolCall) -> int | None:
 
     None if there is none, or the command did not come to its end.
     """
-    if not command_of(call) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
+    if not command_of(call.arguments) or _UNFINISHED.search((call.result or "")[:_START_CHARS]):
         return None
     code = _Result.of(call).code
     if code is None and call.error is not None and call.name.partition(" ")[0] in SHELLS:

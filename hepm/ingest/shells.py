@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, Final, cast
+from typing import Final
 
 from hepm.ingest.redact import Redactor
+from hepm.ingest.shell_parser import SHELL_PROGRAMS, SHELLS, command_of, script_of, simple_commands
 from hepm.types import ToolName, Trajectory
 
-SHELLS: Final = frozenset((
-    "Bash", "PowerShell", "bash", "execute_bash", "execute_command", "exec_command", "local_shell",
-    "run_command", "run_in_terminal", "run_shell_command", "run_terminal_cmd", "shell", "shell_command",
-    "terminal", "unified_exec",
-))  # fmt: skip
-"""Tools of coding agents whose argument is a command line."""
-
-_KEYS: Final = ("command", "cmd", "commands")
 _READ: Final = 2_000  # characters: the rest of a longer command is a heredoc or a list of files
 _ASSIGNMENT: Final = re.compile(r"\w+\+?=|\$env:")
-_COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
 _PROGRAM: Final = re.compile(r"[\w.+-]{0,20}[A-Za-z][\w.+-]{0,20}")
 _NUMBER: Final = re.compile(r"[\d.]+[smhd]?")
 _VERSION: Final = re.compile(r"(python|pip)w?[\d.]*")
@@ -34,10 +25,9 @@ _SILENT: Final = frozenset((
 ))  # fmt: skip
 _WEAK: Final = frozenset(["echo", "printf", "sleep", "test", "[", "[[", "Write-Host", "Write-Output"])
 """Programs that give the name only if there is no other."""
-_KEYWORDS: Final = frozenset(["if", "then", "elif", "else", "while", "until", "do", "!", "{", "(", "time"])
 _PREFIXES: Final = frozenset((
     "sudo", "doas", "env", "nohup", "exec", "command", "builtin", "nice", "ionice", "timeout", "stdbuf",
-    "setsid", "xvfb-run",
+    "setsid", "time", "xvfb-run",
 ))  # fmt: skip
 _RUNNERS: Final = {
     **dict.fromkeys(("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "conda", "micromamba", "pixi"), ("run",)),
@@ -45,7 +35,6 @@ _RUNNERS: Final = {
     **dict.fromkeys(("pnpm", "yarn", "npm", "bundle"), ("exec", "dlx")),
 }
 """Programs that run another one, and the words after which it comes; "" for at once."""
-_SHELL_PROGRAMS: Final = frozenset(["bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell"])
 _VALUED: Final = frozenset((
     "-u", "-g", "-n", "-p", "-C", "--name", "--with", "--extra", "--group", "--python", "--directory",
     "--project", "--package", "--env-file",
@@ -55,16 +44,9 @@ _VALUED: Final = frozenset((
 
 def command_name(name: ToolName, arguments: object) -> ToolName:
     """The name of a call in the graph: "Bash git" for a shell that runs git, else the tool's own."""
-    if name not in SHELLS or not isinstance(arguments, dict):
+    if name not in SHELLS:
         return name
-    given = cast("dict[str, Any]", arguments)
-    command = next((given[key] for key in _KEYS if given.get(key)), None)
-    if isinstance(command, list):
-        words = [str(word) for word in cast("list[Any]", command)]
-        # ["bash", "-lc", "git status"] is one command in words, ["git status", "make"] are two commands.
-        command = "\n".join(words) if "commands" in given else shlex.join(words)
-    if not isinstance(command, str):
-        return name
+    command = command_of(arguments)
     program = _program(command[:_READ].replace("\\", "/") if name == "PowerShell" else command[:_READ])
     # Names of tools are stored as they are, and some people type a password where a command is due.
     return f"{name} {program}" if program and _redactor().text(program) == program else name
@@ -89,37 +71,14 @@ def _redactor() -> Redactor:
 @lru_cache(maxsize=4096)
 def _program(command: str) -> str:
     weak = ""
-    for words in _simple_commands(command):
-        found = _program_of(words)
-        if found in _WEAK:
-            weak = weak or found
-        elif found:
-            return found
+    with contextlib.suppress(ValueError):  # a quotation that never ends: it may go on behind what is read
+        for one in simple_commands(command):
+            found = _program_of(one.words)
+            if found in _WEAK:
+                weak = weak or found
+            elif found:
+                return found
     return weak if _PROGRAM.fullmatch(weak) else ""
-
-
-def _simple_commands(command: str) -> Iterator[list[str]]:
-    """The words of each command in a line, without operators and redirections."""
-    line = _COMMENT.sub("", command.replace("\\\n", " ")).replace("\n", " ; ")
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
-    redirected = False
-    try:
-        for word in lexer:
-            if word[0] in "<>" or word in ("&>", "&>>"):
-                redirected = True
-            elif not word.strip("();|&"):
-                yield words
-                words = []
-                redirected = False
-            elif redirected:
-                redirected = False
-            else:
-                words.append(word)
-    except ValueError:  # a quotation that never ends: it may go on behind what is read
-        pass
-    yield words
 
 
 def _program_of(words: list[str]) -> str:
@@ -129,9 +88,8 @@ def _program_of(words: list[str]) -> str:
     program, rest = words[0].rstrip("/").rpartition("/")[2].removesuffix(".exe"), words[1:]
     if match := _VERSION.fullmatch(program):
         program = match[1]
-    if program in _SHELL_PROGRAMS:
-        script = next((rest[at + 1] for at, word in enumerate(rest[:-1]) if re.fullmatch(r"-\w*c|-Command", word)), "")
-        return (_program(script) if script else "") or program
+    if program in SHELL_PROGRAMS:
+        return _program(script_of(words) or "") or program
     if program == "python" and "-m" in rest[:-1]:
         module = rest[rest.index("-m") + 1]
         return module if _PROGRAM.fullmatch(module) else program
@@ -148,7 +106,7 @@ def _without_prefixes(words: list[str]) -> list[str]:
             words = _without_options(words[1:])
             while words and _NUMBER.fullmatch(words[0]):
                 words = words[1:]
-        elif words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0]):
+        elif _ASSIGNMENT.match(words[0]):
             words = words[1:]
         else:
             return words

@@ -13,6 +13,7 @@ from hepm.errors import FormatError, InputError
 from hepm.ingest import fields
 from hepm.ingest.records import DECODER, RecordError, decoded, is_record, without_surrogates
 from hepm.ingest.sources import STREAM_ERRORS, open_file
+from hepm.ingest.transitions import own_tool
 from hepm.types import Tool
 
 _SPEC: Final = ("type", "name", "description", "parameters", "inputSchema", "input_schema", "function", "custom")
@@ -26,7 +27,7 @@ def listed_tools(definitions: list[Any]) -> tuple[Tool, ...]:
 @lru_cache(maxsize=128)  # every run of an environment repeats its list
 def _parsed_list(text: str) -> tuple[Tool, ...]:
     text.encode()  # half a surrogate pair shows here, by a UnicodeEncodeError as everywhere
-    return tuple(map(_tool, DECODER.decode(text)))
+    return _without_own(map(_tool, DECODER.decode(text)))
 
 
 def _tool(definition: Any) -> Tool:
@@ -58,7 +59,17 @@ def read_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
             raise InputError(
                 f"tools holds {_shown(tool)}, which is neither a name nor a tool of OpenAI's or MCP's: {error}"
             ) from error
-    return tuple(found)
+    return _without_own(found)
+
+
+def _without_own(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Tools without those of hepm itself, which an agent with its MCP server has beside its own."""
+    return tuple(tool for tool in tools if not own_tool(tool.name, _arguments(tool)))
+
+
+def _arguments(tool: Tool) -> Iterable[str]:
+    properties = tool.parameters.get("properties")
+    return properties if isinstance(properties, Mapping) else ()
 
 
 def _of_object(tool: object) -> Tool:
@@ -98,6 +109,6 @@ def load_tools(path: str | os.PathLike[str]) -> list[Tool]:
             if "tools" not in record:
                 raise RecordError("it is an object without 'tools'")
             content = fields.list_at(record, "tools")
-        return list(map(_tool, content))
+        return list(_without_own(map(_tool, content)))
     except (RecordError, ValueError) as error:
         raise FormatError(f"{name}: {error}; {expected}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from hepm import types
@@ -12,6 +13,11 @@ from hepm.types import START, StateSummary, ToolName, Trajectory, Transition, Tu
 SUMMARY_TOOL: Final = "summarize_the_task"
 """The agent's own summary tool (H-EPM, 4.1): never a node, its text becomes the state of the next transition."""
 
+OWN_TOOLS: Final = {
+    SUMMARY_TOOL: "", "suggest_next_tools": "", "search_experience": "query", "record_outcome": "session_id",
+}  # fmt: skip
+"""Tools of hepm's MCP server; with an argument where another tool may well have the name."""
+
 USER_CHARS: Final = 600
 ASSISTANT_CHARS: Final = 1000
 RESULT_CHARS: Final = 400
@@ -19,6 +25,8 @@ LAST_TOOLS: Final = 3
 
 # The block's end may be gone from a text that was cut.
 _BLOCK: Final = re.compile(rf"{re.escape(types.BLOCK_START)}.*?(?:{re.escape(types.BLOCK_END)}\n?|\Z)", re.DOTALL)
+# MCP clients put the server's name before a tool's: mcp__hepm__record_outcome, mcp_hepm_…, hepm.…, hepm-….
+_OWN_TOOL: Final = re.compile(rf"(.*hepm.*[\W_])?({'|'.join(OWN_TOOLS)})")
 
 
 class AgentState:
@@ -60,7 +68,8 @@ class AgentState:
         for call in turn.calls:
             if call.name == SUMMARY_TOOL:
                 texts = [value for value in call.arguments.values() if isinstance(value, str)]
-                self._own = max(texts, key=len, default=call.result or "") or self._own
+                summary = call.arguments.get("summary") or max(texts, key=len, default=call.result or "")
+                self._own = summary if isinstance(summary, str) and summary else self._own
             elif call.result:
                 self._result = without_hints(call.result)[:RESULT_CHARS]
                 self._failed = call.error is True or self._result.lstrip()[:5].lower() == "error"
@@ -83,6 +92,25 @@ def tool_names(turn: Turn, *, user_side: bool = False) -> tuple[ToolName, ...]:
     if turn.role == "user":
         return tuple(types.USER_SIDE + call.name for call in turn.calls) if user_side else ()
     return tuple(call.name for call in turn.calls if call.name != SUMMARY_TOOL)
+
+
+def own_tool(name: ToolName, arguments: Iterable[str] = ()) -> ToolName:
+    """Which of hepm's own tools a name stands for, by its name in `OWN_TOOLS`; "" if none.
+
+    An agent with hepm's MCP server calls them as its own, while another door records its run. What they answer must not
+    be learned back, and they are never suggested.
+
+    Args:
+        arguments: Names of its arguments.
+    """
+    prefix, own = _own_tool(name)
+    return own if own and (prefix or OWN_TOOLS[own] in ("", *arguments)) else ""
+
+
+@lru_cache(maxsize=4096)
+def _own_tool(name: ToolName) -> tuple[str, ToolName]:
+    match = _OWN_TOOL.fullmatch(name)
+    return (match[1] or "", match[2]) if match else ("", "")
 
 
 def agent_state(turns: Iterable[Turn]) -> AgentState:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from hepm.errors import FormatError, InputError
 from hepm.ingest.hepm import parse_run, write_run
@@ -20,6 +21,9 @@ _log = logging.getLogger("hepm")
 
 _SUFFIX: Final = ".session"
 
+Stamp: TypeAlias = tuple[int, int, int]
+"""What changes with every write of a file: its inode, the time in nanoseconds, its size."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -28,10 +32,12 @@ class Kept:
     Attributes:
         run: The run so far, without secrets and without an outcome.
         shown: Ids of the lessons in its hints.
+        stamp: Of the file as it was read.
         aliases: Other names by which a server recognises it, and how many turns there were when each was new.
     """
 
     file: Path
+    stamp: Stamp
     namespace: str
     run: Trajectory
     shown: tuple[str, ...]
@@ -39,7 +45,7 @@ class Kept:
 
 
 class Journal:
-    """A folder of sessions under way. Several processes may share it, with different sessions."""
+    """A folder of sessions under way. Several processes may share it; a session may move from one to another."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,12 +53,14 @@ class Journal:
 
     def file(self, namespace: str, id: str) -> Path:
         """The file of a session."""
-        digest = blake2b(f"{len(namespace)} {namespace}{id}".encode(), digest_size=16).hexdigest()
+        digest = blake2b(
+            f"{len(namespace)} {namespace}{id}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).hexdigest()
         return self.folder / f"{digest}{_SUFFIX}"
 
     def write(
         self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
-    ) -> None:
+    ) -> Stamp | None:
         """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
         names = {"namespace": namespace, "aliases": list(aliases)}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
@@ -60,16 +68,21 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
                 file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
+                file.flush()
+                return _stamp(os.fstat(file.fileno()))
         except OSError as error:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
+            return self.stamp(namespace, run.id)
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""
         found: Kept | None = None
         try:
-            lines = file.read_text("utf-8", errors="replace").splitlines()
+            with file.open(encoding="utf-8", errors="replace") as opened:
+                stamp = _stamp(os.fstat(opened.fileno()))
+                lines = opened.read().splitlines()
         except OSError:
             return None
         for line in lines:
@@ -84,7 +97,7 @@ class Journal:
                 names: list[str] = kept.get("aliases", [])
                 aliases = {**dict.fromkeys(names, len(turns)), **({} if found is None else found.aliases)}
                 run = replace(part, turns=turns)
-                found = Kept(file, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
+                found = Kept(file, stamp, kept["namespace"], run, tuple(dict.fromkeys(shown)), aliases)
             except (ValueError, KeyError, TypeError, FormatError, InputError):
                 continue  # a torn line: the last one before a crash
         return found
@@ -93,9 +106,25 @@ class Journal:
         """A session under way; None if there is none."""
         return self.read(self.file(namespace, id))
 
-    def has(self, namespace: str, id: str) -> bool:
-        """Whether a session is on disk: another process may have stored it, as it rested."""
-        return self.file(namespace, id).exists()
+    def stamp(self, namespace: str, id: str) -> Stamp | None:
+        """Of a session's file as it is now; None if there is none: another process may have stored it, as it rested."""
+        try:
+            return _stamp(self.file(namespace, id).stat())
+        except OSError:
+            return None
+
+    def changed(self, known: set[Stamp]) -> Iterator[Kept]:
+        """The sessions that are not as known by their stamps. Those of all files are known then."""
+        files: dict[Stamp, Path] = {}
+        for file in self.folder.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(OSError):  # stored meanwhile
+                files[_stamp(file.stat())] = file
+        new = [file for stamp, file in files.items() if stamp not in known]
+        known.clear()
+        known.update(files)
+        for file in new:
+            if (kept := self.read(file)) is not None:
+                yield kept
 
     def idle(self, seconds: float) -> Iterator[Kept]:
         """The sessions that rest for so long."""
@@ -112,3 +141,7 @@ class Journal:
         """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
         with contextlib.suppress(OSError):
             self.file(namespace, id).unlink(missing_ok=True)
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -98,7 +98,8 @@ class Labels:
     def retract(self, by: str, *, namespace: str = DEFAULT_NAMESPACE) -> int:
         """Remove all labels of a rule or a judge (see `derived`); how many. They may be given again."""
         runs = [_bare(run, {}) for run in self.derived(by, namespace=namespace)]
-        parts = (runs[start : start + _READ_AT_ONCE] for start in range(0, len(runs), _READ_AT_ONCE))
+        size = self._store.runs_a_batch
+        parts = (runs[start : start + size] for start in range(0, len(runs), size))
         return sum(self._replace(part, namespace) for part in parts)
 
     def store(self, verdicts: Iterable[Verdict], *, namespace: str = DEFAULT_NAMESPACE) -> Generator[Verdict]:
@@ -136,8 +137,8 @@ class Labels:
         try:
             vectors = embed_texts(prepared, embedder)
             replay = replay_with(embedder)
-            done = self._store.relabel(prepared, vectors, namespace=namespace, replay=replay, embedder=embedder.name)
-            return len(done)
+            about = {"namespace": namespace, "embedder": embedder.name}
+            return len(self._store.add(prepared, vectors, replay=replay, relabel=True, **about).stored)
         finally:
             self._changed()
 

@@ -22,8 +22,8 @@ from hepm.types import Outcome, Tool, ToolCall, ToolName, Trajectory, Turn
 
 if TYPE_CHECKING:
     from hepm.experience.prompt import Prompt, PromptOptions
-    from hepm.memory import Memory
-    from hepm.memory.journal import Journal
+    from hepm.memory.journal import Journal, Stamp
+    from hepm.memory.recording import RecordingMemory
 
 _log = logging.getLogger("hepm")
 
@@ -45,7 +45,7 @@ class Session:
         aliases: Names beside the id by which a server recognises the session after a restart; kept on disk with it.
     """
 
-    _memory: Memory
+    _memory: RecordingMemory
     _run: Trajectory
     _system: str
     _tools: Sequence[Tool] | None
@@ -64,12 +64,15 @@ class Session:
     _stored: Trajectory | None = None
     _written: tuple[Turn, ...] = ()
     _resumed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _stamp: Stamp | None = None
+    _named: set[str] = field(default_factory=set[str])
     _recording: RLock = field(default_factory=RLock)
     _storing: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         kept = None if self._journal is None else self._journal.find(self._namespace, self.id)
         if kept is not None:  # a crash ended this session
+            self._stamp = kept.stamp
             self._written = kept.run.turns
             self._resumed = list(as_messages(kept.run.turns))
             self._shown = dict.fromkeys(kept.shown)
@@ -78,6 +81,16 @@ class Session:
     def id(self) -> str:
         """The id of the stored run."""
         return self._run.id
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """Of its file as this process wrote it last; None if it is not on disk."""
+        return self._stamp
+
+    @property
+    def moved(self) -> bool:
+        """Whether another process went on with it, or stored it."""
+        return self._journal is not None and self._journal.stamp(self._namespace, self.id) != self._stamp
 
     @property
     def calls(self) -> list[ToolName]:
@@ -133,6 +146,11 @@ class Session:
         """Record the conversation so far, as `prompt` does, without asking for a hint."""
         if self._kept(lambda: self._take(messages)):
             self.keep()
+
+    def go_on(self, run: Trajectory) -> None:
+        """Continue a run that was stored without a label, unless it is on disk as well."""
+        if not self._resumed:
+            self._resumed = list(as_messages(run.turns))
 
     def rewind(self, turns: int) -> None:
         """Of what a crash left, keep so many turns: the client never got what came after them."""
@@ -195,9 +213,7 @@ class Session:
         else:
             self._append({"role": "assistant", "content": "", "tool_calls": [issued]})
         if result is not None or error is not None:
-            # The only form of a result in chat messages that can mark a failed call.
-            block = {"type": "tool_result", "tool_use_id": number, "content": text, "is_error": error}
-            self._append({"role": "user", "content": [block]})
+            self._append({"role": "tool", "tool_call_id": number, "content": text, "is_error": error})
 
     def _append(self, message: dict[str, Any]) -> None:
         if self._given is not None:
@@ -230,12 +246,17 @@ class Session:
         with self._recording:
             try:
                 turns, redactor = self._turns(), self._ingest_options.redactor
-                at = _common(turns, self._written) if self._journal.has(self._namespace, self.id) else 0
+                now = self._journal.stamp(self._namespace, self.id)
+                if now is not None and now != self._stamp:
+                    return  # another process goes on with it
+                at = _common(turns, self._written) if now is not None else 0
                 if len(turns) > at or len(self._written) > len(turns):
                     part = replace(self._run, turns=turns[at:])
                     part = part if redactor is None else redactor(part)
+                    names = [name for name in self.aliases if now is None or name not in self._named]
                     shown = list(self._shown)
-                    self._journal.write(part, at, shown, namespace=self._namespace, aliases=self.aliases)
+                    self._stamp = self._journal.write(part, at, shown, namespace=self._namespace, aliases=names)
+                    self._named.update(names)
                     self._written = turns
             except (InputError, ValueError) as error:
                 _log.debug("the session %r is not kept: %s", self.id, error)  # `finish` raises it
@@ -244,6 +265,7 @@ class Session:
         """Forget what is on disk of a session that is not to be stored."""
         if self._journal is not None:
             self._journal.remove(self._namespace, self.id)
+            self._stamp = None
 
     def finish(
         self, *, success: bool | None = None, reward: float | None = None, messages: Sequence[object] | None = None
@@ -305,6 +327,7 @@ class Session:
             self._stored = run
             if self._journal is not None:
                 self._journal.remove(self._namespace, self.id)
+                self._stamp = None
                 self._memory.store_abandoned(options=self._ingest_options)
             self._memory.follow_now()
             if self._distil and (run.outcome.success is not None or report.by_rule):
@@ -359,11 +382,10 @@ def as_messages(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
             id = f"call_{number}"
             calls.append({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
             if call.result is not None or call.error is not None:
-                block = {"type": "tool_result", "tool_use_id": id, "content": call.result or "", "is_error": call.error}
-                results.append(block)
+                known = {"tool_call_id": id, "content": call.result or "", "is_error": call.error}
+                results.append({"role": "tool", **known})
         yield {"role": turn.role, "content": turn.text} | ({"tool_calls": calls} if calls else {})
-        if results:
-            yield {"role": "user", "content": results}
+        yield from results
 
 
 def _common(turns: Sequence[Turn], others: Sequence[Turn]) -> int:

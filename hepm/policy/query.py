@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final, Protocol
 
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.graph.tool_life import ToolNames
 from hepm.text import count_of
 from hepm.types import START, StateSummary, Suggestions, ToolName

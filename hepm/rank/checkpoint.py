@@ -11,8 +11,7 @@ from typing import Final, Self
 from hepm.atomic_file import atomic_file
 from hepm.embed import Embedder
 from hepm.errors import InputError, MissingExtraError
-from hepm.graph.rows import Header
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray, Header
 from hepm.rank.ranker import Ranker
 from hepm.rank.text import tool_vectors
 from hepm.types import START, ToolName

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.query import Floors, Query, nothing_known, place_of

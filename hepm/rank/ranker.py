@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.ridge import unit
 from hepm.rank.situations import FLAGS, Situations, own_features, situation_of

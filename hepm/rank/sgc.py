@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.ridge import unit
 
 ALPHA = 0.5

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.odds import EncodedQuery
 
 FLAGS: Final = 3

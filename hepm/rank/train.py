@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch_geometric.data import HeteroData
 
 from hepm.errors import InputError
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.rank.data import FEWEST_FAMILIES
 from hepm.rank.encoders import Encoder, GatV2, Sage
 from hepm.rank.hetero import Hetero

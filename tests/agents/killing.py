@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 
@@ -33,7 +33,7 @@ TOOLS = [{"type": "function", "function": {"name": f"step_{n}", "parameters": {}
 class Served:
     """`hepm serve` as a process that can be killed and started again; `url` is where it is now."""
 
-    def __init__(self, store: Path, upstream: str, *more: str) -> None:
+    def __init__(self, store: Path | str, upstream: str, *more: str) -> None:
         self._command = [HEPM, "serve", "--store", str(store), "--port", "0", "--upstream", upstream]
         self._command += ["--hint-timeout", "60", *more]
         self.said: list[str] = []
@@ -99,12 +99,19 @@ class Expected:
     done: bool = False
 
 
+class Addressed(Protocol):
+    """One server or several: where the next request goes."""
+
+    @property
+    def url(self) -> str: ...
+
+
 class Agents:
     """One agent of each kind, until `stop`."""
 
-    def __init__(self, served: Served, store: Path) -> None:
+    def __init__(self, served: Addressed, folder: Path) -> None:
         self._served = served
-        self._folder = store.with_name(f"{store.name}-sessions")
+        self._folder = folder
         self.runs: list[Expected] = []
         self.faults: list[str] = []
         self.answered = 0
@@ -234,7 +241,7 @@ class Agents:
             if kept is None and acknowledged:
                 self.faults.append(f"{expected.tag}: {acknowledged} were acknowledged, and nothing is kept")
 
-    def check_stored(self, store: Path) -> None:
+    def check_stored(self, store: Path | str) -> None:
         """At the end: each finished run is stored once, with the right calls and its outcome."""
         with Memory.open(store) as memory:
             records = [json.loads(line) for line in memory.export()]
@@ -266,7 +273,7 @@ def killed_under_load(folder: Path, endpoint: RawEndpoint, kills: int, *, seed: 
     store = folder / "m.hepm"
     endpoint.answer = answer
     served = Served(store, endpoint.url)
-    agents = Agents(served, store)
+    agents = Agents(served, store.with_name(f"{store.name}-sessions"))
     try:
         for _ in range(kills):
             wanted, until = agents.answered + draw.randrange(1, 40), time.monotonic() + 30

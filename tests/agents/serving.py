@@ -23,9 +23,7 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
         port = one.getsockname()[1]
     chosen = ServeOptions(port=port, **{"hint_s": 60.0, **options})
     server = Server(memory, chosen)
-    config = uvicorn_config(server.app, chosen)
-    config.loop = "asyncio"  # uvloop leaves its listening socket to the collector, which warns in another test
-    running = uvicorn.Server(config)
+    running = uvicorn.Server(uvicorn_config(server.app, chosen))
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
@@ -35,3 +33,12 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
     finally:
         running.should_exit = True
         thread.join()
+
+
+def until(true: Any, seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True

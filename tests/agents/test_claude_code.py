@@ -47,3 +47,36 @@ def test_a_session_of_claude_code_is_hinted_once_each_turn_and_recorded(memory: 
     assert [(call.name, call.error) for call in turn.calls] == [("Bash", False), (order, True)]
     assert stored.turns[-1].text == "done"
     assert stored.outcome.success is False
+
+
+def test_the_tools_of_hepms_own_mcp_server_are_not_those_of_the_agent(memory: Memory) -> None:  # noqa: F811
+    own = "mcp__hepm__suggest_next_tools"
+    asked = {"session_id": "c1", "history": []}
+    calls = [
+        {"tool_name": own, "tool_input": asked, "tool_use_id": "a", "tool_response": "Suggested next tools: refund"},
+        {"tool_name": "Read", "tool_input": {"path": "a"}, "tool_use_id": "b", "tool_response": "x = 1"},
+        {"tool_name": "mcp__hepm__record_outcome", "tool_input": asked, "tool_use_id": "c", "tool_response": "done"},
+    ]
+    reading = {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]}
+    messages: list[Any] = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": own, "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "refund"}]},
+    ]
+    for number in range(5):
+        memory.ingest(messages=[{"role": "user", "content": "Hi"}, reading], id=f"read-{number}", success=True)
+    with serving(memory) as (server, url):
+        events = [
+            {"hook_event_name": "UserPromptSubmit", "prompt": "Hi"},
+            {"hook_event_name": "PostToolBatch", "tool_calls": calls[:1]},
+            {"hook_event_name": "PostToolBatch", "tool_calls": calls[1:]},
+        ]
+        for event in events:
+            httpx2.post(f"{url}/hooks/claude-code", json={"session_id": "c1", **event})
+        assert (server.runs.counts["followed", "default"], server.runs.counts["not_followed", "default"]) == (1, 0)
+        httpx2.post(f"{url}/outcome", json={"session": "c1", "success": True})
+    memory.ingest(messages=[{"role": "user", "content": "Hi"}, *messages], tools=[{"name": own}], success=True)
+    stored = memory.run("c1")
+    assert stored is not None
+    assert [call.name for call in stored.calls()] == ["Read"]
+    assert not any("hepm" in tool.name for tool in memory.tools())
+    assert [one.tool for one in memory.suggest(messages=messages)] == [one.tool for one in memory.suggest()]

@@ -53,7 +53,6 @@ def test_a_session_goes_on_after_a_rest_and_its_label_follows_its_last_tests(tmp
     with Memory.open(tmp_path / "m.hepm") as memory:
         rested(memory)
         runs = LiveRuns(memory, idle_s=0)
-        work(runs, "r")
         session = runs.named("r", namespace="default", door="test").session
         assert session.id == "r"
         session.record("Edit", {"file_path": "a.py"}, "ok")

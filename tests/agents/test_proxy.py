@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from hepm import Memory
-from hepm.agents.wire import messages_of
+from hepm.agents.wire import messages_of, with_hint
 from tests.agents.serving import serving
 from tests.loopback import Loopback, completion, error, loopback, tool_call  # noqa: F401
 
@@ -139,3 +139,24 @@ def test_what_codex_says_of_the_machine_is_not_taken_for_the_users_words() -> No
     body = {"input": [{"type": "message", "role": "user", "content": about}, {"type": "message", **wish}]}
     assert messages_of("responses", body) == [wish]
     assert messages_of("responses", {"input": "Which git is this?"}) == [wish]
+
+
+OUTPUT = {"type": "function_call_output", "call_id": "a", "output": "done"}
+REPLY = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Wait."}]}
+
+
+@pytest.mark.parametrize(
+    ("last", "hinted"),
+    [
+        (WISH, {**WISH, "content": f"{WISH['content']}\n\nhint"}),
+        (OUTPUT, {**OUTPUT, "output": "done\n\nhint"}),
+        ({**OUTPUT, "output": []}, {**OUTPUT, "output": [{"type": "input_text", "text": "hint"}]}),
+        (REPLY, {"role": "user", "content": "hint"}),
+        ({"type": "computer_call_output", "output": {}}, {"role": "user", "content": "hint"}),
+    ],
+)
+def test_the_tail_of_responses_is_the_end_of_the_last_item_that_the_model_did_not_write(last: Any, hinted: Any) -> None:
+    body = {"input": [WISH, last], "store": False}
+    sent = with_hint("responses", body, stable="", present="hint", placement="tail")["input"]
+    assert sent[0] == WISH
+    assert sent[-1] == hinted

@@ -3,6 +3,7 @@
 # ruff: noqa: F811, as fixtures are arguments
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -21,9 +22,10 @@ import httpx2
 import pytest
 
 from hepm import Memory
+from hepm.agents import protocol
 from tests.agents.killing import Served, killed_under_load
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
-from tests.agents.serving import serving
+from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
@@ -263,6 +265,53 @@ def test_slow_and_huge_clients_neither_hold_others_up_nor_fill_the_memory(
     assert "Traceback" not in capfd.readouterr().err
 
 
+def test_clients_that_send_their_heads_byte_by_byte_hold_no_other_up_and_are_closed(
+    memory: Memory, endpoint: RawEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 5.0)
+    endpoint.answer = sends(WHOLE)
+    whole = request_bytes("/v1/chat/completions", RAW)
+    with serving(memory, upstream=endpoint.url) as (_, url):
+        held = [connected(url) for _ in range(500)]
+        for at in range(5):
+            for connection in held[::2]:  # the others are silent
+                connection.sendall(whole[at : at + 1])
+            started = time.monotonic()
+            assert post(url).status_code == 200
+            assert time.monotonic() - started < 2
+        for connection in held:
+            assert connection.recv(1) == b""
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"x-a: b\r\n", b"x-a: " + b"b" * 60_000 + b"\r\n", b"b" * 60_000],
+    ids=["short headers", "long headers", "one header"],
+)
+def test_a_head_without_an_end_fills_no_memory(memory: Memory, endpoint: RawEndpoint, part: bytes) -> None:
+    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
+        connection.sendall(b"GET /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+        sent = 0
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 16 << 20:
+                connection.sendall(part)
+                sent += len(part)
+    assert sent < 16 << 20
+    assert endpoint.taken == []
+
+
+@pytest.mark.parametrize("length", [0, 60_000])
+def test_a_long_head_before_its_limit_passes(memory: Memory, endpoint: RawEndpoint, length: int) -> None:
+    sent = request_bytes("/v1/models", b"", "x-a: " + "b" * length, method="GET")
+    with serving(memory, upstream=endpoint.url) as (_, url), connected(url) as connection:
+        for at in range(0, len(sent), 9_000):
+            connection.sendall(sent[at : at + 9_000])
+            time.sleep(0.002)
+        assert status_of(connection.recv(65_536)) == 200
+    assert endpoint.taken[0].head.count(b"b" * length) >= 1
+
+
 # The memory
 
 
@@ -279,6 +328,20 @@ def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEn
                 assert time.monotonic() - started < 5
             other.rollback()
         other.close()
+
+
+def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    named = {"x-hepm-session": "late"}
+    with serving(memory, upstream=endpoint.url, hint_s=0.2) as (server, url):
+        post(url, body=CHAT, **named)
+        run = server.runs.named("late", namespace="default", door="proxy")
+        with run.lock:
+            assert post(url, body=CHAT, **named).status_code == 200
+        assert server.runs.counts["late_hints", "default"] == 1
+        assert until(lambda: run.waiting == 0)
 
 
 def test_requests_pass_when_sessions_cannot_be_kept(

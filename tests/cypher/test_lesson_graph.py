@@ -15,8 +15,9 @@ from hepm.experience.lessons import Notes
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.model_rows import open_copy
 from hepm.graph.open_store import open_store
+from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.store import Selection, Store
+from hepm.graph.store import Store
 from hepm.ingest.pipeline import replay_with
 from tests.cypher.engines import EXTRA_LABELS, LESSON, as_set, clear_server, fresh
 from tests.cypher.remembered import DO_NOT_RETURN, GO_ON, LOOK_TWICE, RETURN, learn, shop

@@ -9,8 +9,9 @@ from hepm import Trajectory
 from hepm.embed import CachedEmbedder, Embedder, HashingEmbedder
 from hepm.experience.library import Library
 from hepm.graph.mirror import Mirror
+from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.store import Selection, Store
+from hepm.graph.store import Store
 from tests.runs import Shelf
 
 NS = "team"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hepm.graph.lessons.transaction import LessonChange
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, open_library
 from tests.loopback import Loopback, completion, error, loopback  # noqa: F401
+from tests.runs import trajectory
 
 STATE = "the user wants a refund of an order"
 
@@ -184,3 +186,21 @@ def test_a_prompt_falls_back_to_similarity_where_the_model_fails_and_the_log_say
         told = memory.prompt(state=STATE, user="ann", options=PromptOptions(model=client))
         assert "refund is free" in recalled(told.text)
         assert "recalled by similarity" in caplog.text
+
+
+def test_of_lessons_that_differ_in_a_number_the_best_used_one_is_shown(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        for number in (17, 18, 19):
+            goal, task = f"please refund order {number}", f"t{number}"
+            memory.ingest(trajectory(f"won{number}", "look", "check", "buy", goal=goal, task=task))
+            memory.ingest(trajectory(f"lost{number}", "look", "buy", goal=goal, task=task, success=False))
+        memory.experiences.distill()
+        ids = [one.row.id for one in memory.library.list("experience")]
+        assert len(ids) == 6
+        search = partial(memory.experiences.search, "please refund order 20", floor=-1.0, k=6)
+        assert sorted(one.experience.zone for one in search()) == ["golden", "warning"]
+        for used in ids:
+            memory.library.show(used, [used])
+            memory.library.record_outcome(used, success=True)
+            assert used in [one.id for one in search()]
+            memory.library.record_outcome(used, success=False)

@@ -22,7 +22,8 @@ from hepm.experience.notes import NOTES_CHARS, covers, lines_of
 from hepm.experience.preferences import Preferences, ReflectReport
 from hepm.experience.reflection import CONVERSATION_CHARS, NoteLine, RewrittenNotes, quoted_conversation, vetted
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.store import Selection, Store
+from hepm.graph.rows import Selection
+from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
 from tests.graph.conftest import make_store, store  # noqa: F401

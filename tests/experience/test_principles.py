@@ -20,7 +20,8 @@ from hepm.experience.matching import ModelJudge, Pair, judge_literally
 from hepm.experience.principles import FEWEST_USES, Examples, FoundPrinciple, Principles
 from hepm.graph.lessons.rows import Kind, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.store import FloatArray, Store
+from hepm.graph.rows import FloatArray
+from hepm.graph.store import Store
 from hepm.llm import Budget, Client, Endpoint
 from tests.experience.shelves import NS, forget, library_at_rest, library_in, open_library, remember
 from tests.graph.conftest import make_store, store  # noqa: F401

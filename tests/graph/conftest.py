@@ -7,8 +7,9 @@ import pytest
 
 from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login
+from hepm.graph.rows import Counting
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.store import Counting, Store
+from hepm.graph.store import Store
 from tests.neo4j_server import ON_SERVER, Neo4jServer, emptied
 
 

@@ -10,7 +10,8 @@ from hepm import Memory, Tool
 from hepm.errors import InputError, StoreDamagedError
 from hepm.experience.preferences import runs_of_users
 from hepm.graph.delta import Run
-from hepm.graph.store import FloatArray, Selection, Store
+from hepm.graph.rows import FloatArray, Selection
+from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
 NS = "team"

@@ -8,7 +8,8 @@ import pytest
 
 from hepm.embed import HashingEmbedder
 from hepm.errors import EmbedderMismatchError
-from hepm.graph.store import FloatArray, Selection, Store
+from hepm.graph.rows import FloatArray, Selection
+from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
 NS = "team"

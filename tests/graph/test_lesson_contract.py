@@ -16,8 +16,9 @@ from hepm.experience.lessons import Conditions, Experience, Notes, Principle
 from hepm.graph.lessons.rows import Answer, LessonRow, Parent, Source, Triple, Uses
 from hepm.graph.lessons.transaction import LessonChange, recount
 from hepm.graph.neo4j.store import Neo4jStore
+from hepm.graph.rows import Selection
 from hepm.graph.sqlite import SQLiteStore
-from hepm.graph.store import Selection, Store
+from hepm.graph.store import Store
 from hepm.ingest.pipeline import copy_store
 from hepm.ingest.prepare import exclude
 from tests.runs import Shelf, trajectory

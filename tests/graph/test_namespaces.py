@@ -10,10 +10,12 @@ import numpy as np
 from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
+from hepm.graph.backend import Backend
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
+from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import LessonChange
-from hepm.graph.rows import ToolRow
-from hepm.graph.store import LessonStore, Selection, StateBatch, Store
+from hepm.graph.rows import Selection, StateBatch, ToolRow
+from hepm.graph.store import Store
 from tests.runs import Shelf, trajectory
 
 OURS, THEIRS, NOBODYS = "ours", "theirs", "nobody's"
@@ -65,18 +67,17 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],
+    "near": lambda store, ns: [row[:10] for row in store.near(VECTOR, ns, 9)],
     "marks": lambda store, ns: [one for part in store.marks(namespace=ns) for one in sorted(part)],
     "unlabelled": lambda store, ns: [
         row[1:] for row in store.unlabelled(namespace=ns, before=1 << 62, environment=None, task=None, limit=9)
     ],
 }
 WRITES: dict[str, Callable[[Store, str], Any]] = {
-    "add": lambda store, ns: store.add(
-        OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
-    ),
-    "relabel": lambda store, ns: store.relabel(
-        OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay
-    ),
+    "add": lambda store, ns: [
+        store.add(OTHERS.runs(), OTHERS.vectors(OTHERS.runs()), namespace=ns, replay=OTHERS.replay, relabel=relabel)
+        for relabel in (False, True)
+    ],
     "add_alias": lambda store, ns: store.add_alias("b", "a", namespace=ns, replay=OTHERS.replay),
     "remove_alias": lambda store, ns: [
         store.add_alias("b", "a", namespace=ns, replay=OTHERS.replay),
@@ -166,7 +167,7 @@ def learn(store: Store, namespace: str) -> None:
 
 
 def test_every_method_of_a_store_is_tried_here() -> None:
-    methods = {name for name in vars(Store) if not name.startswith("_")} | {"lessons", "remote", "runs_a_batch"}
+    methods = {name for name in (*vars(Store), *vars(Backend)) if not name.startswith("_")} | {"remote", "runs_a_batch"}
     assert methods == READS.keys() | WRITES.keys() | OF_THE_WHOLE_STORE
     assert {
         name for name in vars(LessonStore) if not name.startswith("_")

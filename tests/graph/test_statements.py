@@ -14,7 +14,7 @@ from tests.neo4j_server import Neo4jServer
 ROOM = Path(hepm.cypher.__file__).parent
 STORE = sorted((ROOM / "store").glob("*.cypher"))
 GRAPH = ROOM.parent / "graph"
-SHARED = [GRAPH / name for name in ("store.py", "changes.py", "lessons/transaction.py")]
+SHARED = [GRAPH / name for name in ("store.py", "changes.py", "lessons/store.py", "lessons/transaction.py")]
 CODE = "".join(path.read_text() for path in [*(GRAPH / "neo4j").glob("*.py"), *SHARED])
 PARAMETER = re.compile(r"\$(\w+)")
 # Asked of the whole memory, or on nodes named by hashes that hold the namespace.
@@ -80,7 +80,7 @@ def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(ne
     login = Login(neo4j_server.uri, neo4j_server.username, neo4j_server.password, neo4j_server.database)
     Neo4jStore(login).close()  # makes the schema
     samples = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "space": "x", "uid": "x"}
-    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs")}
+    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
     scanning: list[str] = []
     with (
         neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver,

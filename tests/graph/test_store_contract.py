@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hepm import START, Outcome, Tool, Trajectory
 from hepm.errors import InputError
-from hepm.graph.store import Selection, Store
+from hepm.graph.rows import Selection
+from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT
 from hepm.ingest.prepare import exclude
 from hepm.types import Evidence

@@ -187,6 +187,15 @@ def test_an_outcome_that_becomes_known_later_leaves_the_id_as_it_was(tmp_path: P
     assert runs[0].id == runs[1].id
 
 
+@pytest.mark.parametrize("error", [True, False, None])
+def test_a_tool_message_may_say_whether_its_call_failed(tmp_path: Path, error: bool | None):
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": "1"}]
+    said[1] |= {} if error is None else {"is_error": error}
+    [read_call] = read_one(write(tmp_path / "a.jsonl", {"messages": said})).calls()
+    assert read_call.error is error
+
+
 def test_calls_in_content_blocks_are_calls_too(tmp_path: Path):
     record = {
         "success": True,

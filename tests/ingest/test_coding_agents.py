@@ -7,9 +7,10 @@ import pytest
 import zstandard
 
 from hepm.ingest import ReadOptions
+from hepm.ingest.transitions import transitions
 from tests.ingest.samples import read, read_one, write
 from tests.ingest.test_faults import check, mutate
-from tests.ingest.transcripts import CLAUDE_CODE, CODEX, SESSION, claude, result, use
+from tests.ingest.transcripts import CLAUDE_CODE, CODEX, SESSION, claude, item, result, said, use
 
 
 def test_a_transcript_of_claude_code_is_one_run_whose_responses_are_whole(tmp_path: Path):
@@ -50,6 +51,43 @@ def test_a_transcript_without_messages_is_no_run_and_no_fault(tmp_path: Path):
     assert read(write(tmp_path / "a.jsonl", CLAUDE_CODE[0])) == ([], [])
     assert read(write(tmp_path / "b.jsonl", *CLAUDE_CODE[:4])) == ([], [])
     assert read(write(tmp_path / "c.jsonl", CLAUDE_CODE[1])) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["mcp__hepm__{}", "mcp_hepm_{}", "hepm.{}", "{}"])
+def test_hepms_own_tools_are_no_tools_of_a_run_and_its_summary_is_what_the_agent_knew(tmp_path: Path, name: str):
+    asked, done = {"session_id": "s", "history": "[]"}, {"session_id": "s", "success": "true"}
+    own = [name.format("suggest_next_tools"), name.format("summarize_the_task"), name.format("record_outcome")]
+    claude_code = [
+        claude("user", "1", "Fix the tests."),
+        claude("assistant", "2", use("a", own[0], **asked), id="m1"),
+        claude("user", "3", result("a", '{"prompt": "Suggested next tools: Read"}')),
+        claude("assistant", "4", use("b", own[1], session_id="session-1", summary="it fails"), id="m2"),
+        claude("assistant", "5", use("c", "Read", file_path="a.py"), id="m3"),
+        claude("assistant", "6", use("d", own[2], **done), id="m4"),
+    ]
+    called = [
+        (own[0], asked),
+        (own[1], {"session_id": "session-1", "summary": "it fails"}),
+        ("Read", {"path": "a.py"}),
+        (own[2], done),
+    ]
+    codex = [CODEX[0], said("user", "Fix the tests.")]
+    for id, (tool, given) in enumerate(called):
+        codex.append(item("function_call", call_id=str(id), name=tool, arguments=given))
+        codex.append(item("function_call_output", call_id=str(id), output="done"))
+    for records in (claude_code, codex):
+        run = read_one(write(tmp_path / "s.jsonl", *records))
+        assert [call.name for call in run.calls()] == ["summarize_the_task", "Read"]
+        [transition] = transitions(run)
+        assert (transition.targets, transition.state.own) == (("Read",), "it fails")
+        assert all(turn.text or turn.calls for turn in run.turns)
+
+
+@pytest.mark.parametrize("name", ["record_outcome", "search_experience", "mcp__desk__record_outcome"])
+def test_a_tool_that_only_has_the_name_of_one_of_hepms_is_recorded(tmp_path: Path, name: str):
+    call = claude("assistant", "2", use("a", name, patient="ann"), id="m1")
+    run = read_one(write(tmp_path / "s.jsonl", claude("user", "1", "How is she?"), call))
+    assert [one.name for one in run.calls()] == [name]
 
 
 def test_a_torn_last_line_costs_that_line(tmp_path: Path):

@@ -45,6 +45,34 @@ MESSAGES: list[Item] = [
     {"type": "tool", "data": {"content": "not called", "tool_call_id": "b", "status": "error"}},
 ]
 
+PYDANTIC_AI: list[Item] = [
+    {
+        "kind": "request",
+        "instructions": "Help.",
+        "parts": [{"part_kind": "user-prompt", "content": ["Weather?", {"kind": "image-url", "url": "http://a"}]}],
+    },
+    {
+        "kind": "response",
+        "parts": [
+            {"part_kind": "text", "content": "I look."},
+            {"part_kind": "tool-call", "tool_name": "get_weather", "args": {"city": "Rome"}, "tool_call_id": "a"},
+            {"part_kind": "tool-call", "tool_name": "get_time", "args": "{", "tool_call_id": "b"},
+            {"part_kind": "tool-call", "tool_name": "book", "args": None, "tool_call_id": "c"},
+            {"part_kind": "builtin-tool-call", "tool_name": "web_search", "args": {"q": "Rome"}, "tool_call_id": "d"},
+            {"part_kind": "builtin-tool-return", "content": [1, 2], "tool_call_id": "d", "outcome": "success"},
+        ],
+    },
+    {
+        "kind": "request",
+        "parts": [
+            {"part_kind": "tool-return", "content": {"sky": "clear"}, "tool_call_id": "a", "outcome": "success"},
+            {"part_kind": "retry-prompt", "tool_name": "get_time", "content": "no JSON", "tool_call_id": "b"},
+            {"part_kind": "tool-return", "content": "not allowed", "tool_call_id": "c", "outcome": "denied"},
+            {"part_kind": "retry-feedback", "content": "Answer in Latin."},
+        ],
+    },
+]
+
 
 def constructor(message: Item) -> Item:
     """A message as `dumpd` writes it."""
@@ -131,13 +159,29 @@ def test_langchain_messages_are_one_run(tmp_path: Path, form: str):
     ]
 
 
+@pytest.mark.parametrize("form", ["list", "lines", "record"])
+def test_messages_of_pydantic_ai_are_one_run(tmp_path: Path, form: str):
+    value = {"id": "r", "messages": PYDANTIC_AI} if form == "record" else PYDANTIC_AI
+    run = read_one(write(tmp_path / "a.json", *(PYDANTIC_AI if form == "lines" else [value])))
+    said = [("system", "Help."), ("user", "Weather?"), ("assistant", "I look."), ("user", "Answer in Latin.")]
+    assert [(turn.role, turn.text) for turn in run.turns] == said
+    assert [(call.name, dict(call.arguments), call.result, call.error) for call in run.calls()] == [
+        ("get_weather", {"city": "Rome"}, '{"sky": "clear"}', False),
+        ("get_time", {"_raw": "{"}, "no JSON", True),
+        ("book", {}, "not allowed", None),
+        ("web_search", {"q": "Rome"}, "[1, 2]", False),
+    ]
+
+
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("values", [[ITEMS], ITEMS, [MESSAGES], list(map(constructor, MESSAGES))], ids=range(4))
+@pytest.mark.parametrize(
+    "values", [[ITEMS], ITEMS, [MESSAGES], list(map(constructor, MESSAGES)), [PYDANTIC_AI]], ids=range(5)
+)
 def test_records_with_wrong_values_are_read_or_rejected(tmp_path: Path, values: list[Any], seed: int):
     chance = random.Random(seed)
     changed = [mutate(value, chance) if chance.random() < 0.5 else value for value in values]
     check(write(tmp_path / "a.jsonl", *changed))
-    for name in ("responses", "langchain"):
+    for name in ("responses", "langchain", "pydantic-ai"):
         check(write(tmp_path / "a.jsonl", *changed), ReadOptions(format=name))
 
 

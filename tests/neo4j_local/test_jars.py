@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,8 +19,14 @@ from tests.faults.command import HEPM, hepm, one_sentence, quick
 from tests.faults.places import can_mount, small_disk, unwritable
 from tests.neo4j_local.conftest import FULL_CACHE, RELEASE, Serve, damage
 
-# jgo leaves its connections to the garbage collector.
+# jgo leaves its connections to the garbage collector, which has to find them here: in another test it would warn.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_stays() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 def test_a_lock_file_names_coordinates_and_digests_and_nothing_else():

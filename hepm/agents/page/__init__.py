@@ -22,13 +22,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from hepm.agents.guard import access_of, json_object, namespace_of, refused
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.errors import InputError, MissingExtraError, NotFoundError
 from hepm.experience.library import sentence_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
-from hepm.graph.store import Totals
+from hepm.graph.rows import Totals
 from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 

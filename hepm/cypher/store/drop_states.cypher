@@ -1,6 +1,6 @@
-// Delete the states of some moves.
-// Params:  $moves list of strings
-// Index:   state_move
-UNWIND $moves AS move
-MATCH (s:State) WHERE s.move = move AND s.kept IS NOT NULL
+// Delete states.
+// Params:  $uids list of strings
+// Index:   state_uid
+UNWIND $uids AS uid
+MATCH (s:State {uid: uid})
 DETACH DELETE s

@@ -7,7 +7,7 @@ sentence model's vectors hold every coordinate, so all weigh the same. N and n a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.lessons.rows import KINDS, Kind, StoredLesson
 from hepm.graph.nearest import StateBlock
-from hepm.graph.rows import FloatArray
-from hepm.graph.store import Header, Store
+from hepm.graph.rows import FloatArray, Header
+from hepm.graph.store import Store
 
 T = TypeVar("T")
 _Make: TypeAlias = Callable[[Collection[StoredLesson]], object]
@@ -134,21 +134,27 @@ class LessonMirror:
         limit: int,
         floor: float = -1.0,
         keep: Callable[[StoredLesson], bool] | None = None,
+        group: Callable[[StoredLesson], Hashable] | None = None,
     ) -> list[tuple[StoredLesson, float]]:
-        """Live lessons most similar to a vector of unit length, with their weighted cosines; ties by arrival."""
+        """Live lessons most similar to a vector of unit length, with their weighted cosines; ties by arrival.
+
+        With `group`, of those found in one group only the one with the highest score.
+        """
         now = self._now
         shelf = now.shelves[kind]
         if not shelf.size:
             return []
         cosines = shelf.block.similarities(weighted(vector[None], shelf.weights_D)[0])[: shelf.size]
-        found: list[tuple[StoredLesson, float]] = []
+        found: dict[Hashable, tuple[StoredLesson, float]] = {}
         for at in _best_first(cosines, 8 * limit, floor):
             lesson = now.lessons[shelf.ids[at]]
             if lesson.row.live and (keep is None or keep(lesson)):
-                found.append((lesson, float(cosines[at])))
+                key = lesson.row.id if group is None else group(lesson)
+                if key not in found or lesson.uses.score > found[key][0].uses.score:
+                    found[key] = lesson, float(cosines[at])
             if len(found) == limit:
                 break
-        return found
+        return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].seq))
 
 
 def _with(before: _Snapshot, changed: Sequence[StoredLesson]) -> _Snapshot:

@@ -120,8 +120,20 @@ class Connection:
             for record in session.run(statement(name), values):
                 yield tuple(record.values())
 
+    def change_schema(self, text: Any, **values: object) -> None:
+        """Run a statement on indexes or constraints. Other processes may run the same at the same time."""
+        from neo4j.exceptions import ClientError
+
+        try:
+            with self.guarded(), self._session("WRITE") as session:
+                session.execute_write(lambda tx: tx.run(text, values).consume())
+        except StoreError as error:  # two that create it at once both find that it does not exist
+            cause = error.__cause__
+            if not (isinstance(cause, ClientError) and str(cause.code).endswith("AlreadyExists")):
+                raise
+
     def run_alone(self, text: Any, **values: object) -> None:
-        """Run a statement that shares no transaction with others: on indexes, or one with its own transactions."""
+        """Run a statement that has transactions of its own."""
         with self.guarded(), self._session("WRITE") as session:
             session.run(text, values).consume()
 
@@ -201,6 +213,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
     "derived_labels": ("ids", "run"),
     "find_runs": ("ids", "run"),
     "records_of": ("ids", "run"),
+    "stored_runs": ("ids", "run"),
     "runs_beside": ("ids", "run"),
     "find_answers": ("keys", "answer"),
     "showings_in": ("runs", "showing"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,7 +14,7 @@ import numpy as np
 from hepm.cypher import migrations, statement
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
+from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
 from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
@@ -25,7 +24,6 @@ from hepm.graph.rows import (
     FloatArray,
     Header,
     HeldRun,
-    Selection,
     StateBatch,
     StoredRun,
     Vectors,
@@ -95,7 +93,7 @@ class Neo4jStore(Store):
         pending = [(version, texts) for version, _, texts in migrations() if version > found]
         for version, texts in pending:
             for text in texts:
-                self._connection.run_alone(text)
+                self._connection.change_schema(text)
             if version == _OUTCOMES_SINCE and found:
                 self._fill_outcomes()
             self._connection.write(lambda tx, v=version: run(tx, "set_schema_version", schema_version=v))
@@ -166,9 +164,10 @@ class Neo4jStore(Store):
         found = dict(self._connection.read("find_embeddings", "schema"))
         for name in ("state_embedding", "lesson_embedding"):
             if dimensions and found.get(name) != dimensions:
-                self._connection.run_alone(statement(f"drop_{name}", "schema"))
+                if name in found:
+                    self._connection.change_schema(statement(f"drop_{name}", "schema"))
                 config = {"vector.dimensions": dimensions, "vector.similarity_function": "cosine"}
-                self._connection.run_alone(statement(name, "schema"), options={"indexConfig": config})
+                self._connection.change_schema(statement(name, "schema"), options={"indexConfig": config})
 
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
@@ -221,7 +220,7 @@ class Neo4jStore(Store):
     def close(self) -> None:
         self._connection.close()
 
-    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         # The index knows no namespaces: a small one could be starved by its neighbours. So more are read than wanted,
         # and if too few of them are of the namespace, all of its states are compared.
         rows = self.read("nearest_states", namespace=namespace, vector=to_floats(vector), candidates=20 * limit)
@@ -273,13 +272,6 @@ class Neo4jTransaction(Sender, TransactionState):
 
     # Runs
 
-    def select(self, selection: Selection) -> list[StoredRun]:
-        if selection.trajectory is not None and selection == Selection(selection.trajectory):
-            rows = self.run("find_run", uid=uid(self.space, "run", selection.trajectory))
-        else:
-            rows = self.run("select_runs", space=self.space, **asdict(selection))
-        return self.stored(rows)
-
     def runs_naming(self, tool: ToolName) -> list[StoredRun]:
         return self.stored(self.run("runs_naming", space=self.space, text=call_text(tool)))
 
@@ -287,10 +279,8 @@ class Neo4jTransaction(Sender, TransactionState):
         found = self.stored(self.run("shortest_success", task_uid=uid(self.space, environment, task)))
         return found[0] if found else None
 
-    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        # Every run with the move took the edge between its first tools.
-        edges = sorted({self._edge((move.sources[0], move.targets[0])) for move in moves})
-        return list(dict(self.ask("records_on_edges", edges, key="edges")).values())
+    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[Any, ...]]:
+        return self.run("runs_holding", edge=self._edge(edge), texts=key_texts(keys))
 
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
         rows: list[dict[str, Any]] = []
@@ -334,13 +324,28 @@ class Neo4jTransaction(Sender, TransactionState):
                 rows.append({**row, "seq": self.row_numbers[run], **outcome})
         self.put("add_run_edges", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
+    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
         self._add_counts(delta)
         self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
-        self.put("drop_states", [self._move(move) for move in delta.states], key="moves")
+        places = {self._state((move, key)): (move, key) for move, states in delta.states.items() for key in states}
+        self.sources.update(tool for move in delta.states for tool in move.sources)
+        rows = [{"uid": name, "count": delta.states[move][key].count} for name, (move, key) in places.items()]
+        gone = set(ids)
+        found = [row for row in self.ask("reduce_states", rows) if row[1] <= 0 or row[2] in gone]
+        self.put("drop_states", [name for name, *_ in found], key="uids")
         self.send("drop_empty_tools", space=self.space)
+        orphaned = {places[name]: count for name, count, _, _ in found if count > 0}
+        return orphaned, {places[name][0] for name, _, _, kept in found if kept}
+
+    def textless(self, moves: Iterable[Move]) -> dict[Place, tuple[int, str, int]]:
+        by_uid = {self._move(move): move for move in moves}
+        rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
+        return {(by_uid[name], key): (count, run, step) for name, key, count, run, step in rows}
+
+    def drop_states(self, places: Iterable[Place]) -> None:
+        self.put("drop_states", list(map(self._state, places)), key="uids")
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
@@ -371,7 +376,7 @@ class Neo4jTransaction(Sender, TransactionState):
             }
             for key, state in of_move.items():
                 self._last_state += 1
-                name, vector = uid(place, str(key)), vectors.get(state.summary)
+                name, vector = self._state((move, key)), vectors.get(state.summary)
                 stored = {} if vector is None else {"embedding": to_floats(vector), "vector": to_bytes(vector)}
                 rows.append({"uid": name, "id": self._last_state, "key": key, **shared, **vars(state), **stored})
                 places[name] = move
@@ -406,6 +411,10 @@ class Neo4jTransaction(Sender, TransactionState):
     def _move(self, move: Move) -> str:
         sides = (str(len(move.sources)), *move.sources, *move.targets)
         return uid(self.space, "move", str(move.success), *sides)
+
+    def _state(self, place: Place) -> str:
+        move, key = place
+        return uid(self._move(move), str(key))
 
 
 def columns_of(run: Run, namespace: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ SELECT seq, id, environment, task, success, steps, counted, record FROM trajecto
 WHERE namespace = :namespace AND environment = :environment AND task = :task AND success = 1
 ORDER BY steps, id LIMIT 1;
 
--- name: select_trajectories
+-- name: select_runs
 -- A part that is not given matches everything.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
 WHERE namespace = :namespace
@@ -96,6 +96,10 @@ WHERE namespace = :namespace
   AND (:task IS NULL OR task = :task)
   AND (:user IS NULL OR user = :user)
 ORDER BY id;
+
+-- name: stored_runs
+SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
+WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
 -- name: records
 SELECT id, record, counted FROM trajectory WHERE namespace = :namespace ORDER BY seq;
@@ -132,9 +136,12 @@ ORDER BY 1, 2, 3;
 -- name: records_of
 SELECT id, record FROM trajectory WHERE namespace = :namespace AND id IN (SELECT value FROM json_each(:ids));
 
--- name: records_on_edge
-SELECT t.id, t.record FROM passage p JOIN trajectory t ON t.seq = p.trajectory
-WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL;
+-- name: runs_holding
+-- Labelled runs on an edge with one of the texts in their sequence, or all of them if no text is given.
+SELECT t.id, coalesce(t.ended_at, 0.0), t.success, t.sequence
+FROM passage p CROSS JOIN trajectory t ON t.seq = p.trajectory
+WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND t.success IS NOT NULL
+  AND (:texts = '[]' OR EXISTS (SELECT 1 FROM json_each(:texts) j WHERE instr(t.sequence, j.value) > 0));
 
 -- name: run_edges
 SELECT p.source, p.target, t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
@@ -326,9 +333,22 @@ DELETE FROM vector WHERE state = :state;
 -- name: drop_state_after
 DELETE FROM state_after WHERE namespace = :namespace AND tool = :tool AND state = :state;
 
--- name: states_of_move
+-- name: reduce_state
+UPDATE state SET count = count - :count
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key
+RETURNING id, count, trajectory, summary IS NOT NULL;
+
+-- name: find_state
 SELECT id FROM state
-WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success;
+WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success AND key = :key;
+
+-- name: textless_states
+-- Those without text among the latest of a move (see `states_over_bound`).
+SELECT key, count, trajectory, step FROM (
+    SELECT key, count, trajectory, step, summary FROM state
+    WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+    ORDER BY seen DESC, key DESC LIMIT :bound
+) WHERE summary IS NULL;
 
 -- name: delete_state
 DELETE FROM state WHERE id = :state;

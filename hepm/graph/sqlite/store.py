@@ -6,19 +6,17 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hepm.graph.changes import Transaction, TransactionState
-from hepm.graph.delta import Delta, Edge, Move, Run, StateSeen
+from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.rows import (
     Counting,
     FloatArray,
     Header,
     HeldRun,
-    Selection,
     StateBatch,
     StoredRun,
     Vectors,
@@ -164,7 +162,7 @@ class SQLiteStore(Store):
     def close(self) -> None:
         self._connections.close()
 
-    def _near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
         return self.read("embedded_states", namespace=namespace)
 
 
@@ -204,9 +202,6 @@ class SQLiteTransaction(TransactionState):
 
     # Runs
 
-    def select(self, selection: Selection) -> list[StoredRun]:
-        return self.stored(self.run("select_trajectories", **asdict(selection)))
-
     def runs_naming(self, tool: ToolName) -> list[StoredRun]:
         return self.stored(self.run("runs_naming", text=call_text(tool)))
 
@@ -214,12 +209,9 @@ class SQLiteTransaction(TransactionState):
         found = self.stored(self.run("shortest_success", environment=environment, task=task))
         return found[0] if found else None
 
-    def records_on_moves(self, moves: Iterable[Move]) -> list[str]:
-        found: dict[str, str] = {}
-        for move in moves:
-            # Every run with the move took the edge between its first tools.
-            found.update(self.run("records_on_edge", source=move.sources[0], target=move.targets[0]).fetchall())
-        return list(found.values())
+    def runs_holding(self, edge: Edge, keys: Sequence[int]) -> Iterable[tuple[str, float, int, str]]:
+        source, target = edge
+        return self.run("runs_holding", source=source, target=target, texts=_json(key_texts(keys)))
 
     def insert_runs(self, runs: Sequence[Run], vectors: Mapping[str, FloatArray], *, counted: bool) -> None:
         for run in runs:
@@ -269,8 +261,9 @@ class SQLiteTransaction(TransactionState):
         for rows in delta.tool_rows():
             self._put("add_tool", rows)
 
-    def retract(self, delta: Delta, ids: Sequence[str]) -> None:
+    def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
+        gone = set(ids)
         self._add_counts(delta)
         for source in {a for a, _ in delta.edges}:
             self.run("delete_empty_edges", source=source)
@@ -278,8 +271,34 @@ class SQLiteTransaction(TransactionState):
         for name in ids:
             for what in ("delete_run_edges", "delete_tool_runs"):
                 self.run(what, seq=self.row_numbers[name])
-        for move in delta.states:
-            for (state,) in self.run("states_of_move", **_place(move)).fetchall():
+        orphaned: dict[Place, int] = {}
+        below_bound: set[Move] = set()
+        for move, states in delta.states.items():
+            self.sources.update(move.sources)
+            for key, state in states.items():
+                for number, count, run, kept in self.run(
+                    "reduce_state", **_place(move), key=key, count=state.count
+                ).fetchall():
+                    if count > 0 and run not in gone:
+                        continue
+                    if count > 0:
+                        orphaned[move, key] = count
+                    if kept:
+                        below_bound.add(move)
+                    self._drop_state("delete_state", number, move)
+        return orphaned, below_bound
+
+    def textless(self, moves: Iterable[Move]) -> dict[Place, tuple[int, str, int]]:
+        bound = self.header.states_per_move
+        return {
+            (move, key): (count, run, step)
+            for move in moves
+            for key, count, run, step in self.run("textless_states", **_place(move), bound=bound)
+        }
+
+    def drop_states(self, places: Iterable[Place]) -> None:
+        for move, key in places:
+            for (state,) in self.run("find_state", **_place(move), key=key).fetchall():
                 self._drop_state("delete_state", state, move)
 
     def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.after import CallsAfter, witten_bell
 from hepm.policy.hybrid.fitted import TEMPERATURE, FittedMemory, stems
 from hepm.policy.hybrid.odds import EncodedQuery
 
@@ -47,11 +47,9 @@ VOICE: Final = np.float32(0.2)
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Weights where no state is given: the shares of what successful runs did after the last tool."""
 
-MOST_CALLS: Final = 4096  # the latest calls after the last tool that are counted
 FAILED_LIKENESS: Final = 0.2  # weight of a failed run in `contrast`: most of its calls are innocent
 _ALIKE_FROM: Final = 0.5  # cosines of the most similar state from which the contrast begins to count,
 _ALIKE_FULLY: Final = 0.8  # and counts fully
-_MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 _MOST_COUNTED: Final = 255  # so often at most is counted of a run's calls
 _TINY: Final = 1e-9
 _VOTE_FLOOR: Final = 0.003
@@ -63,13 +61,10 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
 
     Cost: O(calls after the last tool * D), with bounded parts for whole-memory similarities.
     """
-    calls, compared = fitted.calls, query.compared_N
-    won = query.after_N[fitted.success_N[query.after_N]][-MOST_CALLS:]
-    following = calls.next_N[won]
-    p1 = _witten_bell(np.bincount(following, minlength=fitted.tools), fitted.often_T)
-    first = query.before[0] == fitted.start
-    alike = np.bincount(following[calls.flags_N[won] & _MOMENT == query.flags], minlength=fitted.tools)
-    two = np.bincount(following[calls.before_NK[won, 1] == query.before[1]], minlength=fitted.tools)
+    after, first = query.after, query.before[0] == fitted.start
+    p1, following = after.p1_T, after.following_W
+    alike = np.bincount(following[after.moment_W == query.flags], minlength=fitted.tools)
+    two = np.bincount(following[after.second_W == query.before[1]], minlength=fitted.tools)
     times_C = np.array([query.called[tool] for tool in tools.tolist()], dtype=np.float32)
     distance_C = np.array([query.distance.get(tool, 0) for tool in tools.tolist()], dtype=np.float32)
     # Share of runs with similar user messages that called the tool oftener than this run has so far.
@@ -80,15 +75,15 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     summary = query.summary
     named_by_user_T = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
     vote_T, contrast_C = p1, np.zeros(len(tools), dtype=np.float32)
-    if query.state_D is not None and len(compared):
+    if query.state_D is not None and len(after.compared_N):
         # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-        cosines = np.einsum("nd,d->n", query.states_ND, query.state_D)
-        vote_T = _vote(fitted, compared, cosines, p1)
-        contrast_C = _contrast(fitted, compared, cosines, _witten_bell(two, p1), tools)
+        cosines = np.einsum("nd,d->n", after.states_ND, query.state_D)
+        vote_T = _vote(after, cosines)
+        contrast_C = _contrast(after, cosines, witten_bell(two, p1), tools)
     columns = (
         fitted.log_often_T[tools],
         np.log(p1[tools] + _TINY),
-        np.log(_witten_bell(alike, p1)[tools] + _TINY),
+        np.log(witten_bell(alike, p1)[tools] + _TINY),
         (times_C > 0).astype(np.float32),
         np.log1p(times_C),
         np.divide(1.0, distance_C, where=distance_C > 0, out=distance_C),
@@ -103,33 +98,24 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:
-    """Counts backed off to a shorter context: n / (n + d) of them, d the number of distinct followers."""
-    total = int(counts_T.sum())
-    if not total:
-        return lower_T
-    share = total / (total + np.count_nonzero(counts_T))
-    return (share / total * counts_T + (1 - share) * lower_T).astype(np.float32)
-
-
-def _vote(fitted: FittedMemory, compared: Tools, cosines: FloatArray, p1: FloatArray) -> FloatArray:
+def _vote(after: CallsAfter, cosines: FloatArray) -> FloatArray:
     """Share of each tool in the softmax over cosines with the states of successful runs after the last tool, (T,)."""
-    won = fitted.success_N[compared]
-    if not won.any():
-        return p1
-    votes = np.exp((cosines[won] - cosines[won].max()) / TEMPERATURE)
-    following = fitted.calls.next_N[compared[won]]
-    return np.bincount(following, votes / votes.sum(), minlength=fitted.tools).astype(np.float32)
+    if not after.won_N.any():
+        return after.p1_T
+    won = cosines[after.won_N]
+    votes = np.exp((won - won.max()) / TEMPERATURE)
+    following = after.next_N[after.won_N]
+    return np.bincount(following, votes / votes.sum(), minlength=len(after.p1_T)).astype(np.float32)
 
 
-def _contrast(fitted: FittedMemory, compared: Tools, cosines: FloatArray, p2: FloatArray, tools: Tools) -> FloatArray:
+def _contrast(after: CallsAfter, cosines: FloatArray, p2: FloatArray, tools: Tools) -> FloatArray:
     """Similarity of the successful runs that went on with each tool, less a fifth of the failed ones'; shape (C,).
 
     Case-based: the most similar state decides, as in H-EPM's episodic half (section 4.3), with half the share
     of the tool after the last two calls. All 0 where no state is similar: there, what is usual decides.
     """
-    best_2T = np.zeros((2, fitted.tools), dtype=np.float32)
-    np.maximum.at(best_2T, (fitted.success_N[compared].astype(np.intp), fitted.calls.next_N[compared]), cosines)
+    best_2T = np.zeros((2, len(p2)), dtype=np.float32)
+    np.maximum.at(best_2T, (after.won_N.astype(np.intp), after.next_N), cosines)
     failed_C, succeeded_C = best_2T[:, tools]
     alike = np.clip((succeeded_C.max(initial=0.0) - _ALIKE_FROM) / (_ALIKE_FULLY - _ALIKE_FROM), 0.0, 1.0)
     return alike * (succeeded_C - FAILED_LIKENESS * failed_C + p2[tools] / 2)

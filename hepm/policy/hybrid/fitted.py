@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from hepm.graph.calls import ORDER, CallMatrix
 from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import Outcomes
 from hepm.policy.hybrid.ridge import Inputs, Ridge
@@ -22,7 +24,7 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 1000  # the latest runs that a whole run is compared with
 MOST_STATES: Final = 4000  # the latest states that are compared whatever their last tool
-MOST_COMPARED: Final = 2048  # the latest calls after the last tool, of all runs, whose states are compared
+MOST_KEPT: Final = 32  # tools whose following calls are kept ready
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -43,10 +45,12 @@ class FittedMemory:
 
     Attributes:
         place_T: Place of each tool in the order of names.
+        numbers: All tools.
         candidates: Tools that successful runs called.
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
         success_N: Whether each call's run succeeded.
+        after: The calls after a tool, by its number; those of the tools asked for last are kept.
     """
 
     def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
@@ -69,11 +73,13 @@ class FittedMemory:
             self.failures_T[: former.tools] += former.failures_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
+        self.numbers = np.delete(np.arange(self.tools), [self.start] if self.start >= 0 else [])
         # The first call of a run is no transition between tools: it is counted after START alone.
         later_N = calls.before_NK[:, 0] != self.start
         often_T = np.bincount(calls.next_N[later_N & self.success_N], minlength=self.tools) + 0.1 * in_success
         self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
+        self.after = lru_cache(MOST_KEPT)(partial(CallsAfter, calls, self.often_T))
         known_N = calls.state_N >= 0
         rows = np.flatnonzero(later_N & known_N & self.success_N)
         before = None if former is None else former.ridge
@@ -95,9 +101,7 @@ class FittedMemory:
             names.append(names.pop(len(names) - 1 - names[::-1].index(last)))
         known = [self.number.get(name, -1) for name in names]
         before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
-        summary, calls = query.state or StateSummary(), self.calls
-        after = self.after(before[0], parallel=len(set(query.after)) > 1)
-        compared = after[calls.state_N[after] >= 0][-MOST_COMPARED:]
+        summary = query.state or StateSummary()
         return EncodedQuery(
             before=before,
             called=Counter(tool for tool in known if tool >= 0),
@@ -106,9 +110,7 @@ class FittedMemory:
             state_D=query.vector,
             said_D=query.said_vector,
             summary=summary,
-            after_N=after,
-            compared_N=compared,
-            states_ND=calls.states_SD.take(calls.state_N[compared[: None if query.vector is not None else 0]], axis=0),
+            after=self.after(before[0], parallel=len(set(query.after)) > 1),
         )
 
     def knows(self, tool: ToolName) -> bool:
@@ -126,15 +128,9 @@ class FittedMemory:
         """The first candidates: those that followed one of `last`, then the most called ones."""
         following = np.zeros(self.tools)
         for tool in last:
-            rows = self.after(tool)
-            following += np.bincount(self.calls.next_N[rows[self.success_N[rows]]], minlength=self.tools)
+            following += np.bincount(self.after(tool, parallel=False).following_W, minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
-
-    def after(self, tool: int, *, parallel: bool = False) -> NDArray[np.intp]:
-        """Rows of the calls made right after a tool, or after parallel calls that held it, ascending."""
-        rows = (self.calls.by_turn if parallel else self.calls.by_last).get(tool)
-        return np.zeros(0, dtype=np.intp) if rows is None else rows
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix, IntArray
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.after import CallsAfter
 from hepm.policy.hybrid.ridge import Inputs, Ridge, gram, product, solved
 from hepm.types import StateSummary
 
@@ -49,9 +50,7 @@ class EncodedQuery:
         called: How often the run called each tool that memory knows.
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
-        after_N: Rows of the calls after its last tool, ascending; after parallel ones, of the turn after one with it.
-        compared_N: The latest of these whose states are compared.
-        states_ND: Vectors of those states, copied once for all comparisons; none without a state.
+        after: The calls after its last tool; after parallel ones, of the turn after one with it.
     """
 
     before: tuple[int, ...]
@@ -61,9 +60,7 @@ class EncodedQuery:
     state_D: FloatArray | None
     said_D: FloatArray | None
     summary: StateSummary
-    after_N: NDArray[np.intp]
-    compared_N: NDArray[np.intp]
-    states_ND: FloatArray
+    after: CallsAfter
 
 
 class Odds:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.after import MOST_ALIKE, LikeRuns
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName
 
-MOST_ALIKE: Final = 1_024  # the latest calls after the last tool that are compared
 TEMPERATURE: Final = 0.2
 """A run whose state is so much less similar than one of full weight weighs 1/e. An equal state has full weight, or one
 that is `ALIKE` more similar than the most similar there is."""
@@ -41,7 +41,6 @@ MOST_WARNINGS: Final = 3
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 _LENGTHS_AT_ONCE: Final = 1_024
-_NONE: Final = np.zeros(0, dtype=np.intp)
 
 
 class Outcomes:
@@ -54,11 +53,14 @@ class Outcomes:
         known = former._lengths_S if former is not None and self.odds.continued else np.zeros(0, dtype=np.float32)
         self._lengths_S = np.concatenate([known, _lengths(calls.states_SD[len(known) :], self.odds.relevance_D)])
 
-    def cosines(self, state_D: FloatArray, rows: NDArray[np.intp], queries: Sequence[EncodedQuery]) -> FloatArray:
-        """Of the state with those of these rows, by relevant coordinates, shape (N,)."""
+    def cosines(self, queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
+        """Of the queries' state with those of these rows, by relevant coordinates, shape (N,); 1 without a state."""
+        state_D = queries[0].state_D
+        if state_D is None:
+            return np.ones(len(rows), dtype=np.float32)
         states = self.calls.state_N[rows]
-        if len(queries) == 1:  # the latest of those that the query gathered
-            states_ND = queries[0].states_ND[len(queries[0].states_ND) - len(rows) :]
+        if len(queries) == 1:  # the latest of those that are compared
+            states_ND = queries[0].after.states_ND[len(queries[0].after.compared_N) - len(rows) :]
         else:
             states_ND = self.calls.states_SD.take(states, axis=0)
         query_D = unit(state_D * self.odds.relevance_D) * self.odds.relevance_D
@@ -74,6 +76,15 @@ def _lengths(states_SD: FloatArray, relevance_D: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(found, 1e-12))
 
 
+def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
+    with_states = queries[0].state_D is not None
+    if len(queries) == 1:
+        return queries[0].after.alike_in_state if with_states else queries[0].after.alike
+    # Calls of one turn: the calls of the turn after are those of several tools.
+    rows = np.unique(np.concatenate([query.after.rows_N[-MOST_ALIKE:] for query in queries]))
+    return LikeRuns.of(calls, rows, with_states=with_states)
+
+
 class OutcomesHere:
     """What outcomes say of the tools that an agent could call next. Costs O(calls after the last tools * D).
 
@@ -83,7 +94,7 @@ class OutcomesHere:
     Args:
         queries: The agent's query; several if its last calls were parallel.
         tools: The tools to rank, C of them.
-        available: All it could call, those that no successful run ever called included.
+        available: All it could call, A of them, ascending: `tools` and those that no successful run ever called.
 
     Attributes:
         odds_QC: Log-odds of success with each tool per query, by the regression and by the most similar runs, added up.
@@ -98,29 +109,21 @@ class OutcomesHere:
         self._odds, self._queries, self._available = outcomes.odds, queries, available
         calls = outcomes.calls
         self._tools = len(calls.names)
-        # After parallel calls it is what runs called in the next turn; a single one may be the first of its turn.
-        after = calls.by_turn if len(queries) > 1 else calls.by_last
-        rows = np.unique(np.concatenate([_NONE, *(after.get(q.before[0], _NONE)[-MOST_ALIKE:] for q in queries)]))
-        won = rows[calls.success_R[calls.run_N[rows]]]
-        self.support = len(np.unique(calls.run_N[won].astype(np.int64) * self._tools + calls.next_N[won]))
-        cosines: FloatArray = np.ones(len(rows), dtype=np.float32)
-        if queries[0].state_D is not None and len(queries[0].state_D):
-            rows = rows[calls.state_N[rows] >= 0]
-            cosines = outcomes.cosines(queries[0].state_D, rows, queries)
-        keys = calls.run_N[rows].astype(np.int64) * self._tools + calls.next_N[rows]
-        order = np.lexsort((-cosines, keys))
-        first = order[np.r_[True, np.diff(keys[order]) != 0]] if len(order) else order
-        first = first[np.argsort(-cosines[first], kind="stable")]
+        like = _like_runs(calls, queries)
+        cosine_G = like.closest(outcomes.cosines(queries, like.rows_N))
+        order = np.argsort(-cosine_G, kind="stable")
         # G like runs, the most similar first.
-        self._run_G, self._tool_G, self._cosine_G = calls.run_N[rows[first]], calls.next_N[rows[first]], cosines[first]
+        self.support = like.support
+        self._run_G, self._tool_G, self._cosine_G = like.run_G[order], like.tool_G[order], cosine_G[order]
         self._success_G = calls.success_R[self._run_G]
-        self._closest = float(self._cosine_G.max(initial=-1.0))
+        self._closest = float(self._cosine_G[0]) if len(order) else -1.0
         # If nothing is very like the present state, the most similar ones still have full weight.
-        full = min(1.0, float(self._cosine_G.max(initial=1.0 - ALIKE)) + ALIKE)
+        full = min(1.0, max(self._closest, 1.0 - ALIKE) + ALIKE)
         self._won_T, self._lost_T = (
             sums_T.astype(np.float32) for sums_T in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
         )
-        self.odds_QC = np.stack([outcomes.odds.of(query, tools) for query in queries]) + self._like_odds(tools)
+        self._odds_QA = np.stack([outcomes.odds.of(query, available) for query in queries])
+        self.odds_QC = self._odds_QA[:, np.searchsorted(available, tools)] + self._like_odds(tools)
         self.worse_C = self._worse(tools)
         alike = self._cosine_G >= self._closest - ALIKE
         self._runs_T = np.bincount(self._tool_G[alike], minlength=self._tools)
@@ -161,12 +164,13 @@ class OutcomesHere:
         The two likeliest that are not worse come before those that are. If like runs only failed with the first one,
         the likeliest with which one succeeded takes its place.
         """
-        good = ranked[~self.worse_C[ranked]]
-        first = good[:_HINTED]
-        order = np.concatenate([first, ranked[~np.isin(ranked, first)]])
-        winners = order[self._some_won_C[order] & ~self.worse_C[order]]
-        if len(winners) and self._only_failed_C[order[0]]:
-            order = np.concatenate([winners[:1], order[order != winners[0]]])
+        # Sorted by a flag alone, equal ones keep their order.
+        behind_C = np.ones(len(ranked), dtype=np.bool_)
+        behind_C[ranked[~self.worse_C[ranked]][:_HINTED]] = False
+        order = ranked[np.argsort(behind_C[ranked], kind="stable")]
+        if self._only_failed_C[order[0]]:
+            winners = order[self._some_won_C[order] & ~self.worse_C[order]]
+            order = np.concatenate([winners[:1], order[order != winners[0]]]) if len(winners) else order
         return order
 
     def warnings(self, names: Sequence[ToolName]) -> tuple[FailedWay, ...]:
@@ -174,7 +178,7 @@ class OutcomesHere:
         tools = self._available
         failures_C, bad_C = self._failures_T[tools], self._worse(tools)
         if self._odds.trust >= TRUSTED:
-            bad_C |= np.mean([self._odds.of(query, tools) for query in self._queries], axis=0) < -1
+            bad_C |= self._odds_QA.mean(axis=0) < -1
         bad_C &= (failures_C >= FEWEST_FAILURES) & (2 * failures_C > self._runs_T[tools])
         return self._failed_ways(names, tools[bad_C])
 
@@ -184,12 +188,16 @@ class OutcomesHere:
         They did if no run went on from here with an available tool and succeeded; and, if outcomes can be predicted in
         this memory, if the runs most like this one all failed and no tool is likely to succeed.
         """
-        here_G = np.isin(self._tool_G, self._available)
+        available_T = np.zeros(self._tools, dtype=np.bool_)
+        available_T[self._available] = True
+        here_G = available_T[self._tool_G]
         success_G = self._success_G[here_G]
+        if success_G.any() and self._odds.trust < TRUSTED:
+            return ()
         runs, first = np.unique(self._run_G[here_G], return_index=True)
         if len(runs) < FEWEST_KNOWN or success_G[np.sort(first)[:NEAREST]].any():
             return ()
-        if success_G.any() and not (self._odds.trust >= TRUSTED and self._hopeless()):
+        if success_G.any() and not self._hopeless():
             return ()
         tools = self._available
         return self._failed_ways(names, tools[(self._failures_T == self._runs_T)[tools] & (self._runs_T[tools] > 0)])

@@ -11,7 +11,7 @@ import numpy as np
 
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.features import NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
@@ -141,11 +141,10 @@ class Hybrid:
 
 def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Query) -> tuple[Tools, Tools]:
     """The tools to rank, which successful runs called, and all available ones that memory knows."""
-    tools, available = fitted.candidates, np.arange(fitted.tools)
-    available = available[available != fitted.start]
+    tools, available = fitted.candidates, fitted.numbers
     if query.tools is not None:
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
-        tools = available[np.isin(available, tools)]
+        tools = available[fitted.successes_T[available] > 0]
     elif len(tools) > MOST_CANDIDATES:
         tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
     if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:

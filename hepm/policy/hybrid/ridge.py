@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.graph.calls import CallMatrix
-from hepm.graph.store import FloatArray
+from hepm.graph.rows import FloatArray
 
 LAMBDA: Final = 1.0
 MOST_CALLS: Final = 20_000

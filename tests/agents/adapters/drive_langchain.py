@@ -89,5 +89,26 @@ def thread(memory: Memory, url: str) -> Any:
     return seen(agent.invoke({"messages": [("user", "Thank you.")]}, config))
 
 
+def sequel(memory: Memory, url: str) -> Any:
+    agent = agent_of(url, HepmMiddleware(memory, outcome=lambda state: True), checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "thread-1"}}
+    agent.invoke(asked(), config)
+    return seen(agent.invoke({"messages": [("user", "Thank you.")]}, config))
+
+
+def inner(memory: Memory, url: str) -> Any:
+    """An agent whose tool is an agent."""
+    desk = agent_of(url, HepmMiddleware(memory))
+
+    def delegate(parcel: int) -> str:
+        """Let the desk do it."""
+        return desk.invoke(asked(parcel))["messages"][-1].text
+
+    model = ChatOpenAI(model="small", base_url=url, api_key="k")
+    middleware = HepmMiddleware(memory)
+    agent = create_agent(model, [delegate], middleware=[middleware], checkpointer=InMemorySaver())
+    return seen(agent.invoke(asked(), {"configurable": {"thread_id": "thread-1"}}))
+
+
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread)
+    drive(once, in_async, streamed, raising, together, broken, own_session, thread, sequel, inner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
@@ -121,5 +122,21 @@ def broken(memory: Memory, url: str) -> Any:
     return loop(url)[-1]["content"]
 
 
+def repeated(memory: Memory, url: str) -> Any:
+    """Each request fails once, and no one waits for the last reply."""
+    logger = installed(memory)
+    messages: list[Any] = [{"role": "user", "content": wish(7)}]
+    while True:
+        for _ in range(2):
+            with contextlib.suppress(litellm.InternalServerError):
+                got: Any = litellm.completion(**request(url, messages, ""), max_retries=0)
+                break
+        if not answered(messages, got.choices[0].message):
+            break
+    [run] = logger.runs.under_way("default")
+    logger.finish(run.id, success=True)
+    return messages
+
+
 if __name__ == "__main__":
-    drive(once, in_async, streamed, together, broken)
+    drive(once, in_async, streamed, together, broken, repeated)

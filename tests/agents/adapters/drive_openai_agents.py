@@ -119,5 +119,16 @@ def thread(memory: Memory, url: str) -> Any:
     return seen(result)
 
 
+def kept(memory: Memory, url: str) -> Any:
+    """The server keeps the conversation."""
+    with memory.session() as session:
+        hepm = HepmHooks(session)
+        agent = agent_of(url, responses=True)
+        agent.model_settings.store = True
+        given: Any = {"hooks": hepm, "run_config": hepm.run_config(), "auto_previous_response_id": True}
+        result = Runner.run_sync(agent, wish(7), **given)
+    return seen(result)
+
+
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread)
+    drive(once, in_async, streamed, raising, together, broken, own_session, thread, kept)

@@ -88,5 +88,24 @@ def thread(memory: Memory, url: str) -> Any:
     return seen(agent.run_sync("Thank you.", message_history=before.all_messages()))
 
 
+def sequel(memory: Memory, url: str) -> Any:
+    agent = agent_of(url, HepmCapability(memory, outcome=lambda result: True))
+    before = agent.run_sync(wish(7))
+    return seen(agent.run_sync("Thank you.", message_history=before.all_messages()))
+
+
+def inner(memory: Memory, url: str) -> Any:
+    """An agent whose tool is an agent."""
+    desk = agent_of(url, HepmCapability(memory))
+
+    async def delegate(parcel: int) -> str:
+        """Let the desk do it."""
+        return (await desk.run(wish(parcel))).output
+
+    model = OpenAIChatModel("small", provider=OpenAIProvider(base_url=url, api_key="k"))
+    agent = Agent(model, tools=[delegate], capabilities=[HepmCapability(memory)])
+    return seen(agent.run_sync(wish(7), conversation_id="thread-1"))
+
+
 if __name__ == "__main__":
-    drive(once, in_async, streamed, raising, together, broken, own_session, thread)
+    drive(once, in_async, streamed, raising, together, broken, own_session, thread, sequel, inner)

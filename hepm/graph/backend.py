@@ -1,0 +1,107 @@
+"""What a database must do for a store of the tool graph.
+
+All methods see nothing outside their namespace, and are safe to call from several threads; a read never waits for a
+write. Every store passes tests/graph/test_store_contract.py.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from hepm.graph.changes import Transaction
+from hepm.graph.delta import Edge, Run
+from hepm.graph.lessons.rows import HeldLesson, LessonRow
+from hepm.graph.rows import FloatArray, Header, HeldRun, StateBatch, Vectors
+from hepm.types import Evidence, ToolName
+
+T = TypeVar("T")
+
+
+class Backend(ABC):
+    """The operations that a store on top of a database implements (see `hepm.graph.store.Store`).
+
+    Reads are statements by name, in `sqlite/queries.sql` and `cypher/store/`; both return the same columns.
+
+    Attributes:
+        remote: Whether it may become unreachable while a process runs: mirrors then read it whole when they open.
+        runs_a_batch: Runs per transaction: enough that its own cost is small.
+    """
+
+    remote: ClassVar[bool]
+    runs_a_batch: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def header(self) -> Header:
+        """Read from the store on each access."""
+
+    @abstractmethod
+    def write(
+        self, namespace: str, work: Callable[[Transaction], T], *, embedder: str | None = None, vectors: Vectors = ()
+    ) -> T:
+        """Run work in one write transaction: all of it is stored, or nothing. A server may run it again.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now, or vectors of another size.
+        """
+
+    @abstractmethod
+    def read(self, name: str, /, *, namespace: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a named statement."""
+
+    @abstractmethod
+    def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
+        """The rows of a named statement; lazy."""
+
+    @abstractmethod
+    def set_embedder(self, name: str, dimensions: int) -> None:
+        """Name the embedder; every stored vector is dropped, as it belongs to the former one."""
+
+    @abstractmethod
+    def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
+        """Edges in the order of `EdgeRow`'s fields, by source and target; only those of `sources` if given.
+
+        Plain tuples: a mirror reads all edges, and naming their fields would double the time.
+        """
+
+    @abstractmethod
+    def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
+        """States of successful runs whose sources hold `tool` and whose id is above `newer_than`, by id."""
+
+    @abstractmethod
+    def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
+        """The first `runs` runs and `summaries` summaries behind each edge, in order of the edges.
+
+        Runs: successful ones, the latest stored first. Summaries: each wording once, most often seen first, then
+        latest, ties by text.
+        """
+
+    @abstractmethod
+    def iter_runs(self, *, namespace: str) -> Iterator[HeldRun]:
+        """Every stored run in order of arrival, whole; lazy."""
+
+    @abstractmethod
+    def columns_of(self, run: Run, *, namespace: str) -> Mapping[str, object]:
+        """The columns that are stored with a run's record and derive from it."""
+
+    @abstractmethod
+    def held_lessons(self, *, namespace: str) -> Sequence[HeldLesson]:
+        """Every lesson in order of arrival, readable or not."""
+
+    @abstractmethod
+    def lesson_columns(self, row: LessonRow, *, namespace: str) -> Mapping[str, object]:
+        """The columns that are stored with a lesson's record and derive from it."""
+
+    @abstractmethod
+    def orphans(self, *, namespace: str) -> list[str]:
+        """Sentences on rows that point to nothing, or lack what they must point to; empty when all is well."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+
+    @abstractmethod
+    def near(self, vector: FloatArray, namespace: str, limit: int) -> list[tuple[Any, ...]]:
+        """Rows of embedded states by id, with the nearest `limit` among them."""

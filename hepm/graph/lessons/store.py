@@ -1,0 +1,101 @@
+"""Lessons, what was shown of them, and answers of models, as a store reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from hepm.graph.backend import Backend
+from hepm.graph.changes import Transaction
+from hepm.graph.lessons.rows import Answer, LessonRow, Showing, StoredLesson, showings_of, stored_lessons
+from hepm.graph.lessons.transaction import Changed, LessonChange
+from hepm.graph.rows import FloatArray
+
+T = TypeVar("T")
+
+
+class LessonStore:
+    """Lessons of a store. Methods see nothing outside their namespace, and are atomic."""
+
+    def __init__(self, store: Backend) -> None:
+        self._store = store
+
+    def change(
+        self, change: LessonChange, vectors: Mapping[str, FloatArray], *, namespace: str, embedder: str | None = None
+    ) -> Changed:
+        """Carry out a change; `vectors` maps texts to vectors of `embedder`, and a text without one waits.
+
+        A lesson whose id is stored keeps its words, and the runs of both stand behind it; so does its being retired.
+
+        Raises:
+            EmbedderMismatchError: the store holds another embedder's vectors by now.
+        """
+
+        def work(write: Transaction) -> Changed:
+            changed = write.lessons.change(change, vectors)
+            write.note_change()
+            return changed
+
+        return self._store.write(namespace, work, embedder=embedder, vectors=vectors.values())
+
+    def show(self, run: str, lessons: Sequence[str], *, namespace: str) -> int:
+        """Record that lessons were shown in a run, credited with its outcome if that is known; how many were new.
+
+        Ids that are gone are skipped.
+        """
+        return self._noted(namespace, lambda write: write.lessons.show(run, lessons))
+
+    def settle(self, outcomes: Mapping[str, bool], *, namespace: str) -> int:
+        """Credit what was shown in runs with their outcomes, which replace former ones; how many lessons were.
+
+        Idempotent. An outcome that comes before what was shown waits for it.
+        """
+        return self._noted(namespace, lambda write: write.lessons.tell(outcomes))
+
+    def forget_user(self, user: str, *, namespace: str) -> list[str]:
+        """Remove every lesson of a user, older versions included, and answers about them; the ids of the lessons."""
+        return self._noted(namespace, lambda write: write.lessons.forget_user(user))
+
+    def put_answers(self, answers: Sequence[Answer], *, namespace: str) -> None:
+        """Store or replace answers; not one about a forgotten run or user."""
+        self._store.write(namespace, lambda write: write.lessons.put_answers(answers))
+
+    def _noted(self, namespace: str, work: Callable[[Transaction], T]) -> T:
+        def noted(write: Transaction) -> T:
+            if changed := work(write):
+                write.note_change()
+            return changed
+
+        return self._store.write(namespace, noted)
+
+    def get(self, ids: Sequence[str], *, namespace: str) -> list[StoredLesson]:
+        """Those of the ids that are stored, in order of arrival."""
+        return stored_lessons(self._store.read("find_lessons", namespace=namespace, ids=ids))
+
+    def from_runs(self, runs: Sequence[str], *, namespace: str) -> list[LessonRow]:
+        """Lessons that name one of the runs, in order of arrival."""
+        return [one.row for one in stored_lessons(self._store.read("lessons_from", namespace=namespace, runs=runs))]
+
+    def showings(self, *, namespace: str) -> list[Showing]:
+        """All that was shown, by run and lesson."""
+        return showings_of(self._store.read("showings", namespace=namespace))
+
+    def outcomes(self, *, namespace: str) -> dict[str, bool]:
+        """Reported outcomes of runs that are not stored, by run."""
+        return {run: bool(success) for run, success in sorted(self._store.read("told_outcomes", namespace=namespace))}
+
+    def answers(self, keys: Sequence[str], *, namespace: str) -> list[Answer]:
+        """Stored answers by key; unknown keys are skipped."""
+        return sorted(Answer(*row) for row in self._store.read("find_answers", namespace=namespace, keys=keys))
+
+    def all_answers(self, *, namespace: str) -> list[Answer]:
+        """Every answer, by key."""
+        return sorted(Answer(*row) for row in self._store.read("all_answers", namespace=namespace))
+
+    def answered_runs(self, step: str, *, namespace: str) -> set[str]:
+        """Runs that a step has an answer about."""
+        return {run for (run,) in self._store.read("answered_runs", namespace=namespace, step=step)}
+
+    def list(self, *, namespace: str, newer_than: int = 0) -> list[StoredLesson]:
+        """Readable lessons that a revision above `newer_than` touched, in order of arrival."""
+        return stored_lessons(self._store.read("lessons", namespace=namespace, newer_than=newer_than))

@@ -1,0 +1,181 @@
+"""A memory that is open: its store, its mirror and its embedder."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Self
+
+from hepm.embed import Embedder
+from hepm.embed.models import AgreedEmbedder
+from hepm.errors import StoreUnavailableError
+from hepm.graph.mirror import Mirror
+from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.open_store import embedded_file, open_store
+from hepm.graph.rows import Counting, Header, ToolRow, Totals
+from hepm.graph.store import Store
+from hepm.ingest.pipeline import (
+    Outbox,
+    deliver,
+)
+from hepm.memory.journal import Journal
+from hepm.types import (
+    DEFAULT_NAMESPACE,
+    ToolName,
+)
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+DEFAULT_STORE: Final = "memory.hepm"
+DEFAULT_EMBEDDER: Final = "hepm/hash-512"
+DEFAULT_RANKERS: Final = "hepm-rank"
+
+
+class OpenMemory:
+    """What all parts of `hepm.Memory` share."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: str | Embedder | None = None,
+        *,
+        poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
+        outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
+        seen_files: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
+    ) -> None:
+        self._outbox = None if outbox is None else Outbox(Path(outbox))
+        self._journal = None if sessions is None else Journal(Path(sessions))
+        self._seen_files = None if seen_files is None else Path(seen_files)
+        self._rankers = None if rankers is None else Path(rankers)
+        self._store = store
+        self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
+        self._making = Lock()
+        self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] = DEFAULT_STORE,
+        *,
+        embedder: str | Embedder | None = None,
+        counting: Counting | None = None,
+        poll_s: float = 1.0,
+        endpoint: tuple[str | None, str | None] = (None, None),
+        auth: tuple[str, str] | None = None,
+        outbox: str | PathLike[str] | None = None,
+        sessions: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Open a memory; create it if it does not exist.
+
+        Args:
+            path: A file, a folder that contains `memory.hepm`, or an address such as "neo4j://host:7687/database".
+            embedder: Name or object. Default: the store's own ("hepm/hash-512" for a new store).
+            counting: "shortest" counts only the shortest success of each task (H-EPM, D). Default: the store's own.
+            poll_s: Interval in seconds at which suggestions look for runs stored by other processes.
+            endpoint: Base URL and key of an embeddings endpoint, for the embedder "openai/MODEL".
+            auth: User and password for a server. Default: NEO4J_USERNAME and NEO4J_PASSWORD.
+            outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
+            sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
+                beside the file; none for a server.
+            rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
+                `hepm-rank` in the working folder.
+        Raises:
+            StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
+            EmbedderMismatchError: the store holds another embedder's vectors.
+        """
+        store = open_store(path, counting=counting, auth=auth)
+        try:
+            file = embedded_file(path)
+            if sessions is None and file is not None:
+                sessions = file.with_name(f"{file.name}-sessions")
+            seen = None if file is None else file.with_name(f"{file.name}-files")
+            if rankers is None:
+                rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
+            return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
+        except BaseException:
+            store.close()
+            raise
+
+    def _deliver(self) -> None:
+        box = self._outbox
+        if box is not None and len(box) and deliver(box, self._store, self._agreed_embedder()):
+            self._mirror.catch_up(defer=True)
+
+    @property
+    def lost_since(self) -> float | None:
+        """Since when the store has not answered, Unix seconds; None while it does. It is noticed within `poll_s`."""
+        self._mirror.poll()
+        return self._mirror.lost_since
+
+    @property
+    def header(self) -> Header:
+        """The store's metadata: schema, embedder, revision."""
+        return self._store.header
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces that are not empty."""
+        return self._store.namespaces()
+
+    def totals(self, *, namespace: str = DEFAULT_NAMESPACE) -> Totals:
+        """Counts of what a namespace holds."""
+        return self._store.totals(namespace=namespace)
+
+    def tools(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[ToolRow]:
+        """Tools with their counts, by name."""
+        return self._store.tools(namespace=namespace)
+
+    def graph(self, *, namespace: str = DEFAULT_NAMESPACE, c: float = 1.0) -> nx.DiGraph[ToolName]:
+        """A copy of the tool graph as a NetworkX graph, yours to change (see `NamespaceMirror.graph`)."""
+        return self._mirror.namespace(namespace).graph(c=c)
+
+    def mirror(self, namespace: str = DEFAULT_NAMESPACE) -> NamespaceMirror:
+        """The namespace's graph as policies see it."""
+        return self._mirror.namespace(namespace)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder of the states."""
+        return self._embedder.now
+
+    def _current_embedder(self) -> Embedder:
+        return self._embedder.following(self._mirror.embedder)
+
+    def _agreed_embedder(self) -> Embedder:
+        try:
+            return self._embedder.agreed()
+        except StoreUnavailableError:
+            if self._outbox is None:
+                raise
+            return self._embedder.now  # checked again when the runs are delivered
+
+    def refresh(self, *, defer: bool = False) -> None:
+        """See at once what other processes stored, and not only after about `poll_s`.
+
+        Args:
+            defer: Leave what is slow in a large memory, and what only suggestions need, to a background thread.
+        """
+        self._mirror.refresh(defer=defer)
+
+    def follow_now(self) -> None:
+        """Wait until the next suggestion knows every run stored here: some milliseconds in a large memory."""
+        self._mirror.follow_now()
+
+    def close(self) -> None:
+        """Release the store; safe to call twice."""
+        self._mirror.close()
+        self._store.close()
+        self._embedder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,259 @@
+"""What memory says: suggestions, prompts, searches, and lessons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from hepm.errors import InputError
+from hepm.graph.delta import said_text
+from hepm.graph.tool_life import ToolNames
+from hepm.ingest.chat import read_messages
+from hepm.ingest.tools import read_tools
+from hepm.ingest.transitions import agent_state
+from hepm.memory.opened import OpenMemory
+from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
+from hepm.types import (
+    DEFAULT_NAMESPACE,
+    START,
+    Recalled,
+    StateSummary,
+    Suggestions,
+    ToolName,
+    normal,
+)
+
+if TYPE_CHECKING:
+    from hepm.experience.distilling import BackgroundDistiller
+    from hepm.experience.experiences import Experiences
+    from hepm.experience.library import Library
+    from hepm.experience.preferences import Preferences
+    from hepm.experience.principles import Principles
+    from hepm.experience.prompt import Prompt, PromptOptions
+    from hepm.graph.namespace import NamespaceMirror
+    from hepm.rank.rankers import Rankers
+
+POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
+
+
+class RecallingMemory(OpenMemory):
+    """Answers from memory. Lessons are imported on first use: a suggestion needs none of them."""
+
+    _distiller: BackgroundDistiller | None = None
+
+    @cached_property
+    def _policies(self) -> dict[tuple[str, float], Policy]:
+        return {}
+
+    @cached_property
+    def library(self) -> Library:
+        """All lessons: list, export, import, credit."""
+        from hepm.experience.library import Library
+
+        return Library(self._store, self._mirror, self._current_embedder, self._agreed_embedder)
+
+    @cached_property
+    def experiences(self) -> Experiences:
+        """What each run taught (PRIME)."""
+        from hepm.experience.experiences import Experiences
+
+        return Experiences(self.library)
+
+    @cached_property
+    def principles(self) -> Principles:
+        """Rules that many runs taught (EvolveR)."""
+        from hepm.experience.principles import Principles
+
+        return Principles(self.library)
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """What each user wants of the agent (MultiSessionCollab)."""
+        from hepm.experience.preferences import Preferences
+
+        return Preferences(self.library)
+
+    @cached_property
+    def rankers(self) -> Rankers:
+        """The trained rankers (`hepm.rank`).
+
+        Raises:
+            InputError: the memory was made from a store alone, without a folder for them.
+        """
+        from hepm.rank.rankers import Rankers
+
+        if self._rankers is None:
+            raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
+        return Rankers(self._rankers)
+
+    def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
+        from hepm.experience.distilling import BackgroundDistiller
+
+        with self._making:
+            if self._distiller is None:
+                self._distiller = BackgroundDistiller(lambda: (self.experiences, self.principles))
+        self._distiller.add(run, namespace=namespace)
+
+    def wait_distilled(self) -> None:
+        """Wait until the runs of `distil_soon` are distilled. `close` waits too."""
+        if self._distiller is not None:
+            self._distiller.wait()
+
+    def suggest(
+        self,
+        after: ToolName | Sequence[ToolName] | None = None,
+        *,
+        messages: Sequence[object] | None = None,
+        history: Sequence[ToolName] = (),
+        state: str | StateSummary | None = None,
+        tools: Iterable[object] | None = None,
+        k: int = 2,
+        policy: str | Policy = "hybrid",
+        c: float = 1.0,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Suggestions:
+        """The tools to try next, best first, each with its reason. Empty if memory has no opinion.
+
+        Args:
+            after: Tool of the last turn, or several parallel ones. None before the first call.
+            messages: The conversation so far as OpenAI chat messages (dictionaries or the SDK's objects), from which
+                `after`, `history` and `state` are read.
+            history: All calls so far, oldest first. Without `after`, the last one is used.
+            state: What the agent knows now, in a few lines.
+            tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
+                aliases is suggested by the name that the agent has it under.
+            k: Maximum number of tools (H-EPM: 2 is best).
+            policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
+            c: Weight of efficiency in edge weights.
+        """
+        if messages is not None:
+            now = agent_state(read_messages(messages))
+            after, history, state = after or now.last, history or now.history, state or now.state()
+        if k < 1:
+            raise InputError(f"k is {k}: ask for at least one suggestion")
+        mirror = self._mirror.namespace(namespace)
+        if isinstance(policy, str):
+            policy = self._policy(policy, c, mirror)
+        last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
+        available = None if tools is None else [tool.name for tool in read_tools(tools)]
+        names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
+        last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
+        summary = StateSummary(own=state) if isinstance(state, str) else state
+        if summary is not None and names.aliases:
+            summary = replace(summary, tools=tuple(map(names.own, summary.tools)))
+        text, said = (summary.text, said_text(summary)) if summary is not None else ("", "")
+        texts = [part for part in dict.fromkeys((text, said)) if part.strip()]
+        vectors = dict(zip(texts, self._current_embedder().embed(texts), strict=True)) if texts else {}
+        called = tuple(tool for tool in last if tool != START)
+        if set(past[len(past) - len(called) :]) != set(called):
+            past += called
+        query = Query(
+            after=last,
+            history=past,
+            state=summary,
+            vector=vectors.get(text),
+            said_vector=vectors.get(said),
+            tools=None if available is None else frozenset(map(names.own, available)),
+            k=k,
+            names=names,
+        )
+        return query.answer(policy.suggest(mirror, query))
+
+    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+        if name == "gnn":
+            from hepm.rank.policy import Gnn
+
+            return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
+        if name not in POLICIES:
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+        if name == "hybrid" and self._rankers is not None and self._rankers.exists():
+            voice = self.rankers.find_voice(mirror, self._current_embedder())
+            if voice is not None:
+                return Hybrid(c=c, voice=voice)
+        if (name, c) not in self._policies:
+            self._policies[name, c] = POLICIES[name](c=c)
+        return self._policies[name, c]
+
+    def prompt(
+        self,
+        messages: Sequence[object] | None = None,
+        *,
+        state: str = "",
+        after: ToolName | Sequence[ToolName] | None = None,
+        history: Sequence[ToolName] = (),
+        tools: Iterable[object] | None = None,
+        user: str = "",
+        environment: str = "",
+        turn: int = 0,
+        horizon: int = 0,
+        run: str = "",
+        budget: int = 1_000,
+        options: PromptOptions | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+    ) -> Prompt:
+        """The text for an agent's prompt now: notes, principles, experiences by zone, the next tools.
+
+        Args:
+            messages, state, after, history, tools: The conversation so far, as for `suggest`.
+            user: The user whose notes to include.
+            environment: Leave out lessons of other environments.
+            turn, horizon: The agent's current turn, from 1, and its maximum number of turns. `messages` give the turn.
+            run: Id that the run will be stored under. The lessons shown are then credited with its outcome.
+            budget: Maximum number of tokens, approximately.
+        """
+        from hepm.experience.prompt import FURTHER, Moment, PromptOptions, recollect, render
+
+        options = options or PromptOptions()
+        now = Moment.of(messages, state, after, history, turn)
+        own = None if tools is None else read_tools(tools)
+        mirror = self._mirror.namespace(namespace)
+        names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
+        last = tuple(map(names.own, now.after))
+        suggestions = Suggestions()
+        if options.suggestions:
+            suggestions = self.suggest(
+                now.after,
+                history=now.history,
+                state=now.state if now.state.text else None,
+                tools=own,
+                k=options.suggestions + FURTHER,
+                policy=options.policy,
+                namespace=namespace,
+            )
+        found = recollect(
+            self.library,
+            now,
+            suggestions,
+            counts=lambda tool: mirror.counts(last, names.own(tool)),
+            names=names,
+            namespace=namespace,
+            user=user,
+            environment=environment,
+            horizon=horizon,
+            options=options,
+        )
+        prompt = render(found, budget=budget, redact=options.redact)
+        if run:
+            self.library.show(run, prompt.lessons, namespace=namespace)
+        return prompt
+
+    def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
+        """The states most similar to a text, over all tools, and what agents did next; best first."""
+        if not text.strip():
+            raise InputError("there is nothing to search for: say what the agent knows")
+        (vector,) = self._current_embedder().embed([text])
+        return [
+            Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
+            for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
+        ]
+
+    def close(self) -> None:
+        """Release the store after the lessons that are being distilled; safe to call twice."""
+        if self._distiller is not None:
+            self._distiller.close()
+        if "library" in self.__dict__:
+            self.library.deliver()
+        super().close()

@@ -1,0 +1,165 @@
+"""A hint goes into a legal place of any legal request, and nothing else of it changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hepm.agents.wire import read_body, tagged, with_hint, write_body
+from hepm.errors import InputError
+from hepm.types import HINT
+
+STABLE, PRESENT = "Notes on the user: <x>", f"{HINT} refund"
+TEXT = st.text(max_size=20)
+SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+PART = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT}) | st.sampled_from(
+    [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}},
+        {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+        {"type": "text", "text": "kept", "cache_control": {"type": "ephemeral"}},  # as Anthropic writes them
+        {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "ok"}], "is_error": False},
+        {"type": "of_the_future", "x": [1, {"y": None}]},
+    ]
+)
+CONTENT = TEXT | st.lists(PART, max_size=3)
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+MORE = st.dictionaries(st.sampled_from(["name", "x"]), SCALAR, max_size=2)
+SAID = st.builds(
+    lambda role, content, more: {"role": role, "content": content} | more,
+    st.sampled_from(["system", "developer", "user", "user", "function"]),
+    CONTENT,
+    MORE,
+)
+MODEL = st.builds(
+    lambda content, more: {"role": "assistant"} | content | more,
+    st.fixed_dictionaries({}, optional={"content": CONTENT | st.none()}),
+    MORE,
+)
+CALLED = st.builds(
+    lambda content, result: [
+        {"role": "assistant", "content": content, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": result},
+    ],
+    TEXT | st.none(),
+    CONTENT,
+)
+MESSAGES = st.lists(SAID.map(lambda one: [one]) | MODEL.map(lambda one: [one]) | CALLED, min_size=1, max_size=6).map(
+    lambda groups: [message for group in groups for message in group]
+)
+ABOUT = st.dictionaries(st.sampled_from(["model", "temperature", "tools", "stop", "seed", "x"]), SCALAR, max_size=4)
+ITEM = st.sampled_from(
+    [
+        {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]},
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "gAAA"},
+        {"type": "item_reference", "id": "m"},
+        {"type": "of_the_future", "x": [1, {"y": None}]},
+        {"role": "assistant", "content": "done"},
+    ]
+)
+PLACEMENT = st.sampled_from(["tail", "system", "message"])
+SHOWN = st.sampled_from([(STABLE, ""), ("", PRESENT), (STABLE, PRESENT)])
+
+
+def without(message: dict[str, Any], piece: str, *, key: str = "content", kind: str = "text") -> dict[str, Any] | None:
+    """A message without what was added at its end; None if that is not all that changed."""
+    content = message.get(key)
+    if isinstance(content, list):
+        last = content[-1] if content else None
+        return {**message, key: content[:-1]} if last == {"type": kind, "text": piece} else None
+    if not isinstance(content, str) or not content.endswith(piece):
+        return None
+    return {**message, key: content.removesuffix(piece).removesuffix("\n\n")}
+
+
+def spoken(message: dict[str, Any]) -> dict[str, Any]:
+    """A message in which no content and an empty one are equal."""
+    return {**message, "content": message.get("content") or ""}
+
+
+@given(MESSAGES, ABOUT, PLACEMENT, SHOWN)
+def test_a_hint_in_a_chat_is_added_once_where_the_endpoint_takes_it(
+    messages: list[dict[str, Any]], about: dict[str, Any], placement: Any, shown: tuple[str, str]
+) -> None:
+    body = read_body("chat", json.dumps({**about, "messages": messages}).encode())
+    before = copy.deepcopy(body)
+    changed = with_hint("chat", body, stable=shown[0], present=shown[1], placement=placement)
+    assert body == before, "the record shares its messages with the request"
+    sent = json.loads(write_body(changed))
+    assert json.dumps({**sent, "messages": 0}) == json.dumps({**before, "messages": 0})
+    after = sent["messages"]
+    pieces = [piece for piece in (shown[0], tagged(shown[1]) if placement == "tail" else shown[1]) if piece]
+    for piece in reversed(pieces):
+        at = [n for n, one in enumerate(after) if json.dumps(piece)[1:-1] in json.dumps(one.get("content"))]
+        assert len(at) == 1, (piece, after)
+        role, n = after[at[0]]["role"], at[0]
+        assert role != "assistant", "the model did not say it"
+        if piece == shown[0]:
+            assert role in ("system", "developer", "user")
+        if len(after) > len(messages) and after[n].get("content") == piece:
+            assert (n, role) == (0, "system") or (n == len(after) - 1 and role in ("developer", "user"))
+            del after[n]
+        else:
+            rest = without(after[n], piece)
+            assert rest is not None, (piece, after[n])
+            after[n] = rest
+    assert len(after) == len(messages)
+    assert list(map(spoken, after)) == list(map(spoken, before["messages"]))
+
+
+@given(
+    TEXT.filter(bool) | st.lists(ITEM, min_size=1, max_size=5),
+    ABOUT,
+    st.sampled_from([{}, {"instructions": "be kind"}, {"instructions": None}, {"instructions": [1]}]),
+    st.sampled_from([{}, {"previous_response_id": "r"}, {"conversation": {"id": "c"}}, {"store": False}]),
+    PLACEMENT,
+    SHOWN,
+)
+def test_a_hint_in_a_response_is_added_once_and_every_item_stays(
+    given_input: Any, about: Any, instructions: Any, kept: Any, placement: Any, shown: tuple[str, str]
+) -> None:
+    body = read_body("responses", json.dumps({**about, **instructions, **kept, "input": given_input}).encode())
+    before = copy.deepcopy(body)
+    sent = json.loads(write_body(with_hint("responses", body, stable=shown[0], present=shown[1], placement=placement)))
+    assert body == before
+    rest = ("input", "instructions")
+    assert {k: v for k, v in sent.items() if k not in rest} == {k: v for k, v in before.items() if k not in rest}
+    if not isinstance(before.get("instructions"), str | None):
+        assert sent == before, "the endpoint refuses it, and hepm does not change what it says"
+        return
+    items = before["input"] if isinstance(before["input"], list) else [{"role": "user", "content": before["input"]}]
+    said = [one for one in shown if one]
+    if sent["input"] != before["input"]:
+        *same, last = sent["input"]
+        if placement == "message":
+            assert (same, last) == (items, {"role": "developer", "content": shown[1]})
+        elif len(same) == len(items):
+            assert (same, last) == (items, {"role": "user", "content": tagged(shown[1])})
+        else:
+            key = "output" if "output" in last else "content"
+            assert same == items[:-1]
+            assert last.get("role") != "assistant", "the model did not say it"
+            assert without(last, tagged(shown[1]), key=key, kind="input_text") == items[-1]
+        assert kept == {"store": False}, "the provider would keep the hint"
+        said.remove(shown[1])
+    assert (sent.get("instructions") or "") == "\n\n".join([*filter(None, [before.get("instructions")]), *said])
+
+
+@pytest.mark.parametrize("content", [5, {"text": "x"}, True, 1.5])
+def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is(content: Any) -> None:
+    body = {"messages": [{"role": "user", "content": content}]}
+    assert with_hint("chat", body, stable=STABLE, present=PRESENT, placement="tail") is body
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[]", b"{}", b'{"messages": []}', b'{"messages": "x"}', b'{"messages": [1]}', b"\xff"]
+)
+def test_a_body_without_messages_is_none_for_memory(raw: bytes) -> None:
+    with pytest.raises(InputError):
+        read_body("chat", raw)
