@@ -58,7 +58,11 @@ def measure(
         return rankers[training]
 
     def method(name: str, about: str, make: Callable[[Floors, Ranker], Policy]) -> Method:
-        return Method(name, about, lambda training: PolicyPredictor(partial(make, ranker=ranker(training)), training))
+        def fit(training: Training) -> PolicyPredictor:
+            trained = ranker(training)
+            return PolicyPredictor(lambda floors: make(floors, trained), training)
+
+        return Method(name, about, fit)
 
     methods = [
         Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
@@ -81,15 +85,16 @@ def gate_of(report: EvalReport) -> Gate:
     """Whether the hybrid policy gains by the ranker, from `measure`."""
     (domain,) = report.domains.values()
     without, with_ = (domain.methods[name] for name in (HYBRID, BOTH))
-    gains = tuple(report.rescue[name].gain for name in (HYBRID, BOTH)) if domain.rescue else (0.0, 0.0)
+    measured = domain.rescue.get(HYBRID), domain.rescue.get(BOTH)
+    low, high = with_.difference["mrr"].interval
     return Gate(
         calls=domain.events,
         families=domain.families,
         hit2=(without.values["hit@2"], with_.values["hit@2"]),
         mrr=(without.values["mrr"], with_.values["mrr"]),
-        interval=tuple(with_.difference["mrr"].interval),
-        divergences=report.rescue[HYBRID].divergences if domain.rescue else 0,
-        gain=gains,
+        interval=(low, high),
+        divergences=measured[0].divergences if measured[0] else 0,
+        gain=(measured[0].gain if measured[0] else 0.0, measured[1].gain if measured[1] else 0.0),
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from hepm.atomic_file import atomic_file
 from hepm.embed import Embedder
@@ -101,7 +101,7 @@ class Checkpoint:
 
     def about(self) -> dict[str, object]:
         """Everything but the weights, for JSON."""
-        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weights"}
+        named: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weights"}
         return named | {"gate": None if self.gate is None else asdict(self.gate)}
 
     def save(self, target: Path) -> None:
@@ -110,7 +110,7 @@ class Checkpoint:
         about = self.about() | {"schema": SCHEMA}
         with atomic_file(target, "the ranker") as file:
             text = json.dumps(about, ensure_ascii=False, sort_keys=True)
-            safetensors.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
+            safetensors.numpy.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
 
     @classmethod
     def load(cls, source: Path) -> Self:
@@ -132,7 +132,7 @@ class Checkpoint:
             raise InputError(f"{source} has schema {schema}, and this hepm reads {SCHEMA}: train it again")
         gate = about.pop("gate")
         about["tools"] = tuple(about["tools"])
-        return cls(weights, **about, gate=None if gate is None else Gate(**{k: _tuple(v) for k, v in gate.items()}))
+        return cls(weights, **about, gate=None if gate is None else _gate(gate))
 
     def sentence(self) -> str:
         """What it is, and whether the hybrid policy uses it."""
@@ -162,19 +162,15 @@ class Checkpoint:
         return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
+def _gate(about: dict[str, Any]) -> Gate:
+    pairs: dict[str, Any] = {name: tuple(about[name]) for name in ("hit2", "mrr", "interval", "gain")}
+    return Gate(**{**about, **pairs})
 
 
-def _safetensors():
+def _safetensors() -> Any:
     try:
         import safetensors
-        import safetensors.numpy
+        import safetensors.numpy  # pyright: ignore[reportUnusedImport]  # makes `safetensors.numpy` an attribute
     except ImportError as error:
         raise MissingExtraError("a trained ranker is kept as safetensors: pip install 'hepm[gnn]'") from error
-
-    class Both:
-        safe_open = staticmethod(safetensors.safe_open)
-        save_file = staticmethod(safetensors.numpy.save_file)
-
-    return Both
+    return safetensors

@@ -1,5 +1,8 @@
 """The memory as PyTorch Geometric data: from the mirror, or read from a store such as Neo4j."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

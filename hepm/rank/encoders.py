@@ -1,5 +1,8 @@
 """Encoders of tools over the NEXT edges: GraphSAGE and GATv2."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -80,7 +83,7 @@ class GatV2(Encoder):
     """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges with their attributes."""
 
     def _layer(self, hidden: int) -> nn.Module:
-        make = {"heads": 4, "edge_dim": STATS, "add_self_loops": False, "residual": True}
+        make: dict[str, Any] = {"heads": 4, "edge_dim": STATS, "add_self_loops": False, "residual": True}
         return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
 
     def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:

@@ -1,5 +1,8 @@
 """The heterogeneous encoder: tools and the states that agents were in before and after calling them."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from typing import Any

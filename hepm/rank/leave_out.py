@@ -1,5 +1,8 @@
 """The graph without some runs: what a ranker is trained to predict must not stand in the graph it reads."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 import numpy as np

@@ -139,7 +139,8 @@ class Ranker:
         voted_T = np.full(tools, here.share_K.min() * smoothing, dtype=np.float32)
         voted_T[: len(here.share_K)] = here.share_K * smoothing
         if len(here.latest) and query.state_D is not None:
-            after = query.after_N[here.read_N[query.after_N]]
+            after = calls.by_last.get(query.before[0], here.latest[:0])
+            after = after[here.read_N[after]]
             after = after[after < here.latest[0]][-MOST_READ:]
             rows = np.concatenate([after, here.latest])
             state_D = unit(query.state_D * metric_D)

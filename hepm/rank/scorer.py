@@ -1,5 +1,8 @@
 """How candidates are scored: a bilinear part over tool vectors, and attention over remembered calls."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from typing import Final, NamedTuple

@@ -26,7 +26,7 @@ def smoothed(vectors_TD: FloatArray, ends_2E: NDArray[np.int64], *, alpha: float
         np.add.at(sums_TD, one, vectors_TD[other])
         count_T += np.bincount(one, minlength=len(vectors_TD))
     mean_TD = np.where(count_T[:, None] > 0, sums_TD / np.maximum(count_T, 1)[:, None], vectors_TD)
-    return unit(alpha * vectors_TD + (1 - alpha) * mean_TD).astype(np.float32)
+    return unit((alpha * vectors_TD + (1 - alpha) * mean_TD).astype(np.float32))
 
 
 def scores(state_D: FloatArray, tools_TD: FloatArray, successors: NDArray[np.intp]) -> FloatArray:

@@ -1,5 +1,8 @@
 """Training on the memory's own successful runs, with the runs of a batch out of the graph that it is read from."""
 
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 import copy

@@ -65,9 +65,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
             state_D=calls.states_SD[calls.state_N[row]],
             said_D=None,
             summary=StateSummary(),
-            after_N=fitted.after(int(calls.before_NK[row, 0])),
-            compared_N=np.zeros(0, dtype=np.intp),
-            states_ND=calls.states_SD[:0],
+            after=fitted.after(int(calls.before_NK[row, 0]), parallel=False),
         )
         assert ranker.scores(here, query) == pytest.approx(scores, abs=1e-4)
 
