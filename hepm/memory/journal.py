@@ -61,7 +61,7 @@ class Journal:
     def write(
         self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
     ) -> Stamp | None:
-        """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
+        """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         names = {"namespace": namespace, "aliases": list(aliases)}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
         try:
@@ -74,7 +74,7 @@ class Journal:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
-            return self.stamp(namespace, run.id)
+            return None
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""
@@ -131,11 +131,14 @@ class Journal:
         before = time.time() - seconds
         for file in self.folder.glob(f"*{_SUFFIX}"):
             try:
-                rests = file.stat().st_mtime <= before
+                found = file.stat()
             except OSError:
                 continue  # stored meanwhile
+            rests, empty = found.st_mtime <= before, not found.st_size
             if rests and (kept := self.read(file)) is not None:
                 yield kept
+            elif rests and empty:
+                file.unlink(missing_ok=True)  # of a full disk
 
     def remove(self, namespace: str, id: str) -> None:
         """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""
