@@ -64,9 +64,10 @@ class Journal:
         """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         names = {"namespace": namespace, "aliases": list(aliases)}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
+        place = self.file(namespace, run.id)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
+            with place.open("a", encoding="utf-8") as file:
                 file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
                 file.flush()
                 return _stamp(os.fstat(file.fileno()))
@@ -74,6 +75,9 @@ class Journal:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
+            with contextlib.suppress(OSError):
+                if not place.stat().st_size:
+                    place.unlink()
             return None
 
     def read(self, file: Path) -> Kept | None:
@@ -131,14 +135,11 @@ class Journal:
         before = time.time() - seconds
         for file in self.folder.glob(f"*{_SUFFIX}"):
             try:
-                found = file.stat()
+                rests = file.stat().st_mtime <= before
             except OSError:
                 continue  # stored meanwhile
-            rests, empty = found.st_mtime <= before, not found.st_size
             if rests and (kept := self.read(file)) is not None:
                 yield kept
-            elif rests and empty:
-                file.unlink(missing_ok=True)  # of a full disk
 
     def remove(self, namespace: str, id: str) -> None:
         """Forget a session, as it is stored. Storing it again later, if the file cannot be removed, changes nothing."""

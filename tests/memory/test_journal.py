@@ -163,11 +163,8 @@ def test_turns_that_a_full_disk_kept_out_are_on_disk_once_there_is_room(crashed:
     assert calls(memory.run("parcel-8")) == [("get_order", None), ("get_photo", None), ("refund", None)]
 
 
-def test_a_file_without_a_line_is_removed_once_it_rests(crashed: Path, memory: Memory) -> None:
-    empty = crashed.with_name("m.hepm-sessions") / "full-disk.session"
-    empty.touch()
-    memory.store_abandoned()
-    assert empty.exists()
-    rest(empty, 1_801)
-    memory.store_abandoned()
-    assert not empty.exists()
+def test_a_session_that_never_got_room_leaves_no_file(crashed: Path, memory: Memory) -> None:
+    before = kept(crashed)
+    with files_limited_to(0):
+        memory.session(id="parcel-8").say("user", "Refund parcel 8.")
+    assert kept(crashed) == before
