@@ -108,7 +108,8 @@ def init(
         print(_snippet(client, Server(server, namespace, token_env), store), end="")
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
         port = urlsplit(server).port
-        print(f"start the server with: hepm serve --store {store}{f' --port {port}' if port else ''}", file=sys.stderr)
+        command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"
+        print(f"{client} reaches hepm at {server} while `{command}` runs", file=sys.stderr)
 
 
 def _check(wrong: object, option: str, message: str) -> None:
