@@ -25,7 +25,7 @@ from hepm import Memory
 from hepm.agents import protocol
 from tests.agents.killing import Served, killed_under_load
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
-from tests.agents.serving import serving
+from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
 from tests.faults.places import files_limited_to
 
@@ -329,6 +329,20 @@ def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEn
                 assert time.monotonic() - started < 5
             other.rollback()
         other.close()
+
+
+def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    named = {"x-hepm-session": "late"}
+    with serving(memory, upstream=endpoint.url, hint_s=0.2) as (server, url):
+        post(url, body=CHAT, **named)
+        run = server.runs.named("late", namespace="default", door="proxy")
+        with run.lock:
+            assert post(url, body=CHAT, **named).status_code == 200
+        assert server.runs.counts["late_hints", "default"] == 1
+        assert until(lambda: run.waiting == 0)
 
 
 def test_requests_pass_when_sessions_cannot_be_kept(

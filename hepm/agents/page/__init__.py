@@ -22,7 +22,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from hepm.agents.guard import access_of, json_object, namespace_of, refused
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.errors import InputError, MissingExtraError, NotFoundError
 from hepm.experience.library import sentence_of
 from hepm.graph.lessons.rows import Kind, StoredLesson
