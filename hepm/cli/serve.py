@@ -72,8 +72,7 @@ def serve(
     )
 
     def say(address: str) -> None:
-        print(f"hepm serves {store} at {address}", file=sys.stderr)
-        print(f"requests to {address}/v1 go on to {upstream}", file=sys.stderr, flush=True)
+        print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
 
     _log_plainly()
     with open_memory(store, sessions=_sessions(store, sessions)) as memory:
