@@ -58,7 +58,7 @@ def neo4j_server(tmp_path_factory: pytest.TempPathFactory, servers_end_with_us: 
             None,
         )
         return
-    folder = tmp_path_factory.mktemp("neo4j")
+    folder = tmp_path_factory.mktemp("neo4j of the session")  # with spaces, which must not harm
     server = LocalServer(folder, LINE, bolt_port=free_port(), http_port=free_port(), say=print)
     try:
         server.start(timeout_s=240)  # an exception is a failure of every test that asked for it
