@@ -2,12 +2,13 @@
 
 usage: python benchmarks/serve.py [--runs 300 20000 100000] [--requests 200] [--seconds 60] [--streams 200]
 
-The upstream, `hepm serve` and this client are three processes on one machine. The baseline is the same request to the
-same upstream without the proxy, sent in turns. The memory holds runs at a generated service desk, and a conversation is
-one that it has not seen: a request of 20 kB for each call, 20 ms apart, with a long system prompt, the desk's tools,
-and each reply as it came, with the result of its call. `hinted` is the share of requests that reached the upstream
-with a hint. The streams all last for `--seconds`, an event each 250 ms; how late an event is counts from its sending.
-Prints a JSON line a size, then a table.
+The upstream, `hepm serve` and this client are processes of one machine. The baseline is the same request to the same
+upstream without the proxy, sent in turns; a second one is a bare proxy of the same libraries, uvicorn and httpx2, that
+only passes requests on: what it adds is their cost and not memory's. The memory holds runs at a generated service desk,
+and a conversation is one that it has not seen: a request of 20 kB for each call, 20 ms apart, with a long system
+prompt, the desk's tools, and each reply as it came, with the result of its call. `hinted` is the share of requests that
+reached the upstream with a hint. The streams all last for `--seconds`, an event each 250 ms; how late an event is
+counts from its sending. Prints a JSON line a size, then a table.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import numpy as np
 
 from hepm import Memory
@@ -52,12 +54,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of the streams; 0 for none")
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--bare", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.upstream:
-        upstream()
+        run_server(answer)
+        return
+    if arguments.bare:
+        run_server(bare_proxy(arguments.bare))
         return
     rows: list[dict[str, Any]] = []
-    with _process([sys.executable, __file__, "--upstream"]) as (direct, _):
+    python = [sys.executable, __file__]
+    with _process([*python, "--upstream"]) as (direct, _), _process([*python, "--bare", direct]) as (bare, _):
         for count in arguments.runs:
             with tempfile.TemporaryDirectory() as folder:
                 with Memory.open(folder) as memory:
@@ -65,7 +72,7 @@ def main() -> None:
                 hepm = str(Path(sysconfig.get_path("scripts"), "hepm"))
                 command = [hepm, "serve", "--store", folder, "--port", "0", "--upstream", f"{direct}/v1"]
                 with _process(command) as (proxied, pid):
-                    rows.append({"runs": count} | measured(direct, proxied, pid, arguments))
+                    rows.append({"runs": count} | measured(direct, bare, proxied, pid, arguments))
             machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
             print(json.dumps(rows[-1] | {"machine": machine, "python": platform.python_version()}), flush=True)
     _print_table(rows)
@@ -82,24 +89,25 @@ def _process(command: list[str]) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def measured(direct: str, proxied: str, pid: int, arguments: argparse.Namespace) -> dict[str, Any]:
+def measured(direct: str, bare: str, proxied: str, pid: int, arguments: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind, bar_ms in BAR_MS.items():
-        ways: dict[str, list[float]] = {direct: [], proxied: []}
+        ways: dict[str, list[float]] = {direct: [], bare: [], proxied: []}
         hints: list[bool] = []
         for number, episode in enumerate(itertools.cycle(DESK.held_out())):
-            for url, took, hinted in conversation(episode, [direct, proxied], stream=kind == "first byte"):
+            for url, took, hinted in conversation(episode, list(ways), stream=kind == "first byte"):
                 if number:  # the first one opens connections
                     ways[url].append(took)
                     hints += [hinted] if url == proxied else []
             if len(hints) >= arguments.requests:
                 break
-        without, within = (np.array(ways[url]) * 1e3 for url in (direct, proxied))
+        without, only, within = (np.array(ways[url]) * 1e3 for url in ways)
         added = np.median(within) - np.median(without)
         found[kind] = {
             "without_ms": _rounded(np.median(without)),
             "with_ms": _rounded(np.median(within)),
             "added_ms": _rounded(added),
+            "bare_added_ms": _rounded(np.median(only) - np.median(without)),
             "ratio": _rounded(np.median(within) / np.median(without)),
             "added_p95_ms": _rounded(np.percentile(within, 95) - np.percentile(without, 95)),
             "hinted": _rounded(np.mean(hints)),
@@ -219,19 +227,44 @@ async def _watch(pid: int, sizes: list[float]) -> None:
 # The upstream
 
 
-def upstream() -> None:
-    """A light endpoint with one answer; the header x-events says how many events a stream has."""
+def run_server(app: Any) -> None:
+    """Serve on a free port, whose address is written to standard error."""
     import uvicorn
 
     with socket.socket(proto=socket.IPPROTO_TCP) as listening:  # named, so that asyncio sets TCP_NODELAY
         listening.bind(("127.0.0.1", 0))
         listening.listen(2_048)
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", file=sys.stderr, flush=True)
-        config = uvicorn.Config(answer, log_level="error", access_log=False, lifespan="off")
+        config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[listening])
 
 
+def bare_proxy(upstream: str) -> Any:
+    """A proxy that passes requests on and does nothing else."""
+    client = httpx2.AsyncClient()
+    own = {b"host", b"connection", b"content-length", b"transfer-encoding"}
+
+    async def pass_on(scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        headers = [(name, value) for name, value in scope["headers"] if name not in own]
+        asked = httpx2.Request(scope["method"], upstream + scope["path"], content=body, headers=headers)
+        found = await client.send(asked, stream=True)
+        kept = [(name.lower(), value) for name, value in found.headers.raw if name.lower() not in own]
+        await send({"type": "http.response.start", "status": found.status_code, "headers": kept})
+        async for part in found.aiter_raw():
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    return pass_on
+
+
 async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """A light endpoint: it answers what x-reply says, in a stream of as many events as x-events says."""
     body = b""
     more = True
     while more:
@@ -268,13 +301,21 @@ async def _events(given: dict[bytes, bytes], reply: dict[str, Any]) -> AsyncIter
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    print("\n| runs | of | without, ms | with, ms | added, ms | ratio | added p95, ms | bar |")
-    print("|--:|--|--:|--:|--:|--:|--:|--|")
+    print("\n| runs | of | without, ms | with, ms | added, ms | by a bare proxy | ratio | added p95, ms | bar |")
+    print("|--:|--|--:|--:|--:|--:|--:|--:|--|")
     for row in rows:
         for kind, bar in BAR_MS.items():
             one = row[kind]
             verdict = f"≤ {bar:g} ms: {'yes' if one['within_bar'] else 'no'}"
-            cells = [row["runs"], kind, one["without_ms"], one["with_ms"], one["added_ms"], one["ratio"]]
+            cells = [
+                row["runs"],
+                kind,
+                one["without_ms"],
+                one["with_ms"],
+                one["added_ms"],
+                one["bare_added_ms"],
+                one["ratio"],
+            ]
             print("|", " | ".join(map(str, [*cells, one["added_p95_ms"], verdict])), "|")
 
 

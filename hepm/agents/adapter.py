@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from threading import RLock
 from typing import Any, TypeAlias, TypeVar
 
-from hepm.agents.runs import MOST, RECENT, LiveRun, free_id
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import MOST, RECENT, free_id
 from hepm.agents.wire import Object, objects, tagged
 from hepm.errors import HepmError
 from hepm.memory import Memory

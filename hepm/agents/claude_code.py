@@ -11,7 +11,8 @@ import json
 import re
 from typing import Any, Final
 
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Object, objects
 from hepm.errors import StoreError
 from hepm.experience.prompt import unsaid

@@ -12,7 +12,8 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from hepm.agents import wire
 from hepm.agents.adapter import fail_open
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.memory import Memory
 from hepm.types import DEFAULT_NAMESPACE
 

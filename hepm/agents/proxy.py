@@ -20,7 +20,8 @@ from starlette.responses import Response, StreamingResponse
 
 from hepm.agents import wire
 from hepm.agents.guard import BrokenOffError, refused
-from hepm.agents.runs import LiveRun, LiveRuns
+from hepm.agents.live_run import LiveRun
+from hepm.agents.runs import LiveRuns
 from hepm.agents.wire import Api, Placement
 from hepm.errors import HepmError
 from hepm.ingest.records import RecordError
@@ -89,12 +90,12 @@ class Proxy:
         run: LiveRun | None = None
         content = raw
         if api is not None:
-            loop = asyncio.get_running_loop()
-            hinted = loop.run_in_executor(self._ask, self._with_hint, api, raw, request.headers, namespace)
+            hinted = self._ask.submit(self._with_hint, api, raw, request.headers, namespace)
             try:
-                run, content = await asyncio.wait_for(hinted, self._hint_s)
+                run, content = await asyncio.wait_for(asyncio.wrap_future(hinted), self._hint_s)
             except TimeoutError:
                 self._runs.counts["late_hints", namespace] += 1
+                hinted.add_done_callback(self._came_late)
         return await self._pass_on(request, url, content, api, run)
 
     def _with_hint(
@@ -126,6 +127,11 @@ class Proxy:
             _log.warning("a request goes on without memory: %s", error if known else "", exc_info=not known)
             self._runs.counts["failed", namespace] += 1
             return None, raw
+
+    def _came_late(self, hinted: Future[tuple[LiveRun | None, bytes]]) -> None:
+        """The request went on without its run, so that the run waits for no reply to it."""
+        if not hinted.cancelled() and (run := hinted.result()[0]) is not None:
+            self._runs.replied(run, wire.Reply())
 
     async def _pass_on(
         self, request: Request, url: httpx2.URL, content: bytes, api: Api | None, run: LiveRun | None

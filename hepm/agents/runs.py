@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from itertools import takewhile
 from threading import RLock
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import uuid4
 
+from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, opening_of
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
@@ -26,7 +24,7 @@ from hepm.memory import Memory
 from hepm.memory.journal import Stamp
 from hepm.memory.labels import given_label
 from hepm.memory.session import Session
-from hepm.types import Outcome, ToolName, Trajectory
+from hepm.types import ToolName, Trajectory
 
 _log = logging.getLogger("hepm")
 
@@ -40,89 +38,6 @@ MOST: Final = 2_000
 
 
 _FIND_S: Final = 0.5
-
-
-@dataclass(slots=True)
-class Shown:
-    """A hint with suggestions, and whether the agent followed it.
-
-    Attributes:
-        at: Unix time.
-        followed: None until the agent's next calls are known.
-    """
-
-    run: str
-    namespace: str
-    at: float
-    tools: tuple[str, ...]
-    reason: str
-    called: tuple[str, ...] = ()
-    followed: bool | None = None
-
-
-@dataclass(slots=True)
-class LiveRun:
-    """One run under way.
-
-    Attributes:
-        messages: The conversation so far, as chat messages: the record of its session.
-        marks: A short hash of each message, to recognise the conversation.
-        opening: Hash of what opens it, which concurrent runs of one task share.
-        sequel: Ids of the responses and the conversation that a next request may continue.
-        stable: What memory said at the first request, kept so that a provider's prompt cache works.
-        outcome: As evaluations in a trace say it.
-        replied: Whether the last message is the model's, as it was sent.
-        waiting: Requests that have no reply yet.
-        kept: How many messages were on disk after the last reply.
-        name: The id that the client gave; another one than the run's if that was taken by a run with an outcome.
-        failed: Errors of calls that a hook sent before the calls, by their id.
-        said: What hooks' answers held, see `unsaid`.
-        resumed: Whether it began before this process did.
-        before: Marks of the same conversation that are another run's, which has its outcome.
-    """
-
-    session: Session
-    namespace: str
-    door: str
-    opening: str = ""
-    messages: list[Object] = field(default_factory=list[Object])
-    marks: list[str] = field(default_factory=list[str])
-    sequel: set[str] = field(default_factory=set[str])
-    stable: str = ""
-    replied: bool = False
-    waiting: int = 0
-    kept: int = 0
-    name: str = ""
-    failed: dict[str, str] = field(default_factory=dict[str, str])
-    said: dict[str, str] = field(default_factory=dict[str, str])
-    resumed: bool = False
-    before: tuple[str, ...] = ()
-    outcome: Outcome = field(default_factory=Outcome)
-    touched: float = field(default_factory=time.time)
-    shown: Shown | None = None
-    lock: RLock = field(default_factory=RLock)
-
-    @property
-    def id(self) -> str:
-        """The id of the stored run."""
-        return self.session.id
-
-    @property
-    def behind(self) -> bool:
-        """Whether a model's reply is in the record and not on disk, as after a crash."""
-        return any(message.get("role") == "assistant" for message in self.messages[self.kept :])
-
-    def extend(self, messages: Sequence[Object], marks: Sequence[str] | None = None, *, whole: bool = True) -> None:
-        """Bring the record up to date with a request's messages: the whole conversation, or what is new in it."""
-        marks = [_mark(message) for message in messages] if marks is None else marks
-        own = len(self.before) if whole and tuple(marks[: len(self.before)]) == self.before else 0
-        _extend(self, messages[own:], marks[own:], whole=whole)
-
-    def reply(self, messages: Sequence[Object]) -> None:
-        """Add a model's reply to the record."""
-        self.messages.extend(messages)
-        self.marks.extend(map(_mark, messages))
-        self.replied = True
 
 
 class LiveRuns:
@@ -155,6 +70,7 @@ class LiveRuns:
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
+        self._failing = False
         self._lock = RLock()
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._known: set[Stamp] = set()
@@ -186,8 +102,8 @@ class LiveRuns:
             group: What sets conversations with equal messages apart, if the client says anything of the kind.
             sequel: Id of the response that the messages continue; "" if they are the whole conversation.
         """
-        marks = [_mark(message) for message in messages]
-        opening = "" if id else _opening(messages, marks, about.get("tools"), group, about.get("user"))
+        marks = list(map(mark_of, messages))
+        opening = "" if id else opening_of(messages, marks, about.get("tools"), group, about.get("user"))
 
         def found() -> LiveRun | None:
             if sequel and (run := self._here(self._sequels.get((namespace, sequel)))) is not None:
@@ -220,7 +136,7 @@ class LiveRuns:
             run.touched = time.time()
             run.waiting += 1
             run.extend(messages, marks, whole=not sequel)
-            run.session.aliases = (*run.sequel, *_aliases(run.opening, run.marks)[-1:])
+            run.session.aliases = (*run.sequel, *aliases_of(run.opening, run.marks)[-1:])
         return run
 
     def is_over(self, id: str, *, namespace: str) -> bool:
@@ -255,7 +171,7 @@ class LiveRuns:
         """
         if sequel or self._kept or len(marks) > 2:  # else it begins here
             self._look()
-        for alias in (sequel, *reversed(_aliases(opening, marks) if self._kept else ())):
+        for alias in (sequel, *reversed(aliases_of(opening, marks) if self._kept else ())):
             if (kept := self._kept.pop((namespace, alias), None)) is not None:
                 return kept[0], kept[1] if alias == sequel else None
         return "", None
@@ -355,7 +271,8 @@ class LiveRuns:
             if not run.session.moved:  # else the client has gone on, or ended it, at another server
                 run.session.keep()
             run.kept = len(run.messages)
-            self.called(run, [_name(call) for message in reply.messages for call in objects(message.get("tool_calls"))])
+            calls = (call for message in reply.messages for call in objects(message.get("tool_calls")))
+            self.called(run, list(map(name_of, calls)))
         if reply.id:
             with self._lock:
                 self._sequels[run.namespace, reply.id] = run
@@ -391,7 +308,12 @@ class LiveRuns:
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
         if session is None:
-            self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            try:
+                self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            except NotFoundError as error:
+                raise NotFoundError(
+                    f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
+                ) from error
             if success is not None or reward is not None:
                 self.memory.distil_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
@@ -445,6 +367,7 @@ class LiveRuns:
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now, self._swept = time.time(), time.monotonic()
+        failed: HepmError | None = None
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
@@ -453,13 +376,20 @@ class LiveRuns:
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
-            except HepmError as error:
+            except InputError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
-                if not isinstance(error, InputError):
-                    continue  # tried again
+            except HepmError as error:
+                failed = error
+                continue  # tried again
             self._end(run)
             self._rests(run)
-        self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+        try:
+            self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+        except HepmError as error:
+            failed = error
+        if failed is not None and not self._failing:
+            _log.warning("runs that rest are stored when the store can be written again: %s", failed)
+        self._failing = failed is not None
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:
@@ -476,87 +406,3 @@ def _free(find: Callable[[str], Trajectory | None], id: str) -> tuple[str, Traje
         number += 1
         own = f"{id}-{number}"
     return own, None
-
-
-def _extend(run: LiveRun, messages: Sequence[Object], marks: Sequence[str], *, whole: bool) -> None:
-    """Bring the record of a run up to date with a request's messages."""
-    known = run.marks
-    if not whole:
-        at = len(known)
-        first = not (known or run.resumed)
-        again = not run.replied and known[len(known) - len(marks) :] == marks  # without a reply it is repeated
-        fresh = [one for one in range(len(messages)) if first or messages[one].get("role") != "system"]
-        fresh = [] if again else fresh
-    else:
-        at = next(
-            (n for n, (a, b) in enumerate(zip(known, marks, strict=False)) if a != b), min(len(known), len(marks))
-        )
-        fresh = list(range(at, len(marks)))
-        if at < len(known) - run.replied and len(known) > at:
-            # The client shortened its history. What was recorded stays; what comes after the last known message is new.
-            seen = set(known)
-            last = max((n for n, mark in enumerate(marks) if mark in seen), default=-1)
-            fresh = [n for n in range(last + 1, len(marks)) if messages[n].get("role") not in ("system", "developer")]
-            at = len(known)
-    del run.messages[at:], run.marks[at:]
-    run.kept = min(run.kept, at)
-    run.messages.extend(messages[n] for n in fresh)
-    run.marks.extend(marks[n] for n in fresh)
-    run.replied = False
-
-
-def _aliases(opening: str, marks: Sequence[str]) -> list[str]:
-    """A hash for each beginning of a conversation."""
-    found: list[str] = []
-    hashed = blake2b(opening.encode(), digest_size=12)
-    for mark in marks:
-        hashed.update(mark.encode())
-        found.append(hashed.hexdigest())
-    return found
-
-
-def _mark(message: Object) -> str:
-    calls = objects(message.get("tool_calls"))
-    if calls:
-        said: Any = [(call.get("id"), _name(call), _arguments(call)) for call in calls]
-    else:
-        said = _plain(message.get("content"))
-    text = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
-    about = json.dumps([message.get("role"), message.get("tool_call_id"), said is text], default=str)
-    return blake2b(f"{about}{text}".encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def _plain(content: Any) -> Any:
-    """Content as text, so that a string and a list with that text alone are equal."""
-    if not isinstance(content, list):
-        return content or ""
-    parts = cast("list[Any]", content)
-    texts = [text for part in objects(parts) if isinstance(text := part.get("text"), str)]
-    return "\n".join(texts) if len(texts) == len(parts) else parts
-
-
-def _name(call: Object) -> str:
-    return str(_inner(call).get("name") or "")
-
-
-def _arguments(call: Object) -> Any:
-    """Parsed, as clients write JSON again in their own way."""
-    inner = _inner(call)
-    given = inner.get("arguments") or inner.get("input")
-    try:
-        return json.loads(given) if isinstance(given, str) else given
-    except (ValueError, RecursionError):
-        return given
-
-
-def _inner(call: Object) -> Object:
-    inner = call.get("function") or call.get("custom")
-    return cast(Object, inner) if isinstance(inner, dict) else {}
-
-
-def _opening(messages: Sequence[Object], marks: Sequence[str], tools: Any, *apart: str | None) -> str:
-    """Hash of the messages before the model's first, and of the names of the tools."""
-    before = takewhile(lambda one: one.get("role") != "assistant", messages[:2])
-    first = [mark for mark, _ in zip(marks, before, strict=False)]
-    names = sorted(_name(tool) for tool in tools or ())
-    return blake2b(json.dumps([first, names, apart]).encode(), digest_size=12).hexdigest()

@@ -33,3 +33,12 @@ def serving(memory: Memory, **options: Any) -> Iterator[tuple[Server, str]]:
     finally:
         running.should_exit = True
         thread.join()
+
+
+def until(true: Any, seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True

@@ -15,7 +15,7 @@ import pytest
 
 from hepm import Memory
 from tests.agents.raw import RawEndpoint, raw_endpoint
-from tests.agents.serving import serving
+from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH
 from tests.neo4j.conftest import Mortal, mortal  # noqa: F401
 from tests.runs import trajectory
@@ -25,15 +25,6 @@ from tests.runs import trajectory
 def endpoint() -> Iterator[RawEndpoint]:
     with raw_endpoint() as endpoint:
         yield endpoint
-
-
-def until(true: Any, seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 class Client:

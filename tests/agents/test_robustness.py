@@ -25,8 +25,9 @@ from hepm import Memory
 from hepm.agents import protocol
 from tests.agents.killing import Served, killed_under_load
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
-from tests.agents.serving import serving
+from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 RAW = json.dumps(CHAT).encode()
@@ -330,6 +331,20 @@ def test_requests_pass_while_the_store_is_locked(memory: Memory, endpoint: RawEn
         other.close()
 
 
+def test_a_request_whose_hint_comes_late_leaves_its_run_waiting_for_no_reply(
+    memory: Memory, endpoint: RawEndpoint
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    named = {"x-hepm-session": "late"}
+    with serving(memory, upstream=endpoint.url, hint_s=0.2) as (server, url):
+        post(url, body=CHAT, **named)
+        run = server.runs.named("late", namespace="default", door="proxy")
+        with run.lock:
+            assert post(url, body=CHAT, **named).status_code == 200
+        assert server.runs.counts["late_hints", "default"] == 1
+        assert until(lambda: run.waiting == 0)
+
+
 def test_requests_pass_when_sessions_cannot_be_kept(
     memory: Memory, endpoint: RawEndpoint, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,6 +356,29 @@ def test_requests_pass_when_sessions_cannot_be_kept(
         answers = [post(url, "/outcome", {"session": one, "success": True}).status_code for one in sessions]
     assert answers == [200, 200]
     assert [run is not None for run in map(memory.run, sessions)] == [True, True]
+
+
+def test_runs_on_a_full_disk_are_stored_whole_once_there_is_room_and_the_log_says_it_once(
+    memory: Memory, endpoint: RawEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    long = {"role": "user", "content": "Refund parcel 9. " * 400}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        with files_limited_to(4):
+            sessions = [post(url, body=CHAT | {"messages": [long]}).headers["x-hepm-session"] for _ in range(3)]
+            refused = post(url, "/outcome", {"session": sessions[0], "success": True})
+            assert refused.status_code == 503
+            assert "no room" in refused.text
+            server.runs.idle_s = 0
+            for _ in range(3):
+                server.runs.store_idle()
+        assert post(url, "/outcome", {"session": sessions[0], "success": True}).status_code == 200
+        server.runs.store_idle()
+    stored = list(map(memory.run, sessions))
+    assert [run and len(run.turns) for run in stored] == [2, 2, 2]
+    assert memory.examine() == []
+    assert len([one for one in caplog.messages if "runs that rest" in one]) == 1
+    assert len([one for one in caplog.messages if "sessions cannot be kept" in one]) == 1
 
 
 def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_same_run(
