@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from hepm.ingest import Rejection, read_runs
 from hepm.policy import Floors
 from hepm.policy.hybrid.features import CONTRAST, NAMES, features
 from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
 
 L2 = 1e-3
@@ -107,7 +108,15 @@ def ordered(scores: np.ndarray, names: Sequence[str], here: OutcomesHere) -> tup
     return [names[at] for at in order], float(chances.max() / chances.sum())
 
 
-def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, plainly: bool) -> Sample:
+def collect(
+    domain: Domain,
+    columns: Sequence[int],
+    splits: Iterable[Split],
+    *,
+    plainly: bool,
+    further: Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]] | None = None,
+) -> Sample:
+    """`further` learns from a memory, and adds columns to the candidates' features at a query after a tool."""
     found = Sample(domain.name, np.zeros((0, len(columns))), np.zeros(0), np.zeros(0), np.zeros(0), [], [])
     rows: list[np.ndarray] = []
     added: list[np.ndarray] = []
@@ -127,6 +136,7 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
         filled = FilledMemory(training)
         fitted = filled.mirror.cached(FittedMemory)
         candidates = [fitted.calls.names[tool] for tool in fitted.candidates]
+        more = None if further is None else further(filled)
         tested = set(split.test)
         here_divergences = [divergence for divergence in divergences if divergence.event.run in tested]
         moments = [*events, *(divergence.event for divergence in here_divergences)]
@@ -135,6 +145,8 @@ def collect(domain: Domain, columns: Sequence[int], splits: Iterable[Split], *, 
             here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]
+            if more is not None:
+                of_event = np.column_stack([of_event, more(now, event.last)])
             by_outcome = fitted.outcomes.odds.trust * here.odds_QC[0].astype(np.float64)
             by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
@@ -182,6 +194,8 @@ def fit(samples: Sequence[Sample], beside: Sequence[tuple[float, Sample]] = ()) 
             if tried[0] < loss:
                 weights, (loss, gradient, hessian) = weights - step / 2**halving, tried
                 break
+        else:
+            break  # converged
     return weights / scale
 
 

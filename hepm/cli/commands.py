@@ -141,6 +141,7 @@ COMMANDS: Final = {
     "principle": ("upkeep:principle", "Rules drawn from many runs (EvolveR)."),
     "preference": ("preference:app", "What each user wants (MultiSessionCollab)."),
     "library": ("library:app", "Experiences, principles and notes as a file."),
+    "rank": ("rank:app", "Train a ranker on the memory's graph (GNN), and measure it."),
     "serve": ("serve:serve", "Serve a memory to running agents over HTTP."),
     "mcp": ("serve:mcp", "Serve a memory as MCP tools on standard input and output."),
     "init": ("init:init", "Print the lines that connect an agent to a memory, or write them."),

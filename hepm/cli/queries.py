@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hepm.cypher.model import Result, Value
     from hepm.types import Suggestions
 
+PolicyName = Literal["hybrid", "adaptive", "episodic", "procedural", "gnn"]
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
@@ -51,7 +53,7 @@ def suggest(
     calls: Calls,
     state: Annotated[str | None, Option(help="What the agent knows now, in a few lines.")] = None,
     k: Annotated[int, Option("-k", min=1, help="Maximum number.")] = 2,
-    policy: Annotated[Literal["hybrid", "adaptive", "episodic", "procedural"], Option(help="How to rank.")] = "hybrid",
+    policy: Annotated[PolicyName, Option(help="How to rank; gnn needs `hepm rank train`.")] = "hybrid",
     c: Annotated[float, Option(min=0.0, help="Weight of efficiency in edge weights.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -113,7 +113,7 @@ class _Measured:
             self._divergences, self._failures = find_divergences(domain.all_runs, among=domain.tested)
         for split in splits:
             self._measure(split, methods, self.unseen, (options.k, *options.ks), rank=True)
-        if self._failures and options.split == "families":
+        if self._failures and options.seen and options.split == "families":
             for split in by_run(domain.runs):
                 self._measure(split, methods, self.seen, (options.k,), rank=False)
 

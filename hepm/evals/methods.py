@@ -63,7 +63,7 @@ def policies() -> list[Method]:
         ("episodic-else-procedural", "weights where no state is remembered", _EpisodicElseProcedural),
         ("hybrid", "all that memory knows, weighed by shipped weights", lambda floors: Hybrid(floors=floors)),
     ]
-    return [Method(name, about, partial(_PolicyPredictor, make)) for name, about, make in made]
+    return [Method(name, about, partial(PolicyPredictor, make)) for name, about, make in made]
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,12 @@ class _EpisodicElseProcedural:
         return found or Procedural(floors=self.floors).suggest(mirror, query)
 
 
-class _PolicyPredictor:
+class PolicyPredictor:
     """A policy on the memory of a training set: without floors to rank every tool, with its default floors to hint."""
 
     def __init__(self, make: Callable[[Floors], Policy], training: Training) -> None:
         self._make = make
-        # The policies of one split share the memory.
-        if training not in _filled:
-            _filled[training] = FilledMemory(training)
-        self._filled = _filled[training]
+        self._filled = FilledMemory.of(training)
 
     def _suggest(self, floors: Floors, events: Sequence[Event], k: int) -> Iterator[Suggestions]:
         policy, mirror = self._make(floors), self._filled.mirror
@@ -111,9 +108,20 @@ class FilledMemory:
         self._memory.ingest(as_remembered(run) for run in training.runs)
         self._queries: dict[Event, Query] = {}
 
+    @classmethod
+    def of(cls, training: Training) -> FilledMemory:
+        """The memory that the policies of one split share."""
+        if training not in _filled:
+            _filled[training] = cls(training)
+        return _filled[training]
+
     @property
     def mirror(self) -> NamespaceMirror:
         return self._memory.mirror(DEFAULT_NAMESPACE)
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._memory.embedder
 
     def queries(self, events: Sequence[Event]) -> list[Query]:
         """The query of an agent at each event; made once for all policies."""

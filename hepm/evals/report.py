@@ -38,8 +38,8 @@ class EvalOptions:
         k: Maximum number of tools in a hint.
         ks: Further values of k for rescue and harm.
         reference: The method that others are compared with; the first one if it is not measured.
-        rescue: Whether to look at failed runs: with their families out of memory and, if the split is "families",
-            also with themselves alone left out (see `by_run`).
+        rescue: Whether to look at failed runs, with their families out of memory.
+        seen: If the split is "families", also with themselves alone left out (see `by_run`).
     """
 
     split: SplitName = "families"
@@ -49,6 +49,7 @@ class EvalOptions:
     seed: int = 0
     reference: str = "first-order"
     rescue: bool = True
+    seen: bool = True
     assume_success: bool = False
 
 
@@ -122,7 +123,7 @@ class EvalReport:
     def to_json(self) -> dict[str, Any]:
         """As `hepm eval --json` prints it."""
         found = _rounded(asdict(self))
-        del found["settings"]["ks"], found["settings"]["rescue"]
+        del found["settings"]["ks"], found["settings"]["rescue"], found["settings"]["seen"]
         for by_method in (found["macro"], *(domain["methods"] for domain in found["domains"].values())):
             for name, scores in by_method.items():
                 by_method[name] = scores.pop("values") | scores

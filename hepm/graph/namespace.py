@@ -74,12 +74,13 @@ class NamespaceMirror:
     """One namespace's graph; each part is read or computed on first use and kept.
 
     Attributes:
+        store: Where it is read from.
         name: The namespace.
         tool_names: By the numbers that state blocks use.
     """
 
     def __init__(self, store: Store, namespace: str) -> None:
-        self._store = store
+        self.store = store
         self.name = namespace
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
@@ -95,16 +96,14 @@ class NamespaceMirror:
 
     def _read(self) -> _Snapshot:
         """The whole graph; of a remote store its states too, in bulk, so that nothing is read from it later."""
-        marks = self._store.marks(namespace=self.name)
-        rows = _by_source(self._store.edges(namespace=self.name))
-        if not self._store.remote:
+        marks = self.store.marks(namespace=self.name)
+        rows = _by_source(self.store.edges(namespace=self.name))
+        if not self.store.remote:
             return _Snapshot(rows, marks, {})
-        latest = self._store.latest_outcomes(
-            sorted({row[1] for of in rows.values() for row in of}), namespace=self.name
-        )
+        latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         # Runs before states: a state that comes between is of a run that is read later.
-        runs = self._store.runs_after(0, namespace=self.name)
-        states = self._store.states_newer_than(0, namespace=self.name)
+        runs = self.store.runs_after(0, namespace=self.name)
+        states = self.store.states_newer_than(0, namespace=self.name)
         rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
         for row, state in enumerate(states.rows):
             if state.success:
@@ -133,8 +132,8 @@ class NamespaceMirror:
         snapshot = self._snapshot
         if missing := [tool for tool in tools if tool not in snapshot.drifts]:
             latest = snapshot.latest
-            if not self._store.remote:
-                latest = self._store.latest_outcomes(missing, namespace=self.name)
+            if not self.store.remote:
+                latest = self.store.latest_outcomes(missing, namespace=self.name)
             snapshot.drifts.update((tool, drift_of(latest.get(tool, ""))) for tool in missing)
         return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
 
@@ -162,6 +161,10 @@ class NamespaceMirror:
                 return EdgeRow(*row)
         return None
 
+    def edges_from(self, source: ToolName) -> list[EdgeRow]:
+        """All edges that begin at a tool, by target."""
+        return [EdgeRow(*row) for row in self._snapshot.rows.get(source, ())]
+
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
         edges = [edge for source in set(sources or (START,)) if (edge := self.edge(source, target)) is not None]
@@ -173,7 +176,7 @@ class NamespaceMirror:
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
         if found is None:
-            if self._store.remote:
+            if self.store.remote:
                 return StateBlock()  # all states were read in bulk
             found = snapshot.states[tool] = self._extended(StateBlock(), tool)
         return found
@@ -196,10 +199,10 @@ class NamespaceMirror:
     def _newest_calls(self) -> CallMatrix:
         self._reader = self._reader or CallReader()
         # Runs before states, as in `_read`.
-        runs = self._store.runs_after(self._reader.newest_run, namespace=self.name)
-        states = self._store.states_newer_than(self._reader.newest_state, namespace=self.name)
+        runs = self.store.runs_after(self._reader.newest_run, namespace=self.name)
+        states = self.store.states_newer_than(self._reader.newest_state, namespace=self.name)
         self._reader.read(runs, states)
-        return self._reader.snapshot(self._store.header.dimensions)
+        return self._reader.snapshot(self.store.header.dimensions)
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
         self._calls = calls
@@ -229,7 +232,7 @@ class NamespaceMirror:
         most = {"runs": EVIDENCE_RUNS, "summaries": EVIDENCE_SUMMARIES}
         try:
             for start in range(0, len(edges), _EDGES_AT_ONCE):
-                found += self._store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
+                found += self.store.evidence(edges[start : start + _EDGES_AT_ONCE], namespace=self.name, **most)
         except StoreUnavailableError as error:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
@@ -243,7 +246,7 @@ class NamespaceMirror:
         import networkx as nx
 
         graph: nx.DiGraph[ToolName] = nx.DiGraph(namespace=self.name)
-        for tool in self._store.tools(namespace=self.name):
+        for tool in self.store.tools(namespace=self.name):
             if tool.calls:
                 about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
                 graph.add_node(tool.name, **about, retired=tool.retired)
@@ -265,27 +268,27 @@ class NamespaceMirror:
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
-        if calls_changed and not (everything and self._store.remote):
+        if calls_changed and not (everything and self.store.remote):
             self._mark_behind(rewritten=any(change.rewritten for change in changes))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
-        fresh = _by_source(self._store.edges(namespace=self.name, sources=sorted(touched)))
+        fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
         latest = before.latest
-        if self._store.remote:
-            latest = latest | self._store.latest_outcomes(sorted(touched), namespace=self.name)
+        if self.store.remote:
+            latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
         for tool in touched:
             rows.pop(tool, None)
-        for tool in touched if self._store.remote else touched & after.keys():
+        for tool in touched if self.store.remote else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
-        marks = self._store.marks(namespace=self.name)
+        marks = self.store.marks(namespace=self.name)
         return _Snapshot(rows | fresh, marks, latest, after, kept, drifts)
 
     @property
@@ -323,7 +326,7 @@ class NamespaceMirror:
             self._behind = bool(self._behind) or rewritten
 
     def _extended(self, block: StateBlock, tool: ToolName, batch: StateBatch | None = None) -> StateBlock:
-        batch = batch or self._store.states_after(tool, namespace=self.name, newer_than=block.newest)
+        batch = batch or self.store.states_after(tool, namespace=self.name, newer_than=block.newest)
         targets = [[self.tool_id(name) for name in row.targets] for row in batch.rows]
         block.extend(batch.vectors_ND, targets, [row.id for row in batch.rows])
         return block

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE: Final = "memory.hepm"
 DEFAULT_EMBEDDER: Final = "hepm/hash-512"
+DEFAULT_RANKERS: Final = "hepm-rank"
 
 
 class OpenMemory:
@@ -46,10 +47,12 @@ class OpenMemory:
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
         seen_files: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
         self._seen_files = None if seen_files is None else Path(seen_files)
+        self._rankers = None if rankers is None else Path(rankers)
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._making = Lock()
@@ -67,6 +70,7 @@ class OpenMemory:
         auth: tuple[str, str] | None = None,
         outbox: str | PathLike[str] | None = None,
         sessions: str | PathLike[str] | None = None,
+        rankers: str | PathLike[str] | None = None,
     ) -> Self:
         """Open a memory; create it if it does not exist.
 
@@ -80,6 +84,8 @@ class OpenMemory:
             outbox: A folder where new runs wait while the server is down, to be stored once, in order, when it is back.
             sessions: A folder that keeps sessions under way, so that a crash loses at most the turn under way. Default:
                 beside the file; none for a server.
+            rankers: A folder of trained rankers (`hepm rank train`). Default: beside the file, and for a server
+                `hepm-rank` in the working folder.
         Raises:
             StoreError: the file cannot be read, or the server not reached (StoreUnavailableError, StoreAccessError).
             EmbedderMismatchError: the store holds another embedder's vectors.
@@ -90,7 +96,9 @@ class OpenMemory:
             if sessions is None and file is not None:
                 sessions = file.with_name(f"{file.name}-sessions")
             seen = None if file is None else file.with_name(f"{file.name}-files")
-            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen}
+            if rankers is None:
+                rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
+            about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
             return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()

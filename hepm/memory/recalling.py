@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from hepm.experience.preferences import Preferences
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions
+    from hepm.graph.namespace import NamespaceMirror
+    from hepm.rank.rankers import Rankers
 
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
@@ -75,6 +77,19 @@ class RecallingMemory(OpenMemory):
 
         return Preferences(self.library)
 
+    @cached_property
+    def rankers(self) -> Rankers:
+        """The trained rankers (`hepm.rank`).
+
+        Raises:
+            InputError: the memory was made from a store alone, without a folder for them.
+        """
+        from hepm.rank.rankers import Rankers
+
+        if self._rankers is None:
+            raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
+        return Rankers(self._rankers)
+
     def distil_soon(self, run: str, *, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Distil a stored run and the other runs of its task on a background thread, as finished sessions do."""
         from hepm.experience.distilling import BackgroundDistiller
@@ -113,7 +128,7 @@ class RecallingMemory(OpenMemory):
             tools: Tools the agent has, as names, `Tool`s, OpenAI or MCP specifications. None for all. A tool with
                 aliases is suggested by the name that the agent has it under.
             k: Maximum number of tools (H-EPM: 2 is best).
-            policy: "hybrid", "adaptive", "episodic", "procedural", or a policy object.
+            policy: "hybrid", "adaptive", "episodic", "procedural", "gnn" (see `hepm rank train`), or a policy object.
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
@@ -121,13 +136,9 @@ class RecallingMemory(OpenMemory):
             after, history, state = after or now.last, history or now.history, state or now.state()
         if k < 1:
             raise InputError(f"k is {k}: ask for at least one suggestion")
-        if isinstance(policy, str):
-            if policy not in POLICIES:
-                raise InputError(f"no policy is called {policy!r}; there are {', '.join(sorted(POLICIES))}")
-            if (policy, c) not in self._policies:
-                self._policies[policy, c] = POLICIES[policy](c=c)
-            policy = self._policies[policy, c]
         mirror = self._mirror.namespace(namespace)
+        if isinstance(policy, str):
+            policy = self._policy(policy, c, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
         available = None if tools is None else [tool.name for tool in read_tools(tools)]
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
@@ -152,6 +163,21 @@ class RecallingMemory(OpenMemory):
             names=names,
         )
         return query.answer(policy.suggest(mirror, query))
+
+    def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
+        if name == "gnn":
+            from hepm.rank.policy import Gnn
+
+            return Gnn(self.rankers.get(mirror, self._current_embedder()).ranker)
+        if name not in POLICIES:
+            raise InputError(f"no policy is called {name!r}; there are {', '.join(sorted([*POLICIES, 'gnn']))}")
+        if name == "hybrid" and self._rankers is not None and self._rankers.exists():
+            voice = self.rankers.find_voice(mirror, self._current_embedder())
+            if voice is not None:
+                return Hybrid(c=c, voice=voice)
+        if (name, c) not in self._policies:
+            self._policies[name, c] = POLICIES[name](c=c)
+        return self._policies[name, c]
 
     def prompt(
         self,

@@ -1,5 +1,5 @@
 """Our default policy: a small ranker over features that mean the same in every environment, its weights shipped."""
 
-from hepm.policy.hybrid.policy import Hybrid
+from hepm.policy.hybrid.policy import Hybrid, Voice
 
-__all__ = ["Hybrid"]
+__all__ = ["Hybrid", "Voice"]

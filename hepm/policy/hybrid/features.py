@@ -41,6 +41,9 @@ _WEIGHTS: Final = {
 NAMES: Final = tuple(_WEIGHTS)  # in the order of the columns
 WEIGHTS: Final[FloatArray] = np.array([*_WEIGHTS.values()], dtype=np.float32)
 
+VOICE: Final = np.float32(0.2)
+"""Weight of the log-chances of a trained ranker, chosen by benchmarks/rank.py."""
+
 WITHOUT_STATE: Final[FloatArray] = np.array([float(name == "after_last") for name in NAMES], dtype=np.float32)
 """Weights where no state is given: the shares of what successful runs did after the last tool."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from hepm.graph.drift import Drift
 from hepm.graph.namespace import EVIDENCE_RUNS, NamespaceMirror
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.features import NAMES, WEIGHTS, WITHOUT_STATE, Tools, features
+from hepm.policy.hybrid.features import NAMES, VOICE, WEIGHTS, WITHOUT_STATE, Tools, features
 from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.policy.hybrid.outcomes import OutcomesHere
@@ -42,10 +42,19 @@ _SAID: Final = {
     "named_by_agent": "the agent's own words name it",
     "contrast": "runs that knew almost the same went on with it {place} and succeeded",
     "odds": "runs that knew something similar succeeded with it more than with others",
+    "voice": "the ranker trained on this memory's graph finds it likely",
 }
-_COLUMNS: Final = (*NAMES, "odds")
+_COLUMNS: Final = (*NAMES, "odds", "voice")
 _ENOUGH: Final = 0.1
 _SHOWN: Final = 2
+
+
+class Voice(Protocol):
+    """A ranker that the hybrid policy listens to, such as a trained one (`hepm.rank`)."""
+
+    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: Tools) -> FloatArray:
+        """Log-probability of each candidate, shape (C,)."""
+        ...
 
 
 class Hybrid:
@@ -57,11 +66,14 @@ class Hybrid:
     clearly worse than with another is ranked behind the others; one that they only failed with is never first. The
     chance of a tool that has begun to fail counts as far as the tool still works (`hepm.graph.drift`). `c` is for the
     signature of the other policies. Ours; not in the papers.
+
+    With a `voice`, its log-chances are one more feature where a state is given.
     """
 
-    def __init__(self, *, c: float = 1.0, floors: Floors = Floors()) -> None:  # frozen
+    def __init__(self, *, c: float = 1.0, floors: Floors = Floors(), voice: Voice | None = None) -> None:  # frozen
         del c
         self._floors = floors
+        self._voice = voice
 
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
@@ -83,13 +95,14 @@ class Hybrid:
             return nothing_known(mirror, query, floors)
         warnings = ended.warnings(names)
         given = query.vector is not None
+        voice = self._voice if given else None
         weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.outcomes.odds.trust))
-        stacked = np.stack(
-            [
-                np.column_stack([features(fitted, one, tools), odds])
-                for one, odds in zip(encoded, ended.odds_QC, strict=True)
-            ]
-        )
+        columns_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
+        if voice is not None:
+            weights = np.append(weights, VOICE)
+            for one, columns in zip(encoded, columns_Q, strict=True):
+                columns.append(voice.log_chances(mirror, one, tools))
+        stacked = np.stack([np.column_stack(columns) for columns in columns_Q])
         chances: FloatArray = np.mean([_softmax(rows @ weights) for rows in stacked], axis=0)
         rows = stacked.mean(axis=0)
         # Without a state the question is what usually works after a tool. A chance that stands on few runs is doubted.
@@ -185,7 +198,7 @@ def _suggestion(
         sayable -= {"remaining"} if query.said_vector is None else set[str]()
         said = [
             _SAID[_COLUMNS[feature]].format(place=place, nearest=nearest)
-            for feature in sorted(range(len(_COLUMNS)), key=lambda feature: (-float(spoke[feature]), feature))
+            for feature in sorted(range(len(spoke)), key=lambda feature: (-float(spoke[feature]), feature))
             if spoke[feature] > _ENOUGH and _COLUMNS[feature] in sayable
         ]
         reason = f"{'; '.join(said[:_SHOWN]) or 'no single sign stands out'}; {reason}"

@@ -1,0 +1,246 @@
+"""Compare trained rankers with the hybrid policy and plain ones, alone and as one more voice in the hybrid.
+
+usage: python benchmarks/rank.py [RUNS] [--domain NAME]... [--model NAME]... [--seen] [--seeds 1]
+
+Everything in one run, per domain with the task's family out of memory (five folds); --seen adds hints with the run
+alone left out (ten folds). Weights of the hybrid and of each voice are fitted on other environments only (*cross*, see
+benchmarks/fit_hybrid.py). Prints Markdown: hit@1, hit@2, hit@3 and MRR, the differences from the hybrid with paired
+95 % intervals, and what hints of two tools are worth at divergences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
+
+from hepm.evals.baselines import Hint
+from hepm.evals.domains import by_family, by_run, ten_domains
+from hepm.evals.methods import FilledMemory
+from hepm.evals.metrics import METRICS, Bootstrap, Hints, interval, values_of
+from hepm.ingest import Rejection, read_runs
+from hepm.policy.hybrid.features import NAMES
+from hepm.policy.hybrid.fitted import FittedMemory
+from hepm.policy.hybrid.odds import EncodedQuery
+from hepm.rank import sgc
+from hepm.rank.data import NEXT, graph_data
+from hepm.rank.gnn4plan import Gnn4Plan
+from hepm.rank.ranker import Ranker
+from hepm.rank.text import tool_vectors
+from hepm.rank.train import TrainOptions, export, train
+
+BASELINES = ("sgc", "gnn4plan")
+TRAINED = ("sage", "gatv2", "hetero")
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # of a voice in the hybrid
+MU = 0.1  # share of the divergences in a fit, as in fit_hybrid
+
+
+@dataclass
+class Variant:
+    """A way to rank: weights of the columns by domain, with what outcomes say (`hybrid`) or without."""
+
+    name: str
+    weights: Mapping[str, np.ndarray]
+    hybrid: bool
+
+    def order(self, rows_CF: np.ndarray, added_C: np.ndarray, here, names: Sequence[str], domain: str):
+        scores = rows_CF @ self.weights[domain] + (added_C if self.hybrid else 0)
+        chances = np.exp(scores - scores.max())
+        ranked = np.lexsort((np.argsort(np.argsort(np.array(names))), -chances))
+        order = here.order(ranked) if self.hybrid else ranked
+        return [names[at] for at in order], float(chances.max() / chances.sum())
+
+
+def voices(models: Sequence[str], seeds: int) -> Callable[[FilledMemory], Callable[[EncodedQuery, str], np.ndarray]]:
+    """Columns of each model, log-chances of the candidates, learned from a memory."""
+
+    def learn(filled: FilledMemory) -> Callable[[EncodedQuery, str], np.ndarray]:
+        mirror, embedder = filled.mirror, filled.embedder
+        fitted = mirror.cached(FittedMemory)
+        data = graph_data(mirror, embedder)
+        scorers = [scorer(model, seed, fitted, data, embedder) for model in models for seed in range(seeds)]
+
+        def columns(query: EncodedQuery, last: str) -> np.ndarray:
+            del last
+            found = np.stack([one(query)[fitted.candidates] for one in scorers], axis=1)
+            found = found - found.max(axis=0)
+            found -= np.log(np.exp(found).sum(axis=0))
+            return found.reshape(len(found), len(models), seeds).mean(axis=2)
+
+        return columns
+
+    return learn
+
+
+def scorer(model: str, seed: int, fitted: FittedMemory, data, embedder) -> Callable[[EncodedQuery], np.ndarray]:
+    calls = fitted.calls
+    if model == "sgc":
+        tools_TD = sgc.smoothed(data["tool"].x.numpy(), data[NEXT].edge_index.numpy())
+        follows = [data[NEXT].edge_index[1][data[NEXT].edge_index[0] == at].numpy() for at in range(len(tools_TD))]
+
+        def plain(query: EncodedQuery) -> np.ndarray:
+            after = follows[query.before[0]] if query.before[0] >= 0 else np.zeros(0, dtype=np.intp)
+            return 10 * sgc.scores(query.state_D, tools_TD, after)
+
+        return plain
+    if model == "gnn4plan":
+        rows = np.flatnonzero((calls.position_N > 0) & (calls.state_N >= 0) & calls.success_R[calls.run_N])
+        trained = Gnn4Plan.trained(data, rows, seed=seed)
+        with torch.no_grad():
+            tools_TH = trained.tools(data).numpy()
+            weight, bias = (value.numpy() for value in (trained.state.weight, trained.state.bias))
+        follows = [data[NEXT].edge_index[1][data[NEXT].edge_index[0] == at].numpy() for at in range(len(tools_TH))]
+
+        def greedy(query: EncodedQuery) -> np.ndarray:
+            found = tools_TH @ (weight @ query.state_D + bias)
+            found[follows[query.before[0]] if query.before[0] >= 0 else []] += 20.0
+            return found
+
+        return greedy
+    options = TrainOptions(model, seed)
+    ranker = Ranker(export(train(data, options), data), data["tool"].name, lambda n: tool_vectors(n, {}, embedder))
+    here = ranker.on(calls)
+    return lambda query: ranker.scores(here, query)
+
+
+def fitted_across(unseen: Sequence[Sample], seen: Sequence[Sample], columns: Sequence[int]):
+    """Weights for each domain from the other environments, zero for columns that are not named."""
+    found: dict[str, np.ndarray] = {}
+    for held_out in dict.fromkeys(environment(sample.name) for sample in unseen):
+        parts = [
+            [only(sample, columns) for sample in samples if environment(sample.name) != held_out]
+            for samples in (unseen, seen)
+        ]
+        beside = [(MU, pairs_of(samples)) for samples in parts if samples]
+        weights = np.zeros(unseen[0].rows_MF.shape[1])
+        weights[list(columns)] = fit([*parts[0], *parts[1]], beside=beside)
+        found |= {sample.name: weights for sample in unseen if environment(sample.name) == held_out}
+    return found
+
+
+def with_voice(
+    unseen: Sequence[Sample], plain: Mapping[str, np.ndarray], column: int
+) -> tuple[dict[str, np.ndarray], list[float]]:
+    """The hybrid's weights and one for a voice, for each domain: that with the best mean MRR in other environments."""
+    mrr: dict[float, dict[str, float]] = {}
+    for weight in WEIGHTS:
+        tried = {name: np.where(np.arange(len(of)) == column, weight, of) for name, of in plain.items()}
+        variant = Variant("", tried, True)
+        mrr[weight] = {s.name: float(values_of(ranks(s, variant))[:, METRICS.index("mrr")].mean()) for s in unseen}
+    found: dict[str, np.ndarray] = {}
+    chosen: list[float] = []
+    for name, of in plain.items():
+        others = [s.name for s in unseen if environment(s.name) != environment(name)]
+        best = max(WEIGHTS, key=lambda weight: np.mean([mrr[weight][other] for other in others]))
+        found[name] = np.where(np.arange(len(of)) == column, best, of)
+        chosen.append(best)
+    return found, chosen
+
+
+def only(sample: Sample, columns: Sequence[int]) -> Sample:
+    judged = [replace(one, rows_CF=one.rows_CF[:, columns]) for one in sample.judged]
+    return replace(sample, rows_MF=sample.rows_MF[:, columns], judged=judged)
+
+
+def ranks(sample: Sample, variant: Variant) -> np.ndarray:
+    found: list[int] = []
+    ends = np.append(sample.starts[1:], len(sample.names))
+    for event, (start, end) in enumerate(zip(sample.starts, ends, strict=True)):
+        names = sample.names[start:end]
+        hit = sample.hits[event]
+        part = slice(start, end)
+        order, _ = variant.order(sample.rows_MF[part], sample.added_M[part], sample.here[event], names, sample.name)
+        found.append(order.index(sample.names[hit]) + 1 if hit >= 0 else 0)
+    return np.array(found)
+
+
+def hint(one: Judged, variant: Variant, domain: str) -> Hint:
+    names, chance = variant.order(one.rows_CF, one.added_C, one.here, one.candidates, domain)
+    return Hint(tuple(names[:2])) if chance >= FLOOR else Hint()
+
+
+def table(variants: Sequence[Variant], unseen: Sequence[Sample], seen: Sequence[Sample]) -> Iterable[str]:
+    placed = {v.name: {s.name: ranks(s, v) for s in unseen} for v in variants}
+    bootstraps = [Bootstrap(sample.families, seed=[0, at]) for at, sample in enumerate(unseen)]
+    reference = placed["hybrid"]
+    yield "| | hit@1 / hit@2 / hit@3 / MRR | Δ hit@2 to the hybrid | Δ MRR | gain, unseen | gain, seen |"
+    yield "|---|---|---|---|---|---|"
+    for variant in variants:
+        values = [values_of(placed[variant.name][s.name]) for s in unseen]
+        means = np.mean([v.mean(0) for v in values], axis=0)
+        cells = [" / ".join(f"{value:.3f}" for value in means)]
+        ahead = [v - values_of(reference[s.name]) for v, s in zip(values, unseen, strict=True)]
+        for metric in (METRICS.index("hit@2"), METRICS.index("mrr")):
+            drawn = [b.means(a[:, metric]) for b, a in zip(bootstraps, ahead, strict=True)]
+            at = interval(np.mean(drawn, axis=0))
+            cells.append(f"{np.mean([a[:, metric].mean() for a in ahead]):+.3f} [{at.low:+.3f}, {at.high:+.3f}]")
+        for samples in (unseen, seen):
+            hints = [(one.divergence, hint(one, variant, s.name)) for s in samples for one in s.judged]
+            if hints:
+                helped = Hints(hints).measure(k=2)
+                low, high = helped.interval["gain"]
+                cells.append(f"{helped.gain:+.3f} [{low:+.3f}, {high:+.3f}]")
+        yield f"| {variant.name} | {' | '.join(cells)} |"
+    yield "\nhit@2 / MRR by domain:\n"
+    yield f"| | {' | '.join(f'{s.name} ({len(s.starts)})' for s in unseen)} |"
+    yield "|---" * (len(unseen) + 1) + "|"
+    for variant in variants:
+        by_domain = (values_of(placed[variant.name][s.name]).mean(0) for s in unseen)
+        yield f"| {variant.name} | {' | '.join(f'{v[1]:.3f} / {v[3]:.3f}' for v in by_domain)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "runs", nargs="?", type=Path, default=Path(os.environ.get("HEPM_RECORDED_RUNS", "../shared/data"))
+    )
+    parser.add_argument("--domain", action="append", default=[])
+    parser.add_argument("--model", action="append", default=[], choices=(*BASELINES, *TRAINED))
+    parser.add_argument("--seen", action="store_true")
+    parser.add_argument("--seeds", type=int, default=1, help="rankers whose log-chances are averaged")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    models = arguments.model or [*BASELINES, *TRAINED]
+    records = [(name, run) for name, run in read_runs([arguments.runs]) if not isinstance(run, Rejection)]
+    domains = [d for d in ten_domains(records) if not arguments.domain or d.name in arguments.domain]
+    columns = [NAMES.index(name) for name in FITTED]
+    unseen: list[Sample] = []
+    seen: list[Sample] = []
+    for domain in domains:
+        started, learn = time.perf_counter(), voices(models, arguments.seeds)
+        unseen.append(collect(domain, columns, by_family(domain.runs, 5), plainly=False, further=learn))
+        if arguments.seen:
+            seen.append(collect(domain, columns, by_run(domain.runs, 10), plainly=False, further=learn))
+        print(f"{domain.name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    own = [*range(len(FITTED))]
+    variants = [
+        Variant("hybrid", plain := fitted_across(unseen, seen, own), True),
+        Variant("linear ranker", plain, False),
+    ]
+    for at, model in enumerate(models, len(own)):
+        alone = np.zeros(len(own) + len(models))
+        alone[at] = 1
+        variants.append(Variant(model, {sample.name: alone for sample in unseen}, False))
+        if model in TRAINED:
+            weights, chosen = with_voice(unseen, plain, at)
+            print(f"weights of {model} in the hybrid: {chosen}", file=sys.stderr, flush=True)
+            variants.append(Variant(f"hybrid + {model}", weights, True))
+            weights = fitted_across(unseen, seen, [*own, at])
+            variants.append(Variant(f"linear ranker + {model}", weights, False))
+    for line in table(variants, unseen, seen):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

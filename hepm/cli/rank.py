@@ -1,0 +1,119 @@
+"""`hepm rank`: train a ranker on the memory's graph, measure it, and say what it is."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from hepm.cli.commands import Group, Option
+from hepm.cli.options import JsonOption, Place, print_json
+from hepm.errors import InputError
+from hepm.text import count_of, on_one_line
+
+if TYPE_CHECKING:
+    from hepm.rank.checkpoint import Checkpoint
+    from hepm.rank.train import Epoch
+
+ModelOption = Annotated[
+    Literal["hetero", "sage", "gatv2"], Option("--model", help="States and tools, or a network over tools alone.")
+]
+SeedOption = Annotated[int, Option("--seed", min=0, help="The same seed gives the same ranker on a CPU.")]
+
+app = Group("rank", "Train a ranker on the memory's graph (pip install 'hepm[gnn]'), and measure it.")
+
+
+@app.takes
+def train(
+    place: Place,
+    model: ModelOption = "hetero",
+    seed: SeedOption = 0,
+    epochs: Annotated[int, Option(min=1, help="Maximum number of epochs.")] = 60,
+    device: Annotated[str | None, Option(help="cpu or cuda. Default: a GPU if there is one.")] = None,
+    log: Annotated[Path | None, Option(help="Folder of a TensorBoard log.")] = None,
+    gate: Annotated[bool, Option(help="Measure whether the hybrid policy gains by it, in three parts.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a ranker on the successful runs of a namespace, and measure whether the hybrid policy gains by it.
+    Example: `hepm rank train --namespace retail`
+    """
+    from hepm.rank import require
+
+    require()
+    from hepm.evals.trained import gate_of, measure
+    from hepm.rank.build import build
+    from hepm.rank.train import TrainOptions
+
+    options = TrainOptions(model, seed, epochs=epochs, device=device, log=log)
+    with place.open() as memory:
+        checkpoint = build(memory.mirror(place.namespace), memory.embedder, options, on_epoch=_tell)
+        memory.rankers.save(checkpoint)
+        if gate:
+            quiet = replace(options, log=None)
+            try:
+                found = gate_of(measure(memory, place.namespace, quiet, on_fold=_tell_fold))
+                checkpoint = replace(checkpoint, gate=found)
+                memory.rankers.save(checkpoint)
+            except InputError as error:
+                print(on_one_line(f"not measured: {error}"), file=sys.stderr)
+        _print(checkpoint, memory.rankers.file(place.namespace), as_json=as_json)
+
+
+@app.takes
+def eval_(
+    place: Place,
+    model: ModelOption = "hetero",
+    folds: Annotated[int, Option(min=2, help="Number of parts that task families are divided into.")] = 5,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the hybrid policy without and with a ranker, and the ranker alone, on task families held out in turn.
+
+    Each part trains a ranker of its own; nothing is stored. Example: `hepm rank eval --namespace retail`
+    """
+    from hepm.rank import require
+
+    require()
+    from rich.console import Console
+
+    from hepm.evals.report import tables
+    from hepm.evals.trained import measure
+    from hepm.rank.train import TrainOptions
+
+    with place.open() as memory:
+        options = TrainOptions(model, seed)
+        report = measure(memory, place.namespace, options, folds=folds, alone=True, on_fold=_tell_fold)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        Console().print(tables(report))
+
+
+@app.takes
+def info(place: Place, as_json: JsonOption = False) -> None:
+    """Say what the trained ranker of a namespace is, and whether the hybrid policy uses it.
+    Example: `hepm rank info --namespace retail`
+    """
+    with place.open() as memory:
+        found = memory.rankers.get(memory.mirror(place.namespace), memory.embedder).checkpoint
+        _print(found, memory.rankers.file(place.namespace), as_json=as_json)
+        if (behind := memory.header.revision - found.revision) and not as_json:
+            print(f"The memory has changed since ({count_of(behind, 'write')}): `hepm rank train` learns that too.")
+
+
+def _print(checkpoint: Checkpoint, file: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": str(file), **checkpoint.about(), "used": checkpoint.used})
+    else:
+        print(on_one_line(checkpoint.sentence()))
+        print(on_one_line(f"It is kept in {file}. Ask it alone with `hepm suggest --policy gnn`."))
+
+
+def _tell(epoch: Epoch) -> None:
+    line = f"epoch {epoch.number + 1}: loss {epoch.train_loss:.3f}, on held-out tasks {epoch.held_out_loss:.3f}"
+    print(on_one_line(line), file=sys.stderr)
+
+
+def _tell_fold(number: int) -> None:
+    print(f"measuring on held-out tasks: part {number}", file=sys.stderr)

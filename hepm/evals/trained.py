@@ -1,0 +1,117 @@
+"""What a trained ranker (`hepm.rank`) adds to the hybrid policy, on families of its memory that it did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hepm.evals.baselines import Method, Training
+from hepm.evals.domains import Domain, Run, families_of, task_of
+from hepm.evals.evaluate import evaluate
+from hepm.evals.methods import FilledMemory, PolicyPredictor
+from hepm.evals.report import EvalOptions, EvalReport
+from hepm.ingest.pipeline import parse_stored
+from hepm.memory import Memory
+from hepm.policy import Floors, Hybrid, Policy
+from hepm.rank.build import build
+from hepm.rank.checkpoint import Gate
+from hepm.rank.families import families_of as alike
+from hepm.rank.policy import Gnn
+from hepm.rank.ranker import Ranker
+from hepm.rank.train import TrainOptions
+
+FOLDS: Final = 3
+MOST_RUNS: Final = 2_000
+"""The latest runs of a larger memory that are measured on: every fold is stored and trained anew."""
+HYBRID, ALONE, BOTH = "hybrid", "gnn", "hybrid + gnn"
+
+
+def measure(
+    memory: Memory,
+    namespace: str,
+    options: TrainOptions = TrainOptions(),
+    *,
+    folds: int = FOLDS,
+    alone: bool = False,
+    on_fold: Callable[[int], None] = lambda _: None,
+) -> EvalReport:
+    """The hybrid policy without and with a ranker, and the ranker `alone` if asked; each fold trains one of its own.
+
+    Raises:
+        InputError: too few families, or none of the runs has an outcome.
+    """
+    domain = _domain(memory, namespace)
+    number = count(1)
+    rankers: WeakKeyDictionary[Training, Ranker] = WeakKeyDictionary()
+
+    def ranker(training: Training) -> Ranker:
+        if training not in rankers:
+            on_fold(next(number))
+            filled = FilledMemory.of(training)
+            checkpoint = build(filled.mirror, filled.embedder, options)
+            rankers[training] = checkpoint.ranker({}, filled.embedder)
+        return rankers[training]
+
+    def method(name: str, about: str, make: Callable[[Floors, Ranker], Policy]) -> Method:
+        def fit(training: Training) -> PolicyPredictor:
+            trained = ranker(training)
+            return PolicyPredictor(lambda floors: make(floors, trained), training)
+
+        return Method(name, about, fit)
+
+    methods = [
+        Method(HYBRID, "the default policy", partial(PolicyPredictor, lambda floors: Hybrid(floors=floors))),
+        method(BOTH, "the same with the ranker as one more voice", _both),
+    ]
+    if alone:
+        methods.append(method(ALONE, f"the trained ranker alone ({options.model})", _alone))
+    return evaluate([domain], methods, EvalOptions(folds=folds, seed=options.seed, reference=HYBRID, seen=False))
+
+
+def _both(floors: Floors, ranker: Ranker) -> Policy:
+    return Hybrid(floors=floors, voice=ranker)
+
+
+def _alone(floors: Floors, ranker: Ranker) -> Policy:
+    return Gnn(ranker, floors=floors)
+
+
+def gate_of(report: EvalReport) -> Gate:
+    """Whether the hybrid policy gains by the ranker, from `measure`."""
+    (domain,) = report.domains.values()
+    without, with_ = (domain.methods[name] for name in (HYBRID, BOTH))
+    measured = domain.rescue.get(HYBRID), domain.rescue.get(BOTH)
+    low, high = with_.difference["mrr"].interval
+    return Gate(
+        calls=domain.events,
+        families=domain.families,
+        hit2=(without.values["hit@2"], with_.values["hit@2"]),
+        mrr=(without.values["mrr"], with_.values["mrr"]),
+        interval=(low, high),
+        divergences=measured[0].divergences if measured[0] else 0,
+        gain=(measured[0].gain if measured[0] else 0.0, measured[1].gain if measured[1] else 0.0),
+    )
+
+
+def _domain(memory: Memory, namespace: str) -> Domain:
+    """The runs of a namespace as one domain; runs that `hepm.rank.families` holds out together are of one family."""
+    exported = [parse_stored("hepm", record) for record in memory.export(namespace=namespace)]
+    records = [("hepm", run) for run in exported if run.trusted][-MOST_RUNS:]
+    families = families_of(records)
+    runs = [run for _, run in records]
+    ids = [run.id for run in runs]
+    said = [" \n".join(turn.text for turn in run.turns if turn.role == "user") for run in runs]
+    vectors = memory.embedder.embed(said) * np.array([[bool(text.strip())] for text in said])
+    together = alike(ids, dict(zip(ids, families, strict=True)), vectors.astype(np.float32), fewest=2 * FOLDS)
+    return Domain(
+        namespace,
+        [
+            Run(run, namespace, str(family), task_of(record))
+            for record, run, family in zip(records, runs, together.tolist(), strict=True)
+        ],
+    )

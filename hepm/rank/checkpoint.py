@@ -1,0 +1,176 @@
+"""A trained ranker as a file: weights as safetensors, and what it was trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from hepm.atomic_file import atomic_file
+from hepm.embed import Embedder
+from hepm.errors import InputError, MissingExtraError
+from hepm.graph.rows import FloatArray, Header
+from hepm.rank.ranker import Ranker
+from hepm.rank.text import tool_vectors
+from hepm.types import START, ToolName
+
+SCHEMA: Final = 1
+_KEY: Final = "hepm"  # one key: the order of several is not kept
+FEWEST_DIVERGENCES: Final = 10
+_FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The hybrid policy with the ranker against without, on families of the memory held out from training.
+
+    Pairs are without and with the ranker.
+
+    Attributes:
+        calls, families: What was predicted.
+        hit2: Share of calls among the first two tools.
+        mrr: Mean reciprocal rank of the call.
+        interval: Of the difference in MRR, 95 %, from resampling families.
+        divergences: Points where a failed run left the way of a successful one, at which `gain` is measured: shares of
+            hints that name the better tool alone, less those that name the worse one alone.
+    """
+
+    calls: int
+    families: int
+    hit2: tuple[float, float]
+    mrr: tuple[float, float]
+    interval: tuple[float, float]
+    divergences: int
+    gain: tuple[float, float]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ranker predicts better beyond chance, and helps no less where that could be measured."""
+        helps = self.divergences < FEWEST_DIVERGENCES or self.gain[1] >= self.gain[0]
+        return self.interval[0] > 0 and self.hit2[1] >= self.hit2[0] and helps
+
+    def sentence(self) -> str:
+        """What was measured, and what follows."""
+        mrr, hit2 = ("{:.3f} → {:.3f}".format(*pair) for pair in (self.mrr, self.hit2))
+        low, high = self.interval
+        gain = ""
+        if self.divergences >= FEWEST_DIVERGENCES:
+            gain = ", gain at {} divergences {:+.3f} → {:+.3f}".format(self.divergences, *self.gain)
+        verdict = "uses it" if self.passed else "does not use it"
+        why = "" if self.passed else ": it did not predict better beyond chance"
+        if not self.passed and self.interval[0] > 0:
+            why = ": it predicts better, and helps less where failed runs diverged"
+        return (
+            f"The hybrid policy {verdict}{why}. On {self.calls:,} calls of {self.families} held-out families, without "
+            f"→ with it: MRR {mrr} (difference {low:+.3f} to {high:+.3f}), hit@2 {hit2}{gain}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A trained ranker and its origin.
+
+    Attributes:
+        weights: See `hepm.rank.ranker.Ranker`.
+        model: "sage", "gatv2" or "hetero".
+        tools: The tools it was trained on.
+        embedder, dimensions: Of the vectors it reads.
+        revision: Of the store, when it was trained.
+        loss: In nats a call, on the families that training stopped by.
+        gate: None if it was not measured.
+    """
+
+    weights: Mapping[str, FloatArray]
+    model: str
+    namespace: str
+    tools: tuple[ToolName, ...]
+    embedder: str
+    dimensions: int
+    revision: int
+    runs: int
+    seed: int
+    loss: float
+    gate: Gate | None = None
+
+    @property
+    def used(self) -> bool:
+        """Whether the hybrid policy listens to it."""
+        return self.gate is not None and self.gate.passed
+
+    def about(self) -> dict[str, object]:
+        """Everything but the weights, for JSON."""
+        named: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weights"}
+        return named | {"gate": None if self.gate is None else asdict(self.gate)}
+
+    def save(self, target: Path) -> None:
+        """Write the file atomically. Equal checkpoints are equal in every byte."""
+        safetensors = _safetensors()
+        about = self.about() | {"schema": SCHEMA}
+        with atomic_file(target, "the ranker") as file:
+            text = json.dumps(about, ensure_ascii=False, sort_keys=True)
+            safetensors.numpy.save_file(dict(sorted(self.weights.items())), file, metadata={_KEY: text})
+
+    @classmethod
+    def load(cls, source: Path) -> Self:
+        """Read a file.
+
+        Raises:
+            InputError: it is missing, no ranker, or of a newer hepm.
+        """
+        safetensors = _safetensors()
+        try:
+            with safetensors.safe_open(str(source), "numpy") as file:
+                about = json.loads(file.metadata()[_KEY])
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise InputError(f"there is no ranker at {source}: train one with `hepm rank train`") from error
+        except Exception as error:  # safetensors has an error of its own, and a damaged header many
+            raise InputError(f"{source} is no ranker of hepm, or it is damaged: train another one") from error
+        if (schema := about.pop("schema")) != SCHEMA:
+            raise InputError(f"{source} has schema {schema}, and this hepm reads {SCHEMA}: train it again")
+        gate = about.pop("gate")
+        about["tools"] = tuple(about["tools"])
+        return cls(weights, **about, gate=None if gate is None else _gate(gate))
+
+    def sentence(self) -> str:
+        """What it is, and whether the hybrid policy uses it."""
+        tools = sum(tool != START for tool in self.tools)
+        trained = f"A {self.model} ranker of {tools} tools, trained on {self.runs:,} runs of {self.namespace!r}"
+        unmeasured = "The hybrid policy does not use it: whether it gains by it was not measured."
+        return f"{trained}. {unmeasured if self.gate is None else self.gate.sentence()}"
+
+    def check(self, header: Header, tools: Sequence[ToolName], source: Path) -> None:
+        """Refuse a memory that it does not fit; an older revision of the same memory is fine.
+
+        Raises:
+            InputError: another embedder, or more than half of its tools are gone.
+        """
+        again = "train it again with `hepm rank train`"
+        if (self.embedder, self.dimensions) != (header.embedder, header.dimensions):
+            raise InputError(
+                f"the ranker in {source} reads vectors of {self.embedder!r} ({self.dimensions} numbers), and this "
+                f"memory holds those of {header.embedder!r} ({header.dimensions}): {again}"
+            )
+        gone = len(set(self.tools) - set(tools))
+        if gone > _FORGOTTEN * len(self.tools):
+            raise InputError(f"{gone} of the {len(self.tools)} tools of the ranker in {source} are gone: {again}")
+
+    def ranker(self, described: Mapping[ToolName, str], embedder: Embedder) -> Ranker:
+        """Put it to work; `described` has the descriptions of tools that it was not trained on."""
+        return Ranker(self.weights, self.tools, lambda names: tool_vectors(names, described, embedder))
+
+
+def _gate(about: dict[str, Any]) -> Gate:
+    pairs: dict[str, Any] = {name: tuple(about[name]) for name in ("hit2", "mrr", "interval", "gain")}
+    return Gate(**{**about, **pairs})
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy  # pyright: ignore[reportUnusedImport]  # makes `safetensors.numpy` an attribute
+    except ImportError as error:
+        raise MissingExtraError("a trained ranker is kept as safetensors: pip install 'hepm[gnn]'") from error
+    return safetensors

@@ -1,0 +1,162 @@
+"""The memory as PyTorch Geometric data: from the mirror, or read from a store such as Neo4j."""
+
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import HeteroData
+
+from hepm.embed import Embedder
+from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.rows import EdgeRow
+from hepm.graph.store import Store
+from hepm.graph.weights import INVERSE_STEPS_UNIT
+from hepm.rank.families import families_of
+from hepm.rank.text import tool_vectors
+from hepm.types import ToolName
+
+NEXT: Final = ("tool", "next", "tool")
+AFTER: Final = ("state", "after", "tool")
+BEFORE: Final = ("state", "before", "tool")
+FEWEST_FAMILIES: Final = 10
+"""With fewer nothing is trained: some are held out, to see when to stop."""
+
+
+class _Graph(NamedTuple):
+    calls: CallMatrix
+    edges: Iterable[EdgeRow]
+    described: Mapping[ToolName, str]
+    tasks: Mapping[str, str]
+
+
+def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
+    """The graph of a namespace from its mirror in memory.
+
+    Of T tools, S states of labelled runs, E edges that a labelled run took, R labelled runs and N calls of theirs:
+
+    - `tool`: `name`, a list; `x` (T, D), vectors of their names and descriptions; `stats` (T, 3), log(1 + runs) of
+      those that called it and succeeded, and that failed, and 1.
+    - `state`: `x` (S, D), vectors of what the agent knew; `success` (S,).
+    - `tool, next, tool`: `edge_index` (2, E); `edge_attr` (E, 3), log(1 + support), efficiency (mean of 1/n over the
+      successful runs that took it, n the steps of a run) and the share of failed runs; `runs` (E, 2), how many
+      succeeded and failed; `taken` (2, P), each edge with each run that took it.
+    - `state, after, tool` and `state, before, tool`: `edge_index`, the tools called before and after each state.
+    - `run`: `id`, a list; `success` (R,); `family` (R,), equal for runs that are held out together (see
+      `hepm.rank.families`); `said` (R, D), vectors of what the user said.
+    - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
+      (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
+    """
+    calls = mirror.cached(_as_read)
+    described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
+    edges = [edge for source in mirror.sources() for edge in mirror.edges_from(source)]
+    return _data(_Graph(calls, edges, described, _tasks(mirror.store, mirror.name)), embedder)
+
+
+def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroData:
+    """The same, read from a store by its own statements (those in `hepm/cypher/store` from Neo4j), without a mirror."""
+    reader = CallReader()
+    # Runs before states: a state that comes between is of a run that is read later.
+    runs = store.runs_after(0, namespace=namespace)
+    reader.read(runs, store.states_newer_than(0, namespace=namespace))
+    described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
+    edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
+    calls = reader.snapshot(store.header.dimensions)
+    return _data(_Graph(calls, edges, described, _tasks(store, namespace)), embedder)
+
+
+def _as_read(calls: CallMatrix, former: CallMatrix | None) -> CallMatrix:
+    del former
+    return calls
+
+
+def _tasks(store: Store, namespace: str) -> dict[str, str]:
+    return {run: f"{environment}/{task}" for environment, task, run in store.runs_by_task(namespace=namespace) if task}
+
+
+def _data(graph: _Graph, embedder: Embedder) -> HeteroData:
+    calls, names = graph.calls, graph.calls.names
+    number = {name: tool for tool, name in enumerate(names)}
+    data = HeteroData()
+    called_RT, won_R = calls.calls_RT > 0, calls.success_R
+    stats = [np.log1p(called_RT[won_R].sum(0)), np.log1p(called_RT[~won_R].sum(0)), np.ones(len(names))]
+    data["tool"].name = list(names)
+    data["tool"].x = torch.from_numpy(tool_vectors(names, graph.described, embedder))
+    data["tool"].stats = _floats(np.stack(stats, axis=1))
+    _add_edges(data, graph.edges, number)
+    _add_states(data, calls)
+    data["run"].id = list(calls.run_ids)
+    data["run"].success = torch.from_numpy(won_R.copy())
+    family_R = families_of(calls.run_ids, graph.tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
+    data["run"].family = torch.from_numpy(family_R)
+    data["run"].said = torch.from_numpy(calls.said_RD.copy())
+    columns = {"last": calls.before_NK[:, 0], "second": calls.before_NK[:, 1], "next": calls.next_N}
+    columns |= {"run": calls.run_N, "state": calls.state_N, "position": calls.position_N, "flags": calls.flags_N}
+    for name, column in columns.items():
+        data["call"][name] = torch.from_numpy(column.astype(np.int64))
+    data["run"].num_nodes, data["call"].num_nodes = len(calls.run_ids), len(calls.next_N)
+    data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
+    return data
+
+
+def _add_edges(data: HeteroData, edges: Iterable[EdgeRow], number: Mapping[ToolName, int]) -> None:
+    kept = [edge for edge in edges if edge.support + edge.failures]
+    kept.sort(key=lambda edge: (number[edge.source], number[edge.target]))
+    ends = [[number[edge.source] for edge in kept], [number[edge.target] for edge in kept]]
+    runs = np.array([[edge.support, edge.failures] for edge in kept], dtype=np.float64).reshape(-1, 2)
+    inverse = np.array([edge.inverse_steps / INVERSE_STEPS_UNIT for edge in kept])
+    support = np.maximum(runs[:, 0], 1)
+    data[NEXT].edge_index = torch.tensor(ends, dtype=torch.long).reshape(2, -1)
+    data[NEXT].edge_attr = edge_attributes(_floats(runs), _floats(inverse / support))
+    data[NEXT].runs = _floats(runs)
+
+
+def edge_attributes(runs_E2: torch.Tensor, efficiency_E: torch.Tensor) -> torch.Tensor:
+    """The attributes of edges that so many runs took and succeeded, and took and failed, shape (E, 3)."""
+    failed_E = runs_E2[:, 1] / runs_E2.sum(1).clamp(min=1)
+    return torch.stack([torch.log1p(runs_E2[:, 0]), efficiency_E, failed_E], dim=1)
+
+
+def _taken(calls: CallMatrix, ends_2E: NDArray[np.int64]) -> torch.Tensor:
+    """Each edge with each run that took it: every pair of tools across two turns."""
+    tools = len(calls.names)
+    pairs = [
+        np.stack([tool * tools + calls.next_N[rows].astype(np.int64), calls.run_N[rows]])
+        for tool, rows in sorted(calls.by_turn.items())
+    ]
+    taken = np.unique(np.concatenate(pairs or [np.zeros((2, 0), dtype=np.int64)], axis=1), axis=1)
+    keys = ends_2E[0] * tools + ends_2E[1]
+    taken[0] = np.searchsorted(keys, taken[0])
+    return torch.from_numpy(taken)
+
+
+def _add_states(data: HeteroData, calls: CallMatrix) -> None:
+    # A state is of the calls of one turn: the tools of the turn before, and those called then.
+    known = calls.state_N >= 0
+    states, tools = calls.state_N[known].astype(np.int64), calls.next_N[known].astype(np.int64)
+    success = np.zeros(len(calls.states_SD), dtype=np.bool_)
+    success[states] = calls.success_R[calls.run_N[known]]
+    after = [
+        np.stack([calls.state_N[rows].astype(np.int64), np.full(len(rows), tool)])
+        for tool, rows in sorted(calls.by_turn.items())
+    ]
+    after_2P = np.concatenate(after or [np.zeros((2, 0), dtype=np.int64)], axis=1)
+    data["state"].x = torch.from_numpy(calls.states_SD.copy())
+    data["state"].success = torch.from_numpy(success)
+    data[BEFORE].edge_index = _unique(np.stack([states, tools]))
+    data[AFTER].edge_index = _unique(after_2P[:, after_2P[0] >= 0])
+
+
+def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:
+    return torch.from_numpy(np.unique(pairs_2P, axis=1))
+
+
+def _floats(values: NDArray[np.float64] | Sequence[float]) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float32))

@@ -1,0 +1,94 @@
+"""Encoders of tools over the NEXT edges: GraphSAGE and GATv2."""
+
+# torch and PyTorch Geometric have few types.
+# pyright: basic, reportGeneralTypeIssues=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import HeteroData
+from torch_geometric.nn import GATv2Conv, SAGEConv
+
+from hepm.rank.data import NEXT
+
+STATS: Final = 3
+TEXT_SCALE: Final = 3.0  # components of a unit vector of 512 dimensions are small
+
+
+class Encoder(nn.Module, ABC):
+    """Tools to vectors of H dimensions, from their texts, statistics and neighbours in the graph.
+
+    h₀ = ReLU(W [text; statistics]); hₗ₊₁ = ReLU(hₗ + conv(hₗ) over edges + conv(hₗ) over reversed edges).
+    """
+
+    def __init__(self, dimensions: int, hidden: int, layers: int = 2) -> None:
+        super().__init__()
+        self.text = nn.Linear(dimensions, hidden)
+        self.stats = nn.Linear(STATS, hidden, bias=False)
+        self.layers = nn.ModuleList([self._layer(hidden) for _ in range(layers)])
+
+    @abstractmethod
+    def _layer(self, hidden: int) -> nn.Module:
+        """Message passing along the edges and against them."""
+
+    @abstractmethod
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
+        """What a layer adds to each tool, shape (T, H)."""
+
+    def _states(self, data: HeteroData) -> Tensor | None:
+        """Vectors of the states, shape (S, H); None where none send messages."""
+        return None
+
+    @abstractmethod
+    def lone(self) -> list[tuple[Tensor, Tensor]]:
+        """Each layer for a tool without neighbours: weight (H, H) and bias (H,) of what it adds."""
+
+    def forward(self, data: HeteroData) -> Tensor:
+        """Vectors of the tools, shape (T, H)."""
+        hidden_TH = torch.relu(TEXT_SCALE * self.text(data["tool"].x) + self.stats(data["tool"].stats))
+        states_SH = self._states(data)
+        for layer in self.layers:
+            hidden_TH = torch.relu(hidden_TH + self._messages(layer, hidden_TH, data, states_SH))
+        return hidden_TH
+
+    def export(self) -> dict[str, Tensor]:
+        """What encodes a tool that the graph does not hold, from its text: see `hepm.rank.ranker.Ranker`."""
+        unseen = self.stats.weight @ torch.tensor([0.0, 0.0, 1.0], device=self.stats.weight.device)
+        found = {"lone.0.weight": TEXT_SCALE * self.text.weight, "lone.0.bias": TEXT_SCALE * self.text.bias + unseen}
+        for at, (weight, bias) in enumerate(self.lone(), 1):
+            found[f"lone.{at}.weight"] = weight + torch.eye(len(weight), device=weight.device)
+            found[f"lone.{at}.bias"] = bias
+        return found
+
+
+class Sage(Encoder):
+    """GraphSAGE with mean aggregation (Hamilton et al. 2017, arXiv:1706.02216, algorithm 1), in both directions."""
+
+    def _layer(self, hidden: int) -> nn.Module:
+        return nn.ModuleList([SAGEConv(hidden, hidden), SAGEConv(hidden, hidden)])
+
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
+        ends = data[NEXT].edge_index
+        return layer[0](hidden_TH, ends) + layer[1](hidden_TH, ends.flip(0))
+
+    def lone(self) -> list[tuple[Tensor, Tensor]]:
+        return [(a.lin_r.weight + b.lin_r.weight, a.lin_l.bias + b.lin_l.bias) for a, b in self.layers]
+
+
+class GatV2(Encoder):
+    """GATv2 (Brody et al. 2022, arXiv:2105.14491, equation 7): attention over edges with their attributes."""
+
+    def _layer(self, hidden: int) -> nn.Module:
+        make: dict[str, Any] = {"heads": 4, "edge_dim": STATS, "add_self_loops": False, "residual": True}
+        return nn.ModuleList([GATv2Conv(hidden, hidden // 4, **make) for _ in range(2)])
+
+    def _messages(self, layer: Any, hidden_TH: Tensor, data: HeteroData, states_SH: Tensor | None) -> Tensor:
+        ends, about = data[NEXT].edge_index, data[NEXT].edge_attr
+        return layer[0](hidden_TH, ends, about) + layer[1](hidden_TH, ends.flip(0), about)
+
+    def lone(self) -> list[tuple[Tensor, Tensor]]:
+        return [(a.res.weight + b.res.weight, a.bias + b.bias) for a, b in self.layers]

@@ -1,0 +1,158 @@
+"""A trained ranker at work, in numpy: serving needs neither torch nor PyTorch Geometric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.calls import CallMatrix
+from hepm.graph.namespace import NamespaceMirror
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.odds import EncodedQuery
+from hepm.policy.hybrid.ridge import unit
+from hepm.rank.situations import FLAGS, Situations, own_features, situation_of
+from hepm.types import START, ToolName
+
+STATE_SCALE: Final = 3.0  # as in `hepm.rank.scorer`
+MOST_READ: Final = 2_048
+"""The latest calls after the last tool that attention reads, and as many of all."""
+SMOOTHING: Final = 0.1  # calls that every tool has beside its own
+_FLAG_BITS: Final = (1 << FLAGS) - 1
+
+Weights = Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A ranker on one snapshot of the call memory with K tools and N calls.
+
+    Attributes:
+        tools_KH: Vectors of the tools.
+        read_N: Which calls attention reads: of successful runs, but the first of each, where a state is known.
+        states_SD: Vectors of all states in the learned metric; none without attention.
+        latest: Rows of the latest calls that attention reads; `latest_ND` their states.
+        share_K: Share of each tool among the calls that are read, smoothed.
+    """
+
+    calls: CallMatrix
+    tools_KH: FloatArray
+    read_N: NDArray[np.bool_]
+    states_SD: FloatArray
+    latest: NDArray[np.intp]
+    latest_ND: FloatArray
+    share_K: FloatArray
+
+
+class Ranker:
+    """Scores candidates with the weights of a trained `hepm.rank.train.GraphRanker`.
+
+    Args:
+        weights: Of the scorer and the attention, the vectors of the tools it was trained on, and the layers that encode
+            a tool without neighbours.
+        tools: Names of the former, in order of `weights["tools"]`.
+        vectors_of: Text vectors of tools that it was not trained on.
+    """
+
+    def __init__(
+        self, weights: Weights, tools: Sequence[ToolName], vectors_of: Callable[[Sequence[ToolName]], FloatArray]
+    ) -> None:
+        self._weights = weights
+        self._number = {name: at for at, name in enumerate(tools)}
+        self._vectors_of = vectors_of
+        self._lone: dict[ToolName, FloatArray] = {}
+        self._metric_D = np.exp(weights["attention.log_metric"]) if "attention.log_metric" in weights else None
+
+    def knows(self, tool: ToolName) -> bool:
+        """Whether it was trained on runs that called the tool."""
+        return tool in self._number
+
+    def on(self, calls: CallMatrix, former: Snapshot | None = None) -> Snapshot:
+        """The ranker on a snapshot of the memory; of a `former` one only new states are brought into the metric."""
+        start = calls.names.index(START) if START in calls.names else -1
+        read_N = (calls.before_NK[:, 0] != start) & calls.success_R[calls.run_N] & (calls.state_N >= 0)
+        share_K = np.bincount(calls.next_N[read_N], minlength=len(calls.names)) + SMOOTHING
+        states_SD = calls.states_SD[:0]
+        latest = np.flatnonzero(read_N)[-MOST_READ:]
+        if self._metric_D is not None:
+            known = 0 if former is None else len(former.states_SD)
+            fresh_SD = unit(calls.states_SD[known:] * self._metric_D)
+            states_SD = fresh_SD if former is None else np.concatenate([former.states_SD, fresh_SD])
+            latest_ND = states_SD[calls.state_N[latest]]
+        else:
+            latest_ND = states_SD
+        share_K = (share_K / share_K.sum()).astype(np.float32)
+        return Snapshot(calls, self.encode(calls.names), read_N, states_SD, latest, latest_ND, share_K)
+
+    def encode(self, names: Sequence[ToolName]) -> FloatArray:
+        """Vectors of tools, shape (K, H); of one it was not trained on from its text alone."""
+        if new := [name for name in names if name not in self._number and name not in self._lone]:
+            self._lone.update(zip(new, self._encode_text(self._vectors_of(new)), strict=True))
+        tools_TH = self._weights["tools"]
+        found = [tools_TH[self._number[name]] if name in self._number else self._lone[name] for name in names]
+        return np.stack(found) if found else tools_TH[:0]
+
+    def _encode_text(self, vectors_UD: FloatArray) -> FloatArray:
+        hidden, layer = vectors_UD, 0
+        while f"lone.{layer}.weight" in self._weights:
+            weight, bias = self._weights[f"lone.{layer}.weight"], self._weights[f"lone.{layer}.bias"]
+            hidden, layer = np.maximum(hidden @ weight.T + bias, 0), layer + 1
+        return hidden
+
+    def scores(self, here: Snapshot, query: EncodedQuery, further: Sequence[ToolName] = ()) -> FloatArray:
+        """Scores of the K tools and of `further` ones that memory does not know, shape (K + further,)."""
+        tools_TH = np.concatenate([here.tools_KH, self.encode(further)]) if further else here.tools_KH
+        situation = situation_of(query, len(tools_TH), here.calls.states_SD.shape[1])
+        found = self._bilinear(tools_TH, situation)
+        if self._metric_D is not None:
+            found = found + self._attention(here, query, self._metric_D, len(tools_TH))
+        return found
+
+    def log_chances(self, mirror: NamespaceMirror, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
+        """As a voice in the hybrid policy: log softmax over some of the memory's tools, shape (C,)."""
+        scores_C = self.scores(mirror.cached(self.on), query)[tools]
+        raised_C = scores_C - scores_C.max()
+        return (raised_C - np.log(np.exp(raised_C).sum())).astype(np.float32)
+
+    def _bilinear(self, tools_TH: FloatArray, now: Situations) -> FloatArray:
+        weights, layer = self._weights, self._linear
+        before_2H = np.concatenate([tools_TH, weights["scorer.none"]])[now.before_Q2[0]]
+        called_H = np.log1p(now.times_QT[0]) @ tools_TH / 2
+        query_H = STATE_SCALE * layer("scorer.state", now.state_QD[0]) + layer("scorer.flags", now.flags_QF[0])
+        query_H = query_H + layer("scorer.called", called_H)
+        query_H = query_H + layer("scorer.last", before_2H[0]) + layer("scorer.second", before_2H[1])
+        query_H = layer("scorer.out", np.maximum(query_H, 0))
+        own = own_features(now.times_QT, now.distance_QT)
+        found = tools_TH @ (query_H / tools_TH.shape[1] ** 0.5 + weights["scorer.bias"])
+        return found + sum(feature[0] * weight for feature, weight in zip(own, weights["scorer.own"], strict=True))
+
+    def _linear(self, name: str, values: FloatArray) -> FloatArray:
+        found = self._weights[f"{name}.weight"] @ values
+        return found + self._weights[f"{name}.bias"] if f"{name}.bias" in self._weights else found
+
+    def _attention(self, here: Snapshot, query: EncodedQuery, metric_D: FloatArray, tools: int) -> FloatArray:
+        calls, weights = here.calls, self._weights
+        smoothing = 1 / (1 + np.exp(-weights["attention.smoothing"]))
+        voted_T = np.full(tools, here.share_K.min() * smoothing, dtype=np.float32)
+        voted_T[: len(here.share_K)] = here.share_K * smoothing
+        if len(here.latest) and query.state_D is not None:
+            after = calls.by_last.get(query.before[0], here.latest[:0])
+            after = after[here.read_N[after]]
+            after = after[after < here.latest[0]][-MOST_READ:]
+            rows = np.concatenate([after, here.latest])
+            state_D = unit(query.state_D * metric_D)
+            # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+            blocks = (here.states_SD[calls.state_N[after]], here.latest_ND)
+            cosines = np.concatenate([np.einsum("nd,d->n", block, state_D) for block in blocks])
+            last = calls.before_NK[rows, 0] == query.before[0]
+            two = last & (calls.before_NK[rows, 1] == query.before[1])
+            flags = (calls.flags_N[rows] ^ query.flags) & _FLAG_BITS == 0
+            matches = np.stack([last, two, flags], axis=1) @ weights["attention.matches"]
+            logits = cosines * np.exp(weights["attention.log_temperature"]) + matches
+            share = np.exp(logits - logits.max())
+            share *= (1 - smoothing) / share.sum()
+            voted_T += np.bincount(calls.next_N[rows], share, minlength=tools).astype(np.float32)
+        return weights["attention.gain"] * np.log(voted_T)

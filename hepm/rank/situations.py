@@ -1,0 +1,82 @@
+"""Where agents were when they called a tool, as arrays: the same from recorded calls and from a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.odds import EncodedQuery
+
+FLAGS: Final = 3
+"""Whether the user spoke, the agent spoke, and the last result was an error, since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situations:
+    """Q situations among T tools, with states of D dimensions.
+
+    Attributes:
+        state_QD: Zero where no state is known.
+        before_Q2: Numbers of the last two tools; T where there is none or it is unknown.
+        times_QT: How often the run has called each tool.
+        distance_QT: How many calls ago it last called each, 1 for the last call; 0 if never.
+    """
+
+    state_QD: FloatArray
+    before_Q2: NDArray[np.intp]
+    times_QT: FloatArray
+    distance_QT: FloatArray
+    flags_QF: FloatArray
+
+
+def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations:
+    """One query's situation; tools that memory does not know come after those that it does."""
+    times, distance = np.zeros((2, 1, tools), dtype=np.float32)
+    for row, counts in ((times, query.called), (distance, query.distance)):
+        for tool, count in counts.items():
+            row[0, tool] = count
+    before = np.array([[tool if tool >= 0 else tools for tool in query.before[:2]]])
+    state = np.zeros(dimensions, dtype=np.float32) if query.state_D is None else query.state_D
+    return Situations(state[None], before, times, distance, _flags(np.array([query.flags])))
+
+
+def situations_of(
+    rows: NDArray[np.intp],
+    *,
+    before_N2: NDArray[np.int64],
+    next_N: NDArray[np.int64],
+    position_N: NDArray[np.int64],
+    flags_N: NDArray[np.int64],
+    state_N: NDArray[np.int64],
+    states_SD: FloatArray,
+    tools: int,
+) -> Situations:
+    """The situations of recorded calls; calls of a run lie in a row, in order."""
+    times = np.zeros((len(rows), tools), dtype=np.float32)
+    distance = np.zeros((len(rows), tools), dtype=np.float32)
+    past = position_N[rows]
+    at = np.repeat(np.arange(len(rows)), past)
+    ago = np.repeat(np.cumsum(past), past) - np.arange(len(at))  # from the run's first call to the last one
+    earlier = next_N[np.repeat(rows, past) - ago]
+    np.add.at(times, (at, earlier), 1)
+    distance[at, earlier] = ago  # later assignments win: the latest call
+    state = np.zeros((len(rows), states_SD.shape[1]), dtype=np.float32)
+    known = state_N[rows] >= 0
+    state[known] = states_SD[state_N[rows[known]]]
+    before = np.where(before_N2[rows] >= 0, before_N2[rows], tools)
+    return Situations(state, before, times, distance, _flags(flags_N[rows]))
+
+
+def _flags(flags_Q: NDArray[np.int64]) -> FloatArray:
+    return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
+
+
+def own_features(times_QT: FloatArray, distance_QT: FloatArray) -> Sequence[FloatArray]:
+    """What the run so far says of each tool: called before, how often, how lately; each (Q, T)."""
+    recency = np.divide(1.0, distance_QT, where=distance_QT > 0, out=np.zeros_like(distance_QT))
+    return (times_QT > 0).astype(np.float32), np.log1p(times_QT), recency
