@@ -12,25 +12,27 @@ from typing import Annotated, Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from hepm.agents.guard import NAMESPACE, WRITES
 from hepm.agents.runs import LiveRuns
-from hepm.errors import HepmError
+from hepm.errors import HepmError, NotFoundError
 from hepm.ingest.transitions import SUMMARY_TOOL, own_tool
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 SessionId = Annotated[str, Field(description="Any id, the same throughout one task", min_length=1, max_length=200)]
 
+Rounded = Annotated[float, AfterValidator(lambda value: round(value, 3))]
+
 
 class NextTool(BaseModel):
     """A tool to try next."""
 
     tool: str
-    score: float
+    score: Rounded
     support: int = Field(description="Successful runs that called it from here")
-    failure_share: float | None = Field(description="Share of the runs that failed after calling it from here")
+    failure_share: Rounded | None = Field(description="Share of the runs that failed after calling it from here")
     reason: str
 
 
@@ -48,7 +50,7 @@ class Situation(BaseModel):
     summary: str
     after: list[str]
     before: list[str]
-    similarity: float
+    similarity: Rounded
     run: str
 
 
@@ -139,7 +141,12 @@ class _Tools:
                     calls = [name for name in calls if not own_tool(name)]
                     for name in calls[len(known) :] if calls[: len(known)] == known else ():
                         run.session.record(name)
-            self._runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
+            try:
+                self._runs.finish(session_id, namespace=NAMESPACE.get(), success=success, reward=reward)
+            except NotFoundError as error:
+                raise ToolError(
+                    f"nothing is recorded of the session {session_id!r}: give `calls`, the names of all tools called"
+                ) from error
         return "recorded"
 
 

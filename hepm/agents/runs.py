@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from hepm.agents.live_run import LiveRun, Shown, aliases_of, mark_of, name_of, opening_of
 from hepm.agents.wire import Object, Reply, objects
-from hepm.errors import HepmError, InputError, StoreUnavailableError
+from hepm.errors import HepmError, InputError, NotFoundError, StoreUnavailableError
 from hepm.experience.prompt import Prompt, PromptOptions
 from hepm.ingest.outcome import OUTCOME_BY_DEFAULT
 from hepm.ingest.prepare import IngestOptions
@@ -70,6 +70,7 @@ class LiveRuns:
         self._over: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._recording: set[Future[None]] = set()
         self._swept = time.monotonic()
+        self._failing = False
         self._lock = RLock()
         self._finding = ThreadPoolExecutor(1, thread_name_prefix="hepm-find")
         self._known: set[Stamp] = set()
@@ -307,7 +308,12 @@ class LiveRuns:
         if session is None:
             session = self.memory.resume(id, namespace=namespace)
         if session is None:
-            self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            try:
+                self.memory.label(id, success=success, reward=reward, namespace=namespace)
+            except NotFoundError as error:
+                raise NotFoundError(
+                    f"no run {id!r} is under way or stored in {namespace!r}: check the id and the namespace"
+                ) from error
             if success is not None or reward is not None:
                 self.memory.distil_soon(id, namespace=namespace)
             self.counts["outcomes", namespace] += 1
@@ -361,6 +367,7 @@ class LiveRuns:
     def store_idle(self) -> None:
         """Store runs that rest, the oldest of too many, and what a crash left: no outcome but by a trace or a rule."""
         now, self._swept = time.time(), time.monotonic()
+        failed: HepmError | None = None
         with self._lock:
             runs = sorted(self._runs.values(), key=lambda run: -run.touched)
         for run in (run for at, run in enumerate(runs) if at >= MOST or now - run.touched >= self.idle_s):
@@ -369,13 +376,20 @@ class LiveRuns:
             try:
                 with run.lock:
                     run.session.finish(success=run.outcome.success, reward=run.outcome.reward)
-            except HepmError as error:
+            except InputError as error:
                 _log.warning("the run %r is not stored: %s", run.id, error)
-                if not isinstance(error, InputError):
-                    continue  # tried again
+            except HepmError as error:
+                failed = error
+                continue  # tried again
             self._end(run)
             self._rests(run)
-        self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+        try:
+            self.memory.store_abandoned(idle_s=self.idle_s, options=IngestOptions(outcome_by=self._outcome_by))
+        except HepmError as error:
+            failed = error
+        if failed is not None and not self._failing:
+            _log.warning("runs that rest are stored when the store can be written again: %s", failed)
+        self._failing = failed is not None
 
 
 def free_id(memory: Memory, id: str, *, namespace: str) -> str:

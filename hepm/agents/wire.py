@@ -114,9 +114,17 @@ def user_of(body: Object) -> str:
 
 
 def tools_of(body: Object) -> list[Object]:
-    """The tools of a request that have a name, as Chat Completions write them."""
+    """The tools of a request that have a name, as Chat Completions write them.
+
+    Codex sends some as an item of its input (`additional_tools`), and groups them in namespaces.
+    """
+    added = [item for item in objects(body.get("input")) if item.get("type") == "additional_tools"]
+    given = [tool for place in (body, *added) for tool in objects(place.get("tools"))]
     found: list[Object] = []
-    for tool in objects(body.get("tools")):
+    for tool in given:
+        if tool.get("type") == "namespace":
+            found.extend(tools_of({"tools": tool.get("tools")}))
+            continue
         inner = tool.get("function") or tool.get("custom") or tool
         if isinstance(inner, dict) and _text(cast(Object, inner).get("name")):
             found.append({"type": "function", "function": inner})

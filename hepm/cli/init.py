@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,7 +108,8 @@ def init(
         print(_snippet(client, Server(server, namespace, token_env), store), end="")
     if not remove and client in ("claude-code", "codex", "cursor", "openai"):
         port = urlsplit(server).port
-        print(f"start the server with: hepm serve --store {store}{f' --port {port}' if port else ''}", file=sys.stderr)
+        command = f"hepm serve{'' if port == 8765 else f' --port {port}' if port else ''}"
+        print(f"{client} reaches hepm at {server} while `{command}` runs", file=sys.stderr)
 
 
 def _check(wrong: object, option: str, message: str) -> None:
@@ -138,7 +140,9 @@ def _snippet(client: Client, server: Server, store: str) -> str:
     if client == "mcp":
         where = store if "://" in store else str(Path(store).absolute())
         arguments = ["mcp", "--store", where, *(["--namespace", server.namespace] if about else [])]
-        return json.dumps({"mcpServers": {"hepm": {"command": "hepm", "args": arguments}}}, indent=2) + "\n"
+        # A client that is no child of this shell does not find a command in a virtual environment by its name.
+        found = shutil.which("hepm", path=str(Path(sys.executable).parent)) or "hepm"
+        return json.dumps({"mcpServers": {"hepm": {"command": found, "args": arguments}}}, indent=2) + "\n"
     if client == "openai":
         name = server.token_env
         headers = f', default_headers={{"X-Hepm-Token": os.environ["{name}"]}}' if name else ""

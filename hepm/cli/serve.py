@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -69,8 +70,13 @@ def serve(
         rate=rate,
         max_body=max_body,
     )
+
+    def say(address: str) -> None:
+        print(f"hepm serves {store} (upstream {upstream}) at {address}", file=sys.stderr, flush=True)
+
+    _log_plainly()
     with open_memory(store, sessions=_sessions(store, sessions)) as memory:
-        serve(memory, options, lambda address: print(f"hepm serves {store} at {address}", file=sys.stderr, flush=True))
+        serve(memory, options, say)
 
 
 def mcp(place: Place) -> None:
@@ -86,8 +92,14 @@ def mcp(place: Place) -> None:
         raise MissingExtraError(f"`hepm mcp` needs {error.name}: pip install 'hepm[serve]'") from error
 
     NAMESPACE.set(place.namespace)
+    _log_plainly()
     with open_memory(place.store, sessions=_sessions(place.store, None)) as memory:
         mcp_server(LiveRuns(memory)).run(transport="stdio")
+
+
+def _log_plainly() -> None:
+    """A line for each message on standard error, before the MCP SDK wraps them at 80 characters."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
 
 def _sessions(store: str, folder: Path | None) -> Path | None:

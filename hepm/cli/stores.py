@@ -211,6 +211,8 @@ def stats(
         shown = [count for kind, count in (counts | {"tools": called[name]}).items() if kind not in _LESSONS]
         table.add_row(plain(name), *(f"{count:,}" for count in (*shown, lessons[name])[: len(table.columns) - 1]))
     options.print_table(table)
+    if not totals:
+        print("No run is stored yet. A run under way counts once it has ended: see `hepm serve`.")
     for name, counts in totals.items():
         if more := counts["tools"] - called[name]:
             print(on_one_line(f"{name}: {count_of(called[name], 'tool')} called, {more:,} more described"))

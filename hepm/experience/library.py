@@ -84,6 +84,7 @@ class Library:
         self._embedder = embedder
         self._agreed_embedder = agreed_embedder
         self._waiting: list[Callable[[], object]] = []  # exposures and outcomes that are not written yet
+        self._failing = False
         self._lock = Lock()
         # The last grouping and its inputs: experiences and principles ask for the same one after the other.
         self._last_grouped: tuple[dict[str, str], dict[str, str], RequestGroups] = ({}, {}, RequestGroups({}))
@@ -207,10 +208,11 @@ class Library:
                 try:
                     self._waiting[0]()
                 except StoreError as error:
-                    _log.warning(
-                        "%d exposures and outcomes of lessons wait for the store: %s", len(self._waiting), error
-                    )
+                    if not self._failing:
+                        _log.warning("uses of lessons are counted when the store can be written again: %s", error)
+                    self._failing = True
                     return
+                self._failing = False
                 del self._waiting[0]
 
     def shown_in(self, lesson: str, *, namespace: str = DEFAULT_NAMESPACE) -> dict[str, bool | None]:

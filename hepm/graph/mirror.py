@@ -165,7 +165,8 @@ class Mirror:
             if self._closed or not (self._following is None or self._following.done()):
                 return
             self._follower = self._follower or ThreadPoolExecutor(1, thread_name_prefix="hepm-mirror")
-            self._following = self._follower.submit(self._follow)
+            with contextlib.suppress(RuntimeError):  # Python ends, and starts no thread; what waits for it goes on
+                self._following = self._follower.submit(self._follow)
 
     @switching_often()
     def _follow(self) -> None:

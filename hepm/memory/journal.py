@@ -61,12 +61,13 @@ class Journal:
     def write(
         self, run: Trajectory, at: int, shown: Sequence[str], *, namespace: str, aliases: Sequence[str] = ()
     ) -> Stamp | None:
-        """Append the turns of a run from number `at` on; they replace later ones. An agent goes on if that fails."""
+        """Append the turns of a run from number `at` on; they replace later ones. None if that fails."""
         names = {"namespace": namespace, "aliases": list(aliases)}
         line = json.dumps({**names, "at": at, "shown": list(shown), "run": write_run(run)})
+        place = self.file(namespace, run.id)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self.file(namespace, run.id).open("a", encoding="utf-8") as file:
+            with place.open("a", encoding="utf-8") as file:
                 file.write(f"\n{line}\n")  # at once; after the end of a line that a crash tore
                 file.flush()
                 return _stamp(os.fstat(file.fileno()))
@@ -74,7 +75,10 @@ class Journal:
             if not self._warned:
                 self._warned = True
                 _log.warning("sessions cannot be kept in %s, and a crash would lose them: %s", self.folder, error)
-            return self.stamp(namespace, run.id)
+            with contextlib.suppress(OSError):
+                if not place.stat().st_size:
+                    place.unlink()
+            return None
 
     def read(self, file: Path) -> Kept | None:
         """What a file holds; None if it is gone or no line of it is whole."""

@@ -243,13 +243,14 @@ class RecallingMemory(OpenMemory):
         return prompt
 
     def search(self, text: str, *, k: int = 5, namespace: str = DEFAULT_NAMESPACE) -> list[Recalled]:
-        """The states most similar to a text, over all tools, and what agents did next; best first."""
+        """The states similar to a text (cosine above 0), over all tools, and what agents did next; best first."""
         if not text.strip():
             raise InputError("there is nothing to search for: say what the agent knows")
         (vector,) = self._current_embedder().embed([text])
         return [
             Recalled(state.summary, state.sources, state.targets, cosine, state.count, state.trajectory)
             for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
+            if cosine > 0  # others share no word with it
         ]
 
     def cypher(

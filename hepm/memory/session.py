@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from hepm.errors import ConflictError, HepmError, InputError
 from hepm.graph.mirror import switching_often
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hepm.memory.recording import RecordingMemory
 
 _log = logging.getLogger("hepm")
+
+_OPENING: Final = 12
+"""Messages at the beginning of a run: coding agents send several of instructions before the user's."""
 
 
 @dataclass(eq=False, repr=False)
@@ -96,6 +99,15 @@ class Session:
     def calls(self) -> list[ToolName]:
         """Names of the tools called so far."""
         return [call.name for turn in self._turns() for call in turn.calls]
+
+    @property
+    def request(self) -> str:
+        """What the user asked for first; "" if that is not among the first messages."""
+        try:
+            turns = read_messages(self._messages[:_OPENING])
+        except InputError:
+            return ""
+        return next((turn.text for turn in turns if turn.role == "user"), "")
 
     def hint(self, messages: Sequence[object] | None = None) -> str:
         """A hint for the system prompt or a last message; "" if there is none or memory fails.
@@ -255,7 +267,11 @@ class Session:
                     part = part if redactor is None else redactor(part)
                     names = [name for name in self.aliases if now is None or name not in self._named]
                     shown = list(self._shown)
-                    self._stamp = self._journal.write(part, at, shown, namespace=self._namespace, aliases=names)
+                    stamp = self._journal.write(part, at, shown, namespace=self._namespace, aliases=names)
+                    if stamp is None:  # perhaps a part of it is written
+                        self._stamp = self._journal.stamp(self._namespace, self.id)
+                        return
+                    self._stamp = stamp
                     self._named.update(names)
                     self._written = turns
             except (InputError, ValueError) as error:

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.graph.tool_life import ToolNames
-from hepm.text import count_of
 from hepm.types import START, StateSummary, Suggestions, ToolName
 
 MOST_NAMED: Final = 5  # known tools in a sentence about unknown ones
@@ -95,9 +94,8 @@ def nothing_known(mirror: NamespaceMirror, query: Query, floors: Floors) -> Sugg
         hint = _nearest(sorted(query.tools)[:MOST_NAMED], called) if query.tools else ", since there are none"
         return Suggestions(abstained=f"no run in the {namespace} called an available tool{hint}")
     available = "available " if query.tools is not None or query.names.retired else ""
-    return Suggestions(
-        abstained=f"no {available}tool came {place} in {count_of(floors.support, 'successful run')} or more"
-    )
+    runs = "any successful run" if floors.support <= 1 else f"at least {floors.support} successful runs"
+    return Suggestions(abstained=f"no {available}tool came {place} in {runs}")
 
 
 def _nearest(tools: Sequence[ToolName], called: Set[ToolName]) -> str:

@@ -49,8 +49,12 @@ class Served:
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End it, and wait for that."""
+        self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Its exit code, when it has ended; a second signal could hit it when it no longer handles any."""
         with self.process:  # closes the pipe
-            self.process.send_signal(number)
             self._reader.join(60)
         return self.process.returncode
 

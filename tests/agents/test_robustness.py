@@ -27,6 +27,7 @@ from tests.agents.killing import Served, killed_under_load
 from tests.agents.raw import RawEndpoint, Taken, answer_to, connected, raw_endpoint, request_bytes, status_of
 from tests.agents.serving import serving, until
 from tests.agents.test_proxy import TOOLS, WISH, memory  # noqa: F401
+from tests.faults.places import files_limited_to
 
 CHAT: dict[str, Any] = {"model": "small", "messages": [WISH], "tools": TOOLS}
 RAW = json.dumps(CHAT).encode()
@@ -357,6 +358,29 @@ def test_requests_pass_when_sessions_cannot_be_kept(
     assert [run is not None for run in map(memory.run, sessions)] == [True, True]
 
 
+def test_runs_on_a_full_disk_are_stored_whole_once_there_is_room_and_the_log_says_it_once(
+    memory: Memory, endpoint: RawEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint.answer = sends(WHOLE)
+    long = {"role": "user", "content": "Refund parcel 9. " * 400}
+    with serving(memory, upstream=endpoint.url) as (server, url):
+        with files_limited_to(4):
+            sessions = [post(url, body=CHAT | {"messages": [long]}).headers["x-hepm-session"] for _ in range(3)]
+            refused = post(url, "/outcome", {"session": sessions[0], "success": True})
+            assert refused.status_code == 503
+            assert "no room" in refused.text
+            server.runs.idle_s = 0
+            for _ in range(3):
+                server.runs.store_idle()
+        assert post(url, "/outcome", {"session": sessions[0], "success": True}).status_code == 200
+        server.runs.store_idle()
+    stored = list(map(memory.run, sessions))
+    assert [run and len(run.turns) for run in stored] == [2, 2, 2]
+    assert memory.examine() == []
+    assert len([one for one in caplog.messages if "runs that rest" in one]) == 1
+    assert len([one for one in caplog.messages if "sessions cannot be kept" in one]) == 1
+
+
 def test_a_conversation_that_rested_so_long_that_it_was_stored_goes_on_as_the_same_run(
     memory: Memory, endpoint: RawEndpoint
 ) -> None:
@@ -433,7 +457,7 @@ def test_a_stream_under_way_comes_to_its_end_when_the_server_is_stopped(tmp_path
         served.process.send_signal(signal.SIGTERM)
         while part := connection.recv(65_536):
             answer += part
-    assert served.kill(signal.SIGTERM) == 0, served.said
+    assert served.ended() == 0, served.said
     assert received(answer)[2:] == (DELTA * 40, True)
     with Memory.open(tmp_path / "m.hepm") as memory:
         session = memory.resume("s")

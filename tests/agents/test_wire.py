@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hepm.agents.wire import read_body, tagged, with_hint, write_body
+from hepm.agents.wire import read_body, tagged, tools_of, with_hint, write_body
 from hepm.errors import InputError
 from hepm.types import HINT
 
@@ -163,3 +163,10 @@ def test_a_message_that_no_endpoint_takes_is_passed_on_as_it_is(content: Any) ->
 def test_a_body_without_messages_is_none_for_memory(raw: bytes) -> None:
     with pytest.raises(InputError):
         read_body("chat", raw)
+
+
+def test_tools_that_codex_sends_as_an_item_and_in_namespaces_are_the_requests_tools() -> None:
+    given = [{"type": "custom", "name": "exec"}, {"type": "function", "name": "wait"}]
+    item = {"type": "additional_tools", "role": "developer", "tools": [{"type": "namespace", "tools": given}]}
+    body = {"input": [item, {"role": "user", "content": "hi"}], "tools": [{"type": "function", "name": "plan"}]}
+    assert [tool["function"]["name"] for tool in tools_of(body)] == ["plan", "exec", "wait"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
@@ -243,8 +244,10 @@ def test_the_lines_for_openai_reach_the_server_with_its_namespace_and_token(loop
     with client:
         client.models.list()
     assert loopback.requests[0].headers["x-hepm-token"] == "a-long-token"
-    assert json.loads(init("mcp", "-n", "desk", "--store", "neo4j://h").out) == {
-        "mcpServers": {
-            "hepm": {"command": "hepm", "args": ["mcp", "--store", "neo4j://h", "--namespace", "desk"]},
-        }
-    }
+
+
+def test_the_lines_for_mcp_start_the_command_from_any_folder_and_environment(tmp_path: Path) -> None:
+    lines = json.loads(init("mcp", "-n", "desk", "--store", str(tmp_path / "m.hepm")).out)["mcpServers"]["hepm"]
+    assert lines["args"] == ["mcp", "--store", str(tmp_path / "m.hepm"), "--namespace", "desk"]
+    answer = subprocess.run([lines["command"], "--version"], env={}, cwd="/", capture_output=True, check=True)
+    assert b"hepm" in answer.stdout

@@ -40,7 +40,6 @@ from tests.faults.command import quick
 from tests.neo4j_server import Neo4jServer
 
 PAGE = Path(__file__).parents[2] / "docs" / "cypher.md"
-GRAPHS = 5
 AIRLINE = "tau-bench/historical_trajectories/gpt-4o-airline.json.xz"
 
 
@@ -132,8 +131,11 @@ def test_each_question_gives_the_columns_of_its_header_and_the_same_rows_from_ev
         clear_server(driver, neo4j_server.database, [by_store])
 
 
-def test_both_engines_answer_alike_on_random_memories(driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path):
-    names = {fresh(f"random-{seed}"): random.Random(seed) for seed in range(GRAPHS)}
+@pytest.mark.parametrize("graphs", [3, pytest.param(8, marks=pytest.mark.exhaustive)])
+def test_both_engines_answer_alike_on_random_memories(
+    driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path, graphs: int
+):
+    names = {fresh(f"random-{seed}"): random.Random(seed) for seed in range(graphs)}
     with Memory.open(tmp_path / "random.hepm") as memory:
         for name, chance in names.items():
             memory.ingest(random_shop(chance), namespace=name)
@@ -151,6 +153,7 @@ def test_both_engines_answer_alike_on_random_memories(driver: neo4j.Driver, neo4
     assert set(questions()) - answered == set()
 
 
+@pytest.mark.exhaustive
 def test_both_engines_answer_alike_on_recorded_runs(
     driver: neo4j.Driver, neo4j_server: Neo4jServer, tmp_path: Path, recorded_runs: Path
 ):

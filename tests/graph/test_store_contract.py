@@ -290,7 +290,11 @@ def test_runs_in_any_order_and_any_batches_make_the_same_graph_as_a_rebuild(
 
 @ON_SERVER
 @pytest.mark.parametrize("counting", ["all", pytest.param("shortest", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("make_two_stores", ["neo4j and sqlite", "sqlite and neo4j"], indirect=True)
+@pytest.mark.parametrize(
+    "make_two_stores",
+    ["neo4j and sqlite", pytest.param("sqlite and neo4j", marks=pytest.mark.exhaustive)],
+    indirect=True,
+)
 @settings(suppress_health_check=SHARED_STORES, max_examples=settings().max_examples // 5)
 @given(drawn=runs, data=st.data())
 def test_a_server_makes_the_same_graph_of_runs_in_any_order_as_a_file(

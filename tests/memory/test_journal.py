@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hepm import Memory, Trajectory
+from tests.faults.places import files_limited_to
 
 CRASHES = """
 import os, sys
@@ -145,3 +146,25 @@ def test_turns_recorded_after_a_torn_line_are_kept(crashed: Path, memory: Memory
     assert session is not None
     session.finish(success=False)
     assert calls(memory.run("parcel-7")) == [("get_order", None), ("close_ticket", None)]
+
+
+def test_turns_that_a_full_disk_kept_out_are_on_disk_once_there_is_room(crashed: Path, memory: Memory) -> None:
+    session = memory.session(id="parcel-8")
+    session.say("user", "Refund parcel 8.")
+    with files_limited_to(2):
+        session.record("get_order", {"parcel": 8}, "x" * 4_000)
+        session.record("get_photo", {"parcel": 8}, "broken")
+    session.record("refund", {"parcel": 8}, "done")
+    with Memory.open(crashed) as other:
+        again = other.resume("parcel-8")
+        assert again is not None
+        assert again.calls == ["get_order", "get_photo", "refund"]
+    session.finish(success=True)
+    assert calls(memory.run("parcel-8")) == [("get_order", None), ("get_photo", None), ("refund", None)]
+
+
+def test_a_session_that_never_got_room_leaves_no_file(crashed: Path, memory: Memory) -> None:
+    before = kept(crashed)
+    with files_limited_to(0):
+        memory.session(id="parcel-8").say("user", "Refund parcel 8.")
+    assert kept(crashed) == before

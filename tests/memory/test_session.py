@@ -314,6 +314,26 @@ def test_closing_a_memory_distils_what_waits(tmp_path: Path) -> None:
         assert {one.row.kind for one in lessons_in(memory)} == {"experience", "principle"}
 
 
+def test_a_program_that_does_not_close_its_memory_ends_silently_and_with_its_lessons(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from hepm import Memory
+memory = Memory.open(sys.argv[1])
+memory.mirror("default")
+with memory.session(task="refund parcel 7") as session:
+    session.say("user", "Refund parcel 7.")
+    session.record("get_order", {"parcel": 7}, "delivered")
+    time.sleep(1.2)  # the store is looked at each second
+    session.finish(success=True)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.hepm")], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with Memory.open(tmp_path / "m.hepm") as memory:
+        assert memory.totals().experiences
+
+
 def test_what_cannot_be_distilled_is_logged_and_stops_no_session(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:

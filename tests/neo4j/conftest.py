@@ -1,14 +1,31 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from hepm.graph.neo4j_local import LocalServer
 from tests.neo4j_server import LINE, Neo4jServer, emptied, free_port
+
+
+class Fallible(Protocol):
+    """A server that tests may take away and bring back."""
+
+    uri: str
+
+    @property
+    def auth(self) -> tuple[str, str]: ...
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class Mortal:
@@ -32,6 +49,56 @@ class Mortal:
         pid = self.local.status().pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
+
+
+class Relay:
+    """A port before a server; `kill` closes it with all its connections, which clients cannot tell from its death."""
+
+    def __init__(self, server: Neo4jServer) -> None:
+        self.auth = (server.username, server.password)
+        host, _, port = server.uri.rpartition("/")[2].rpartition(":")
+        self._behind, self._port = (host, int(port)), 0
+        self.start()
+        self.uri = f"bolt://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        self._open: list[socket.socket] = []
+        self._listening = socket.create_server(("127.0.0.1", self._port))
+        self._port = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def kill(self) -> None:
+        for one in (self._listening, *self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, server = listening.accept()[0], socket.create_connection(self._behind)
+                self._open += (client, server)
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(65_536):
+                target.sendall(part)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(params=["relay", pytest.param("server", marks=pytest.mark.soak)])
+def fallible(request: pytest.FixtureRequest, neo4j_server: Neo4jServer) -> Iterator[Fallible]:
+    """The session's server, emptied, behind a relay; a server that is really killed takes seconds to start again."""
+    if request.param == "server":
+        yield request.getfixturevalue("mortal")
+        return
+    relay = Relay(emptied(neo4j_server))
+    yield relay
+    relay.kill()
 
 
 @pytest.fixture

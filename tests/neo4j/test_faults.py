@@ -19,7 +19,7 @@ from hepm.graph.neo4j.store import Neo4jStore
 from hepm.graph.open_store import Login
 from hepm.ingest import write_run
 from tests.faults.command import hepm, quick
-from tests.neo4j.conftest import Mortal
+from tests.neo4j.conftest import Fallible, Mortal
 from tests.neo4j_server import Neo4jServer
 from tests.runs import trajectory
 
@@ -89,19 +89,19 @@ def test_a_server_killed_again_and_again_in_an_ingest_loses_and_doubles_nothing(
 
 
 def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_wait_in_the_outbox(
-    mortal: Mortal, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    fallible: Fallible, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="hepm")
     known, later = some_runs(30, "known"), some_runs(30, "later")
     with (
-        Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05) as plain,
-        Memory.open(mortal.uri, auth=mortal.auth, poll_s=0.05, outbox=tmp_path / "outbox") as patient,
+        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05) as plain,
+        Memory.open(fallible.uri, auth=fallible.auth, poll_s=0.05, outbox=tmp_path / "outbox") as patient,
     ):
         plain.ingest(known, namespace="gone")
         patient.suggest("look", namespace="gone")
         before = [s.tool for s in plain.suggest("look", state="see to the parcel", namespace="gone")]
         assert before
-        mortal.kill()
+        fallible.kill()
         try:
             for memory in (plain, patient):
                 memory.suggest("look", namespace="gone")
@@ -118,7 +118,7 @@ def test_while_the_server_is_gone_suggestions_go_on_writes_are_refused_and_runs_
                 assert patient.ingest(part, namespace="gone").queued == len(part)
             assert len(list((tmp_path / "outbox").iterdir())) == 2
         finally:
-            mortal.start()
+            fallible.start()
 
         def delivered() -> bool:
             patient.suggest("look", namespace="gone")

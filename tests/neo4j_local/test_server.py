@@ -128,6 +128,7 @@ def test_a_folder_in_a_repository_is_not_committed(local: LocalServer, tmp_path:
 # Kills
 
 
+@pytest.mark.soak
 def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: LocalServer):
     with driver_of(local) as driver:
         driver.execute_query("CREATE (:Kept {by: $by})", by="a committed transaction")
@@ -147,23 +148,49 @@ def test_a_killed_server_keeps_its_data_and_a_stale_pid_is_no_server(local: Loca
     assert [row["by"] for row in found] == ["a committed transaction"]
 
 
-def test_two_starts_at_once_make_one_server_that_outlives_them_and_is_stopped(tmp_path: Path):
-    folder = tmp_path / "a b"  # nor does a space harm
+def start_twice_at_once(folder: Path) -> None:
+    """Two processes, which make one server."""
     command = [HEPM, "neo4j", "start", "--version", RELEASE.name, "--folder", str(folder)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) for _ in range(2)]
-    try:
-        told = sorted(process.communicate()[0].split(" in ")[0] for process in both)
-        assert told == [f"Neo4j {RELEASE.version} is running already", f"Neo4j {RELEASE.version} runs"]
-        pid = LocalServer(folder).status().pid
-        assert pid is not None
-        assert os.getsid(pid) == pid  # a terminal that is closed does not reach it
-        others = psutil.process_iter(["cmdline"])  # some may end meanwhile
-        assert [one.pid for one in others if f"--home-dir={folder}" in (one.info["cmdline"] or ())] == [pid]
-    finally:
-        answer = quick("neo4j", "stop", "--folder", folder)
+    told = sorted(process.communicate()[0].split(" in ")[0] for process in both)
+    assert told == [f"Neo4j {RELEASE.version} is running already", f"Neo4j {RELEASE.version} runs"]
+    pid = LocalServer(folder).status().pid
+    assert pid is not None
+    assert os.getsid(pid) == pid  # a terminal that is closed does not reach it
+    others = psutil.process_iter(["cmdline"])  # some may end meanwhile
+    assert [one.pid for one in others if f"--home-dir={folder}" in (one.info["cmdline"] or ())] == [pid]
+
+
+def stop(folder: Path) -> None:
+    answer = quick("neo4j", "stop", "--folder", folder)
     assert (answer.code, "has stopped" in answer.out, "killed" in answer.err) == (0, True, False)
+
+
+def test_a_stopped_server_keeps_its_data_and_two_starts_at_once_make_one_that_outlives_them(local: LocalServer):
+    with driver_of(local) as driver:
+        driver.execute_query("CREATE (:Kept {by: $by})", by="a committed transaction")
+    pid, folder = local.status().pid, folder_of(local)
+    stop(folder)
     with contextlib.suppress(psutil.NoSuchProcess):
         assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    (folder / "run" / "server.pid").write_text(str(os.getpid()))  # the system gave the number to somebody else
+    stopped = quick("neo4j", "status", "--json", "--folder", folder)
+    assert stopped.code == 3
+    assert (stopped.json["running"], stopped.json["pid"]) == (False, None)
+    assert "was not running" in quick("neo4j", "stop", "--folder", folder).out
+    start_twice_at_once(folder)
+    with driver_of(local) as driver:
+        found = driver.execute_query("MATCH (k:Kept) WITH k, k.by AS by DELETE k RETURN by").records
+    assert [row["by"] for row in found] == ["a committed transaction"]
+
+
+@pytest.mark.soak
+def test_two_first_starts_at_once_make_one_server(tmp_path: Path):
+    folder = tmp_path / "a b"  # nor does a space harm
+    try:
+        start_twice_at_once(folder)
+    finally:
+        stop(folder)
 
 
 @pytest.mark.soak

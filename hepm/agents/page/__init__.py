@@ -30,7 +30,6 @@ from hepm.graph.lessons.rows import Kind, StoredLesson
 from hepm.graph.mirror import switching_often
 from hepm.graph.page import counts_of, fill, graph_data, graph_scripts, read_content, texts_of
 from hepm.graph.rows import Totals
-from hepm.ingest.chat import read_messages
 from hepm.ingest.redact import Redactor
 
 Json: TypeAlias = dict[str, Any]
@@ -44,8 +43,7 @@ MOST_LISTED: Final = 100
 _GRAPHS: Final = 16
 # A graph is drawn anew after so many times the time that this took, so that runs under way go first.
 _PAUSE_FACTOR: Final = 10.0
-# The messages in which a user's request is looked for, the part of it that is read, and the part that is shown.
-_OPENING: Final = 4
+# The part of a user's request that is read, and the part that is shown.
 _READ_CHARS: Final = 4_000
 _REQUEST_CHARS: Final = 160
 _SCRIPTS: Final = ("api.js", "hints.js", "lessons.js", "live.js")
@@ -296,12 +294,7 @@ def _run(run: LiveRun) -> Json:
 
 def _request(run: LiveRun) -> str:
     """What the user asked for first, without secrets; "" if it is not known."""
-    try:
-        turns = read_messages(run.messages[:_OPENING])
-    except InputError:
-        return ""
-    text = next((turn.text for turn in turns if turn.role == "user"), "")
-    line = " ".join(Redactor().text(text[:_READ_CHARS]).split())
+    line = " ".join(Redactor().text(run.session.request[:_READ_CHARS]).split())
     return line if len(line) <= _REQUEST_CHARS else line[: _REQUEST_CHARS - 1] + "…"
 
 

@@ -34,7 +34,7 @@ _SAID: Final = {
     "seen": "this run has not called it yet",
     "times": "this run has called it before, and runs call it again",
     "recency": "it was called lately, and such calls are often repeated",
-    "remaining": "runs with similar requests call it, and this one has not as often",
+    "remaining": "runs with similar requests call it more often than this one has",
     "nearest": "an agent that knew something similar called it (cosine {nearest:.2f})",
     "vote": "agents that knew something similar {place} called it",
     "ridge": "what is known now usually goes with calling it",

@@ -18,6 +18,7 @@ PACKAGES = {
     "langchain": ("langchain", "langchain-openai"),
     "openai_agents": ("openai-agents",),
     "litellm": ("litellm[proxy]",),
+    "claude_agent": ("claude-agent-sdk",),  # with the command line of Claude Code
 }
 
 

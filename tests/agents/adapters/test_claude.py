@@ -1,0 +1,170 @@
+"""The real Claude Code, alone and in the Claude Agent SDK, with a scripted model behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from hepm import Memory, Trajectory
+from hepm.types import HINT
+from tests.agents.adapters.frameworks import python_of, run_block
+from tests.agents.adapters.test_frameworks import blocks_of_the_page, runs_in
+from tests.agents.serving import serving
+from tests.faults.command import HEPM
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.xdist_group("claude_agent"), pytest.mark.timeout(900)]
+
+FIRST = [("Read", {"file_path": "missing.txt"}), ("Bash", {"command": "echo hello"})]
+BETTER, OTHER = [("Bash", {"command": "date"})], [("Bash", {"command": "echo again"})]
+NAMES = [[("Read", True), ("Bash echo", False)], [("Bash date", False)]]
+
+
+class Anthropic(ThreadingHTTPServer):
+    """Plays the Messages API: two calls in parallel, of which one fails; then what a hint suggests; then an answer."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[dict[str, Any]] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def blocks(self, body: dict[str, Any]) -> list[dict[str, Any]]:
+        said = json.dumps(body["messages"])
+        results = said.count('"tool_result"')
+        calls = {0: FIRST, 2: BETTER if f'{HINT}\\"Bash date' in said else OTHER}.get(results, [])
+        if not calls or not body.get("tools"):
+            return [{"type": "text", "text": "done"}]
+        return [
+            {"type": "tool_use", "id": f"toolu_{results}_{n}", "name": name, "input": given}
+            for n, (name, given) in enumerate(calls)
+        ]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Anthropic
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._send(b"")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if "count_tokens" in self.path:
+            self._send(b'{"input_tokens": 10}')
+            return
+        self.server.requests.append(body)
+        blocks = self.server.blocks(body)
+        reason = "tool_use" if blocks[0]["type"] == "tool_use" else "end_turn"
+        message = {"id": "msg", "type": "message", "role": "assistant", "model": body["model"], "content": []}
+        message |= {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 1}}
+        if not body.get("stream"):
+            self._send(json.dumps(message | {"content": blocks, "stop_reason": reason}).encode())
+            return
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
+        for at, block in enumerate(blocks):
+            if block["type"] == "text":
+                begun, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+            else:
+                begun = {**block, "input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            events.append({"type": "content_block_start", "index": at, "content_block": begun})
+            events.append({"type": "content_block_delta", "index": at, "delta": delta})
+            events.append({"type": "content_block_stop", "index": at})
+        ended = {"stop_reason": reason, "stop_sequence": None}
+        events += [{"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}, {"type": "message_stop"}]
+        text = "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+        self._send(text.encode(), "text/event-stream")
+
+    def _send(self, payload: bytes, kind: str = "application/json") -> None:
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+
+@pytest.fixture
+def model() -> Iterator[Anthropic]:
+    with Anthropic() as running:
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def environment(model: Anthropic, tmp_path: Path) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model.server_address[1]}",
+        "ANTHROPIC_API_KEY": "k",
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "config"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "IS_SANDBOX": "1",  # as the tests may run as root
+    }
+
+
+def seed(memory: Memory) -> None:
+    for number in range(4):
+        with memory.session(id=f"known-{number}") as session:
+            session.say("user", "Say hello.")
+            for tool in ("Read", "Bash echo", "Bash date"):
+                session.record(tool, {}, "ok")
+            session.finish(success=True)
+
+
+def check(run: Trajectory, model: Anthropic) -> None:
+    assert [[(call.name, call.error) for call in turn.calls] for turn in run.turns if turn.calls] == NAMES
+    assert (run.turns[0].text, run.turns[-1].text) == ("Say hello.", "done")
+    assert run.outcome.success is True
+    assert HINT not in repr(run)
+    hinted = [json.dumps(one["messages"]) for one in model.requests if "tool_result" in json.dumps(one["messages"])]
+    assert f'{HINT}\\"Bash date' in hinted[0]
+
+
+def test_the_example_for_the_claude_agent_sdk_runs_and_its_agent_follows_a_hint(
+    model: Anthropic, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with Memory.open(tmp_path / "agent.hepm") as memory:
+        seed(memory)
+    run_block("claude_agent", blocks_of_the_page()["Claude Agent SDK"], tmp_path, **environment)
+    [run] = [run for run in runs_in(tmp_path / "agent.hepm") if not run.id.startswith("known-")]
+    check(run, model)
+
+
+def test_claude_code_with_the_hooks_of_hepm_init_follows_a_hint_and_its_session_is_recorded(
+    model: Anthropic, environment: dict[str, str], tmp_path: Path
+) -> None:
+    where = "import claude_agent_sdk as sdk, pathlib; print(pathlib.Path(sdk.__file__).parent / '_bundled' / 'claude')"
+    python = python_of("claude_agent")
+    claude = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    project = tmp_path / "project"
+    project.mkdir()
+    with Memory.open(tmp_path / "m.hepm") as memory, serving(memory) as (_, url):
+        seed(memory)
+        subprocess.run([HEPM, "init", "claude-code", "--write", "--server", url], cwd=project, check=True)
+        command = [claude, "-p", "Say hello.", "--output-format", "json"]
+        done = subprocess.run(
+            command,
+            cwd=project,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        session = json.loads(done.stdout)["session_id"]
+        assert httpx2.post(f"{url}/outcome", json={"session": session, "success": True}).status_code == 200
+        run = memory.run(session)
+    assert run is not None
+    check(run, model)
