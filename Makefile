@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := view,embed,openai,llm,serve,zstd,datasets,neo4j-fast,neo4j-local,cypher,gnn
 
-.PHONY: demo test test-all browser lint format bench clean
+.PHONY: demo test test-all browser notebooks lint format bench clean
 
 demo: $(VENV)/base
 	$(BIN)/hepm demo --download
@@ -23,6 +23,10 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 		|| echo "no chromium here: the tests of the graph page in a browser are skipped (apt-get install chromium)"
+
+# Executes each from top to bottom and writes what it shows. Its outputs are committed.
+notebooks: $(VENV)/dev
+	$(BIN)/python notebooks/run.py
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -205,7 +205,6 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callab
             "only a store in Neo4j can be changed by Cypher; an embedded one changes by ingest, import and forget",
             param_hint="--write",
         )
-    from hepm.graph.model_rows import open_copy
     from hepm.graph.sqlite import SQLiteStore
     from hepm.ingest.pipeline import replay_with
 
@@ -213,8 +212,7 @@ def _open(store: str, namespace: str | None, *, write: bool) -> Generator[Callab
     with contextlib.closing(SQLiteStore(file)) as embedded:  # not Memory: the copy needs no embedder
         if namespace is not None:
             options.known_namespace(embedded, namespace, store)
-        with open_copy(embedded, file, replay_with(None)) as copy:
-            yield copy.ask
+        yield partial(embedded.ask, replay=replay_with(None))
 
 
 def _values(given: Sequence[str], namespace: str, named: Question | None) -> dict[str, Any]:

@@ -133,8 +133,7 @@ def ingest(
 
 
 def _print_report(report: IngestReport) -> None:
-    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(report.by_format.items()))
-    print(f"{count_of(report.stored, 'run')} stored, {report.duplicates:,} known before; read: {kinds or 'nothing'}")
+    print(report)
     remedy = "label them with `hepm label`"
     if not report.by_format.keys() <= {"claude-code", "codex"}:  # their transcripts have no outcomes
         remedy = f"name the key of outcomes with --success-key or --reward-key, pass --assume-success, or {remedy}"

@@ -208,7 +208,7 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-_LAYOUT: Final = 2  # incremented when the tables change, so that no older copy is read
+_LAYOUT: Final = 3  # incremented when the tables change, so that no older copy is read
 _MEMORY_BYTES: Final = 1 << 30
 _ABANDONED_S: Final = 3600.0
 _BUILDING: Final = "building-"
@@ -379,8 +379,9 @@ def _copy(table: Table, path: Path) -> str:
     kinds: dict[str, PropertyType] = {"a": "integer", "b": "integer"} if table.ends else {"pk": "integer"}
     kinds |= {f"c{number}": kind for number, kind in enumerate(PROPERTIES[table.name].values())}
     typed = ", ".join(f"{column} {_TYPES[kind].removesuffix('[]')}" for column, kind in kinds.items())
-    # The engine's splitting drops empty texts.
-    split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> CASE WHEN x = '{_EMPTY}' THEN '' ELSE x END)"
+    # The engine's splitting drops empty texts. A CASE in the transformation would mix up the lists of rows that hold
+    # more than 2,048 texts together.
+    split = f"list_transform(string_split({{0}}, '{_END}')[2:], x -> replace(x, '{_EMPTY}', ''))"
     returned = ", ".join(split.format(column) if kind == "strings" else column for column, kind in kinds.items())
     where = str(path).replace("\\", "\\\\").replace("'", "\\'")
     options = "HEADER=false, DELIM=',', QUOTE='\"', ESCAPE='\"', PARALLEL=false, AUTO_DETECT=false"

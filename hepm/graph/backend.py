@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from hepm.cypher.model import Result
 from hepm.graph.changes import Transaction
 from hepm.graph.delta import Edge, Run
 from hepm.graph.lessons.rows import HeldLesson, LessonRow
-from hepm.graph.rows import FloatArray, Header, HeldRun, StateBatch, Vectors
+from hepm.graph.rows import FloatArray, Header, HeldRun, Replay, StateBatch, Vectors
 from hepm.types import Evidence, ToolName
 
 T = TypeVar("T")
@@ -54,6 +55,15 @@ class Backend(ABC):
     @abstractmethod
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         """The rows of a named statement; lazy."""
+
+    @abstractmethod
+    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+        """Run a user's Cypher query that only reads (see `hepm.cypher.engines`), in the dialect of the backend.
+
+        Raises:
+            QueryError: it would write, takes too long, or is no Cypher.
+            MissingExtraError: the embedded engine is not installed.
+        """
 
     @abstractmethod
     def set_embedder(self, name: str, dimensions: int) -> None:

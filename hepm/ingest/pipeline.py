@@ -29,6 +29,7 @@ from hepm.ingest.hepm import parse_run
 from hepm.ingest.prepare import Prepared, run_of
 from hepm.ingest.records import Rejection
 from hepm.ingest.seen_files import SeenFile
+from hepm.text import count_of
 from hepm.types import Tool, Trajectory
 
 _log = logging.getLogger("hepm")
@@ -69,6 +70,10 @@ class IngestReport:
     distrusted: int = 0
     queued: int = 0
     by_rule: Counter[str] = field(default_factory=Counter[str])
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(self.by_format.items()))
+        return f"{count_of(self.stored, 'run')} stored, {self.duplicates:,} known before; read: {kinds or 'nothing'}"
 
     def add_seen(self, files: Iterable[SeenFile]) -> None:
         """Count the runs of files that need not be read again."""

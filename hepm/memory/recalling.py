@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.ingest.chat import read_messages
+from hepm.ingest.pipeline import replay_with
 from hepm.ingest.tools import read_tools
 from hepm.ingest.transitions import agent_state
 from hepm.memory.opened import OpenMemory
@@ -26,6 +27,7 @@ from hepm.types import (
 )
 
 if TYPE_CHECKING:
+    from hepm.cypher.model import Result
     from hepm.experience.distilling import BackgroundDistiller
     from hepm.experience.experiences import Experiences
     from hepm.experience.library import Library
@@ -250,6 +252,38 @@ class RecallingMemory(OpenMemory):
             for state, cosine in self._store.search_states(vector, namespace=namespace, limit=k)
             if cosine > 0  # others share no word with it
         ]
+
+    def cypher(
+        self,
+        query: str,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        timeout_s: float = 30.0,
+        limit: int = 10_000,
+        **parameters: Any,
+    ) -> Result:
+        """Ask the graph a question of the library by its name, or in Cypher that only reads (docs/cypher.md).
+
+        Without a server, an embedded engine answers from a copy beside the store.
+
+        Args:
+            limit: Maximum number of rows.
+            parameters: Values for `$name` in the query; `$namespace` is there already.
+        Raises:
+            QueryError: it would write, lacks a parameter, takes too long, or is no Cypher.
+            MissingExtraError: the embedded engine is not installed.
+        """
+        from hepm.cypher import question
+
+        if query.isidentifier():
+            named = question(query)
+            query = named.text if self._store.remote else named.embedded
+            if any(one.name == "namespace" for one in named.parameters):
+                parameters["namespace"] = namespace
+            parameters = named.values(parameters)
+        else:
+            parameters["namespace"] = namespace
+        return self._store.ask(query, parameters, replay=replay_with(None), timeout_s=timeout_s, limit=limit)
 
     def close(self) -> None:
         """Release the store after the lessons that are being distilled; safe to call twice."""

@@ -189,6 +189,7 @@ def test_the_same_question_on_a_server_and_what_may_be_changed_there(
     monkeypatch.setenv("HEPM_STORE", neo4j_server.uri)
     with Memory.open(neo4j_server.uri, auth=(neo4j_server.username, neo4j_server.password)) as memory:
         memory.ingest(shop(), namespace=namespace)
+        assert memory.cypher("strongest_next_tools", tool="get_order", limit=1, namespace=namespace).rows
     question = ("strongest_next_tools", "-p", "tool=get_order", "--json")
     done = hepm(*question, "-n", namespace)
     assert done.code == 0, done.err
@@ -201,3 +202,15 @@ def test_the_same_question_on_a_server_and_what_may_be_changed_there(
     assert hepm(change, "-n", namespace, "--write", "--json").json["rows"] == [{"name": namespace}]
     for text in ("MATCH (n {namespace: $namespace}) DETACH DELETE n", "MATCH (n:Analysis {name: $namespace}) DELETE n"):
         hepm(text, "-n", namespace, "--write")
+
+
+def test_a_memory_answers_from_python_as_the_command_does_and_only_reads(store: Path):
+    question = {"tool": "get_order", "limit": 2}
+    with Memory.open(store) as memory:
+        found = memory.cypher("strongest_next_tools", **question, namespace="shop")
+        asked_for = asked(store, "strongest_next_tools", "-p", "tool=get_order", "-p", "limit=2", "--json")
+        assert [dict(row) for row in found.dicts()] == asked_for.json["rows"]
+        runs = "MATCH (r:Trajectory {namespace: $namespace}) RETURN count(r) AS runs"
+        assert memory.cypher(runs, namespace="shop").rows == ((memory.totals(namespace="shop").trajectories,),)
+        with pytest.raises(HepmError, match="no query that reads"):
+            memory.cypher("CREATE (t:Tool)")

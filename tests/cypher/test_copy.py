@@ -246,6 +246,16 @@ def test_names_and_texts_of_any_kind_come_back_as_they_are(tmp_path: Path):
         assert ask(file, state, name=names[0]).rows == (([names[0]],),)
 
 
+def test_the_calls_of_every_run_are_its_own_in_a_store_with_thousands_of_them(tmp_path: Path):
+    file = tmp_path / "many.hepm"
+    called = {f"run {n}": [f"tool {(7 * n + at) % 50}" for at in range(1 + n % 9)] for n in range(800)}
+    with Memory.open(file) as memory:
+        memory.ingest(trajectory(name, *tools) for name, tools in called.items())
+        found = memory.cypher("MATCH (r:Trajectory) RETURN r.id AS run, r.tools AS tools")
+    assert sum(map(len, called.values())) > 2_048
+    assert dict(found.rows) == called
+
+
 def test_an_empty_store_has_an_empty_copy(tmp_path: Path):
     Memory.open(tmp_path / "empty.hepm").close()
     assert ask(tmp_path / "empty.hepm", "MATCH (n) RETURN count(n)").rows == ((0,),)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from hepm.cypher import migrations, statement
+from hepm.cypher.model import Result
 from hepm.errors import StoreVersionError
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
@@ -24,6 +25,7 @@ from hepm.graph.rows import (
     FloatArray,
     Header,
     HeldRun,
+    Replay,
     StateBatch,
     StoredRun,
     Vectors,
@@ -134,6 +136,9 @@ class Neo4jStore(Store):
 
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         return self._connection.iterate(name, space=uid(namespace))
+
+    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+        return self._connection.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         header = self.header

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from hepm.cypher.model import Result
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
@@ -17,6 +18,7 @@ from hepm.graph.rows import (
     FloatArray,
     Header,
     HeldRun,
+    Replay,
     StateBatch,
     StoredRun,
     Vectors,
@@ -100,6 +102,12 @@ class SQLiteStore(Store):
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         with self._connections.reading() as db:
             yield from db.execute(self._statements[name], {"namespace": namespace})
+
+    def ask(self, text: str, parameters: Mapping[str, Any], *, replay: Replay, timeout_s: float, limit: int) -> Result:
+        from hepm.graph.model_rows import open_copy
+
+        with open_copy(self, self.path, replay) as copy:
+            return copy.ask(text, parameters, timeout_s=timeout_s, limit=limit)
 
     def set_embedder(self, name: str, dimensions: int) -> None:
         with self._connections.writing() as db:

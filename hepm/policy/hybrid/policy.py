@@ -36,7 +36,7 @@ _SAID: Final = {
     "recency": "it was called lately, and such calls are often repeated",
     "remaining": "runs with similar requests call it more often than this one has",
     "nearest": "an agent that knew something similar called it (cosine {nearest:.2f})",
-    "vote": "most agents that knew something similar {place} called it",
+    "vote": "agents that knew something similar {place} called it",
     "ridge": "what is known now usually goes with calling it",
     "named_by_user": "what was said names it",
     "named_by_agent": "the agent's own words name it",
