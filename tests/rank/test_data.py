@@ -98,8 +98,8 @@ def test_a_graph_without_some_runs_is_that_of_a_memory_that_never_had_them(
 
 def test_states_are_drawn_where_there_are_more_than_asked_for(of: ModuleType, memory: Memory) -> None:
     data = of.graph_data(memory.mirror(), memory.embedder)
-    nobody = of.torch.zeros(len(data["run"].id), dtype=of.torch.bool)
-    assert len(of.without(data, nobody, most_states=5)["state"].x) == 5
+    none_held = of.torch.zeros(len(data["run"].id), dtype=of.torch.bool)
+    assert len(of.without(data, none_held, most_states=5)["state"].x) == 5
 
 
 def test_runs_of_one_task_or_of_nearly_the_same_words_are_one_family() -> None:
