@@ -399,7 +399,7 @@ def test_help_and_misuse_load_nothing_heavy(command: str) -> None:
 def test_a_misuse_is_told_in_the_words_of_the_command(store: Path) -> None:
     answer = quick("suggest", "--policy", "none", "--store", store)
     assert answer.err == (
-        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural'.\n"
+        "hepm: --policy: 'none' is not one of 'hybrid', 'adaptive', 'episodic', 'procedural', 'gnn'.\n"
         "Try `hepm suggest --help`.\n"
     )
 

@@ -128,6 +128,7 @@ NOTES = Notes("u", "- mine").row()
 OTHER_VECTOR = HashingEmbedder().embed(["other"])[0]
 OF_THE_WHOLE_STORE = {
     "lessons",
+    "ask",
     "header",
     "namespaces",
     "set_embedder",
