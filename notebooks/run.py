@@ -1,5 +1,6 @@
 """Execute notebooks from top to bottom and write their outputs: python notebooks/run.py [NOTEBOOK ...]."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ def run(notebook: Path) -> None:
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")  # those of libraries differ between versions, and hold paths
     for notebook in [Path(name) for name in sys.argv[1:]] or sorted(Path(__file__).parent.glob("*.ipynb")):
         began = time.perf_counter()
         run(notebook)
