@@ -36,7 +36,9 @@ def printed(notebook: Path) -> list[str]:
 def text_of(output: Any) -> str:
     """An output's text; a picture has none, and warnings on standard error do not count."""
     data = output.get("data", {})
-    return "" if "image/png" in data or output.get("name") == "stderr" else "".join(output.get("text", data.get("text/plain", "")))
+    if "image/png" in data or output.get("name") == "stderr":
+        return ""
+    return "".join(output.get("text", data.get("text/plain", "")))
 
 
 @pytest.mark.usefixtures("servers_end_with_us")
