@@ -245,12 +245,7 @@ def bare_proxy(upstream: str) -> Any:
     own = {b"host", b"connection", b"content-length", b"transfer-encoding"}
 
     async def pass_on(scope: Any, receive: Any, send: Any) -> None:
-        body = b""
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
+        body = await _body(receive)
         headers = [(name, value) for name, value in scope["headers"] if name not in own]
         asked = httpx2.Request(scope["method"], upstream + scope["path"], content=body, headers=headers)
         found = await client.send(asked, stream=True)
@@ -263,14 +258,19 @@ def bare_proxy(upstream: str) -> Any:
     return pass_on
 
 
-async def answer(scope: Any, receive: Any, send: Any) -> None:
-    """A light endpoint: it answers what x-reply says, in a stream of as many events as x-events says."""
+async def _body(receive: Any) -> bytes:
     body = b""
     more = True
     while more:
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)
+    return body
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """A light endpoint: it answers what x-reply says, in a stream of as many events as x-events says."""
+    body = await _body(receive)
     stream = b'"stream": true' in body
     given = dict(scope["headers"])
     said = [(b"content-type", b"text/event-stream" if stream else b"application/json")]

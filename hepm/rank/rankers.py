@@ -31,6 +31,7 @@ class Rankers:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._warned = ""
+        self._warned = ""
         self._loaded: dict[str, tuple[tuple[int, int], Trained | InputError]] = {}
 
     def file(self, namespace: str) -> Path:
