@@ -141,7 +141,7 @@ class Archive:
             turns.append(f'{{"role":"assistant","calls":[{",".join(calls)}]}},')
         user = number // (ACTIVE_USERS * shape.runs_a_user) * ACTIVE_USERS + own.randrange(ACTIVE_USERS)
         return (
-            f'{{"hepm":1,"id":"run-{number:08d}","environment":"domain-{domain}","task":"task-{domain}-{rank}",'
+            f'{{"hepm":1,"id":"{own.getrandbits(96):024x}","environment":"domain-{domain}","task":"task-{domain}-{rank}",'
             f'"model":"model-{own.randrange(shape.models)}","user":"user-{user}",'
             f'"success":{"true" if own.random() < chance else "false"},'
             f'"ended_at":{START_S + SECONDS_A_RUN * number}.0,{tools}"turns":[{{"role":"user","text":"{said}"}},'
