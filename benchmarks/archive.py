@@ -112,10 +112,10 @@ class Archive:
         self._by_successor = _zipf(self._size, shape.successor_exponent)
         self._task = lru_cache(maxsize=MOST_TASKS)(self._make_task)
 
-    def lines(self, runs: int) -> Iterator[str]:
-        """The runs, a line each. The first run of an environment lists its tools."""
+    def lines(self, runs: int, *, first: int = 0) -> Iterator[str]:
+        """So many runs from number `first` on, a line each. The first one of an environment lists its tools."""
         described: set[int] = set()
-        for number in range(runs):
+        for number in range(first, first + runs):
             own = random.Random(self._seed << 40 | number)
             domain = bisect(self._by_domain, own.random())
             rank = int(min((1 - own.random()) ** (-1 / self.shape.task_exponent), 1e12))
