@@ -11,9 +11,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.calls import CallMatrix
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift, drift_of
+from hepm.graph.history import CallHistory
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
@@ -86,7 +87,7 @@ class NamespaceMirror:
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
         self._calls_lock = threading.Lock()
-        self._reader: CallReader | None = None
+        self._history = CallHistory(store, namespace)
         self._calls: CallMatrix | None = None
         self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
@@ -101,8 +102,6 @@ class NamespaceMirror:
         if not self.store.remote:
             return _Snapshot(rows, marks, {})
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
-        # Runs before states: a state that comes between is of a run that is read later.
-        runs = self.store.runs_after(0, namespace=self.name)
         states = self.store.states_newer_than(0, namespace=self.name)
         rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
         for row, state in enumerate(states.rows):
@@ -114,9 +113,8 @@ class NamespaceMirror:
             for tool, of in rows_of.items()
         }
         with self._calls_lock:
-            self._reader = CallReader()
-            self._reader.read(runs, states)
-            self._replace_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
+            self._history.restart()
+            self._replace_calls(self._history.latest())
         return _Snapshot(rows, marks, latest, after)
 
     def __contains__(self, tool: ToolName) -> bool:
@@ -190,22 +188,16 @@ class NamespaceMirror:
         if found is None:
             with self._calls_lock:
                 if self._calls is None:
-                    self._calls = self._newest_calls()
+                    self._calls = self._history.latest()
                 if make not in self._cached:
                     self._cached[make] = make(self._calls, None)
                 found = self._cached[make]
         return found  # type: ignore[return-value]
 
-    def _newest_calls(self) -> CallMatrix:
-        self._reader = self._reader or CallReader()
-        # Runs before states, as in `_read`.
-        runs = self.store.runs_after(self._reader.newest_run, namespace=self.name)
-        states = self.store.states_newer_than(self._reader.newest_state, namespace=self.name)
-        self._reader.read(runs, states)
-        return self._reader.snapshot(self.store.header.dimensions)
-
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
-        self._calls = calls
+        before, self._calls = self._calls, calls
+        if before is None or calls.run_ids[: len(before.run_ids)] != before.run_ids:
+            anew = True
         for make, former in list(self._cached.items()):
             self._cached[make] = make(calls, None if anew else former)
 
@@ -268,8 +260,11 @@ class NamespaceMirror:
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
+        if rewritten := [change for change in changes if change.rewritten]:
+            removed = [change.sources for change in rewritten]
+            self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
         if calls_changed and not (everything and self.store.remote):
-            self._mark_behind(rewritten=any(change.rewritten for change in changes))
+            self._mark_behind(rewritten=bool(rewritten))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
@@ -313,9 +308,9 @@ class NamespaceMirror:
                 return
             try:
                 if behind:
-                    self._reader = None
+                    self._history.restart()
                 anew = anew or bool(behind)
-                self._replace_calls(self._newest_calls(), anew=anew)
+                self._replace_calls(self._history.latest(), anew=anew)
                 self._added = not anew
             except BaseException:
                 self._mark_behind(rewritten=bool(behind))

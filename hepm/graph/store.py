@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -16,7 +16,7 @@ import numpy as np
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
-from hepm.graph.delta import Edge, Run
+from hepm.graph.delta import Edge, Place, Run
 from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
@@ -279,11 +279,47 @@ class Store(Backend):
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Labelled, counted runs stored after row `seq`, in order of arrival."""
+        return self._runs(self.read("runs_after", namespace=namespace, seq=seq))
+
+    def latest_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
+        """Labelled, counted runs stored before row `before`, the latest `most` of them, in order of arrival."""
+        rows = self.read("latest_runs", namespace=namespace, before=before, most=most)
+        return self._runs(reversed(rows))
+
+    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
+        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""
+        by_most = defaultdict[int, list[Edge]](list)
+        for edge, most in edges.items():
+            by_most[1 << (most - 1).bit_length()].append(edge)
+        seqs: set[int] = set()
+        for most, of in by_most.items():
+            for source, target, found in self.read("latest_on_edges", namespace=namespace, edges=of, most=most):
+                numbers: list[int] = json.loads(found) if isinstance(found, str) else found
+                seqs.update(numbers[: edges[source, target]])
+        return self._runs(self.read("runs_at", namespace=namespace, seqs=sorted(seqs)))
+
+    def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions = self.header.dimensions
         return [
             RunRow(number, name, bool(success), sequence, of_size(vector, dimensions))
-            for number, name, success, sequence, vector in self.read("runs_after", namespace=namespace, seq=seq)
+            for number, name, success, sequence, vector in rows
         ]
+
+    def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
+        """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
+        size = self.header.dimensions
+        rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
+        rows = [row for row in rows if len(row[1]) == 2 * size]
+        vectors = np.frombuffer(b"".join([row[1] for row in rows]), dtype="<f2").astype(np.float32)
+        return [places[at] for at, _ in rows], vectors.reshape(len(rows), size)
+
+    def reached_tools(self, *, namespace: str) -> list[tuple[ToolName, int, int, int]]:
+        """Tools that a run called, by name, with counts of runs on their incoming edges.
+
+        Successful runs on all but the edge from the start, summed; the most successful and the most failed ones on one
+        edge.
+        """
+        return sorted((tool, *counts) for tool, *counts in self.read("reached_tools", namespace=namespace))
 
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""

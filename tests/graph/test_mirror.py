@@ -22,7 +22,7 @@ from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from tests.runs import TO_VERSION_3, trajectory
 
-_READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
+_READS = ("edges", "states_after", "states_at", "runs_after", "changes_since")
 
 
 class Interrupted(SQLiteStore):
@@ -110,7 +110,7 @@ def test_a_run_that_comes_while_another_is_read_keeps_its_state(store: Interrupt
     memory.suggest("look", state="lamps")
     elsewhere.ingest([trajectory("two", "look", "buy", goal="red chairs")])
     new = trajectory("three", "look", "ask", goal="zebra quagga okapi")
-    store.after = ("states_newer_than", lambda: elsewhere.ingest([new]))
+    store.after = ("states_at", lambda: elsewhere.ingest([new]))
     memory.refresh()
     memory.refresh()
     mine, theirs = (one.suggest("look", state="zebra quagga okapi") for one in (memory, elsewhere))

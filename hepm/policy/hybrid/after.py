@@ -13,11 +13,12 @@ from hepm.graph.calls import CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import FloatArray
 
-MOST_CALLS: Final = 4096  # the latest calls that are counted
-MOST_COMPARED: Final = 2048  # the latest calls, of all runs, whose states are compared
-MOST_ALIKE: Final = 1_024  # the latest calls whose runs' outcomes are compared
+MOST_CALLS: Final = 1_024
+"""The latest calls after a tool that are counted and compared; further ones change no figure by more than .002
+(benchmarks/LOG.md)."""
 MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 
+_LENGTHS_AT_ONCE: Final = 512
 _NONE: Final = np.zeros(0, dtype=np.intp)
 
 
@@ -67,42 +68,61 @@ class CallsAfter:
         often_T: How often each tool is called at all; what follows this one is backed off to it.
 
     Attributes:
-        rows_N: Rows of the calls, ascending.
+        calls: What rows are of; as a rule of the whole memory.
+        rows_N: Rows of the latest calls, ascending.
         p1_T: How likely successful runs are to go on with each tool.
-        following_W, moment_W, second_W: Of the latest calls of successful runs: the tool, what happened since the call
+        following_W, moment_W, second_W: Of those of successful runs: the tool, what happened since the call
             before, and the tool of the call before that.
-        compared_N: Rows of the latest calls that have states.
+        compared_N: Rows of those that have states.
         won_N, next_N: Whether their runs succeeded, and the tools called.
     """
 
     def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, *, parallel: bool) -> None:
-        self._calls = calls
-        self.rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
+        self.calls = calls
+        rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
+        # What followed may be newer than the counts.
+        self.rows_N = rows_N[calls.next_N[rows_N] < len(often_T)][-MOST_CALLS:]
         won_N = calls.success_R[calls.run_N[self.rows_N]]
-        won = self.rows_N[won_N][-MOST_CALLS:]
+        won = self.rows_N[won_N]
         self.following_W = calls.next_N[won]
         self.moment_W = calls.flags_N[won] & MOMENT
         self.second_W = calls.before_NK[won, 1]
         self.p1_T = witten_bell(np.bincount(self.following_W, minlength=len(often_T)), often_T)
         known_N = calls.state_N[self.rows_N] >= 0
-        self.compared_N = self.rows_N[known_N][-MOST_COMPARED:]
-        self.won_N = won_N[known_N][-MOST_COMPARED:]
+        self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
+        self._relevance_D: FloatArray | None = None
+        self._lengths_N: FloatArray = np.zeros(0, dtype=np.float32)
 
     @cached_property
     def states_ND(self) -> FloatArray:
         """Vectors of the compared states, side by side."""
-        return self._calls.states_SD.take(self._calls.state_N[self.compared_N], axis=0)
+        return self.calls.states_SD.take(self.calls.state_N[self.compared_N], axis=0).astype(np.float32, copy=False)
+
+    def lengths(self, relevance_D: FloatArray) -> FloatArray:
+        """Lengths of the vectors of the compared states by relevant coordinates, shape (N,); kept for one relevance."""
+        if self._relevance_D is not relevance_D:
+            self._lengths_N, self._relevance_D = lengths(self.states_ND, relevance_D), relevance_D
+        return self._lengths_N
 
     @cached_property
     def alike(self) -> LikeRuns:
-        """The latest calls, to compare how their runs ended."""
-        return LikeRuns.of(self._calls, self.rows_N[-MOST_ALIKE:], with_states=False)
+        """The calls, to compare how their runs ended."""
+        return LikeRuns.of(self.calls, self.rows_N, with_states=False)
 
     @cached_property
     def alike_in_state(self) -> LikeRuns:
         """Those of them that have a state."""
-        return LikeRuns.of(self._calls, self.rows_N[-MOST_ALIKE:], with_states=True)
+        return LikeRuns.of(self.calls, self.rows_N, with_states=True)
+
+
+def lengths(states_ND: FloatArray, relevance_D: FloatArray) -> FloatArray:
+    """Lengths of vectors multiplied by the relevance of their coordinates, shape (N,)."""
+    found = np.empty(len(states_ND), dtype=np.float32)
+    for start in range(0, len(states_ND), _LENGTHS_AT_ONCE):
+        part = states_ND[start : start + _LENGTHS_AT_ONCE] * relevance_D
+        found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+    return np.sqrt(np.maximum(found, 1e-12))
 
 
 def witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:

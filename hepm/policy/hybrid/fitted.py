@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -16,14 +16,13 @@ from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import CallsAfter
-from hepm.policy.hybrid.odds import EncodedQuery
-from hepm.policy.hybrid.outcomes import Outcomes
+from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 1000  # the latest runs that a whole run is compared with
-MOST_STATES: Final = 4000  # the latest states that are compared whatever their last tool
+MOST_RUNS: Final = 500  # the latest runs that a whole run is compared with
+MOST_STATES: Final = 2000  # the latest states that are compared whatever their last tool
 MOST_KEPT: Final = 32  # tools whose following calls are kept ready
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
@@ -39,7 +38,7 @@ _EVERYWHERE: Final = frozenset({"user"})
 class FittedMemory:
     """One snapshot of the call memory with T tools and N calls. Immutable.
 
-    What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
+    What comes next is learned from successful runs alone; `odds` compare them with the failed ones.
 
     With the `former` fit of an earlier snapshot of the same memory, only what came since is computed.
 
@@ -50,13 +49,15 @@ class FittedMemory:
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
         success_N: Whether each call's run succeeded.
-        after: The calls after a tool, by its number; those of the tools asked for last are kept.
+        after: The calls after the tools of a turn, with one of them as the last; those asked for last are kept.
+        whole: Whether all calls are here, so that the counts of runs are exact; else they are the least there are.
     """
 
     def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
         self.calls = calls
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
+        self.whole = calls.reached is None
         if former is not None and former.calls.names == calls.names:
             self.number, self.place_T, self.words = former.number, former.place_T, former.words
         else:
@@ -65,21 +66,21 @@ class FittedMemory:
             self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
         self.success_N = calls.success_R[calls.run_N]
-        known = 0 if former is None else len(former.calls.success_R)
-        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
-        self.successes_T, self.failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
-        if former is not None:
-            self.successes_T[: former.tools] += former.successes_T
-            self.failures_T[: former.tools] += former.failures_T
+        # The first call of a run is no transition between tools: it is counted after START alone.
+        later_N = calls.before_NK[:, 0] != self.start
+        if calls.reached is None:
+            self.successes_T, self.failures_T = self._counted(former)
+            often_T = np.bincount(calls.next_N[later_N & self.success_N], minlength=self.tools)
+        else:
+            self.successes_T, self.failures_T = calls.reached.successes_T, calls.reached.failures_T
+            often_T = calls.reached.later_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         self.numbers = np.delete(np.arange(self.tools), [self.start] if self.start >= 0 else [])
-        # The first call of a run is no transition between tools: it is counted after START alone.
-        later_N = calls.before_NK[:, 0] != self.start
-        often_T = np.bincount(calls.next_N[later_N & self.success_N], minlength=self.tools) + 0.1 * in_success
+        often_T = often_T + 0.1 * in_success
         self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
-        self.after = lru_cache(MOST_KEPT)(partial(CallsAfter, calls, self.often_T))
+        self.after = lru_cache(MOST_KEPT)(self._after)
         known_N = calls.state_N >= 0
         rows = np.flatnonzero(later_N & known_N & self.success_N)
         before = None if former is None else former.ridge
@@ -91,7 +92,21 @@ class FittedMemory:
         self._said = _Latest(calls.said_RD, runs, runs, said)
         self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
         self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
-        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
+        self.odds = Odds(calls, np.flatnonzero(later_N & known_N), None if former is None else former.odds)
+
+    def _counted(self, former: FittedMemory | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many successful and failed runs called each tool, shapes (T,)."""
+        calls, known = self.calls, 0 if former is None else len(former.calls.success_R)
+        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
+        successes_T, failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
+        if former is not None:
+            successes_T[: former.tools] += former.successes_T
+            failures_T[: former.tools] += former.failures_T
+        return successes_T, failures_T
+
+    def _after(self, last: frozenset[ToolName], tool: int) -> CallsAfter:
+        calls = self.calls if self.calls.after is None else self.calls.after(last)
+        return CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
 
     def encode(self, query: Query, last: ToolName) -> EncodedQuery:
         """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
@@ -110,7 +125,7 @@ class FittedMemory:
             state_D=query.vector,
             said_D=query.said_vector,
             summary=summary,
-            after=self.after(before[0], parallel=len(set(query.after)) > 1),
+            after=self.after(frozenset(query.after), before[0]),
         )
 
     def knows(self, tool: ToolName) -> bool:
@@ -124,11 +139,11 @@ class FittedMemory:
         ids = self.calls.run_ids
         return tuple(ids[row] for row in rows.tolist()[: -most - 1 : -1])
 
-    def likely(self, last: Sequence[int], most: int) -> NDArray[np.intp]:
-        """The first candidates: those that followed one of `last`, then the most called ones."""
+    def likely(self, encoded: Sequence[EncodedQuery], most: int) -> NDArray[np.intp]:
+        """The first candidates: those that followed the last tools, then the most called ones."""
         following = np.zeros(self.tools)
-        for tool in last:
-            following += np.bincount(self.after(tool, parallel=False).following_W, minlength=self.tools)
+        for query in encoded:
+            following += np.bincount(query.after.following_W, minlength=self.tools)
         order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
         return np.sort(self.candidates[order[:most]])
 

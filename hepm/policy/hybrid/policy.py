@@ -87,7 +87,7 @@ class Hybrid:
         if floors.support and not any(map(fitted.knows, query.after)):
             return nothing_known(mirror, query, floors)
         tools, available = _candidates(fitted, encoded, query)
-        ended = OutcomesHere(fitted.outcomes, encoded, tools, available)
+        ended = OutcomesHere(fitted.odds, encoded, tools, available)
         if floors.support and (failed := ended.all_failed(names)):
             why = f"every known way {place_of(query)} failed in runs like this one"
             return Suggestions(abstained=why, warnings=failed)
@@ -96,7 +96,7 @@ class Hybrid:
         warnings = ended.warnings(names)
         given = query.vector is not None
         voice = self._voice if given else None
-        weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.outcomes.odds.trust))
+        weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.odds.trust))
         columns_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
         if voice is not None:
             weights = np.append(weights, VOICE)
@@ -146,7 +146,7 @@ def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Qu
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
         tools = available[fitted.successes_T[available] > 0]
     elif len(tools) > MOST_CANDIDATES:
-        tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
+        tools = fitted.likely(encoded, MOST_CANDIDATES)
     if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
         tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
     return tools, available

@@ -1,0 +1,177 @@
+"""The calls that a ranker learns from: all of a small memory; of a larger one the latest, and those after a tool."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from threading import Lock
+from typing import Final
+
+import numpy as np
+
+from hepm.errors import StoreUnavailableError
+from hepm.graph.calls import CallMatrix, CallReader, Reached, Step, ToolNumbers, steps_of
+from hepm.graph.delta import Edge
+from hepm.graph.rows import RunRow
+from hepm.graph.store import Store
+from hepm.types import ToolName
+
+_log = logging.getLogger("hepm")
+
+MOST_CALLS: Final = 24_000
+"""The calls of the latest runs that are read. A memory that holds no more is read whole."""
+MOST_AFTER: Final = 1_024
+"""The runs that are read to know the calls after a tool, where not all are."""
+FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
+MOST_KEPT: Final = 64  # tools after which calls are kept
+_AT_ONCE: Final = 512
+_GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
+_NEWEST: Final = 2**62
+
+
+class CallHistory:
+    """The calls of the labelled runs of a namespace, read from the store as far as they are needed.
+
+    A memory of more than `MOST_CALLS` calls is read in part: its latest runs; and when the calls after a tool are
+    asked for, the latest runs on each edge from there, in proportion to how many took it.
+    """
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._whole = True
+        self._numbers = ToolNumbers()
+        self._latest: CallReader | None = None
+        self._after: OrderedDict[frozenset[ToolName], CallReader] = OrderedDict()
+        self._lock = Lock()
+
+    def latest(self) -> CallMatrix:
+        """All calls, or those of the latest runs; what came since the last time is added."""
+        reader = self._latest
+        if reader is not None:
+            runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
+            steps = list(map(steps_of, runs))
+            self._read(reader, runs, steps)
+            self._add_after(runs, steps)
+            if reader.calls > MOST_CALLS * (1 if self._whole else _GROWTH):
+                reader = None
+        if reader is None:
+            reader = self._latest = self._first_read()
+        found = reader.snapshot(self._store.header.dimensions)
+        return found if self._whole else self._with_counts(found)
+
+    def _first_read(self) -> CallReader:
+        runs: list[RunRow] = []
+        steps: list[list[Step]] = []
+        calls, before = 0, _NEWEST
+        was_whole, self._whole = self._whole, True
+        while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
+            before = page[0].seq
+            for run in reversed(page):
+                runs.append(run)
+                steps.append(steps_of(run))
+                calls += sum(len(step.targets) for step in steps[-1])
+            if calls > MOST_CALLS:
+                self._whole = False
+                break
+        if self._whole or was_whole:
+            # Else numbers stay, since they may be in use.
+            tools = [] if self._whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
+            with self._lock:
+                self._after.clear()
+                self._numbers = ToolNumbers(tools)
+        reader = CallReader(self._numbers)
+        self._read(reader, runs[::-1], steps[::-1])
+        return reader
+
+    def _with_counts(self, calls: CallMatrix) -> CallMatrix:
+        """The calls of a part of the runs, with counts of all."""
+        counts_T3 = np.zeros((len(calls.names), 3), dtype=np.int64)
+        for tool, *counts in self._store.reached_tools(namespace=self._namespace):
+            if self._numbers[tool] < len(counts_T3):
+                counts_T3[self._numbers[tool]] = counts
+        return replace(calls, reached=Reached(*counts_T3.T), after=partial(self._read_after, self._numbers))
+
+    def _read(self, reader: CallReader, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+        # After their runs were read: a state that comes between is of a run that is read later.
+        places, vectors_SD = self._store.states_at(reader.unknown(steps), namespace=self._namespace)
+        reader.read(runs, steps, places, vectors_SD)
+
+    def _read_after(self, numbers: ToolNumbers, tools: Collection[ToolName]) -> CallMatrix:
+        """The calls after some tools, those of one turn; none while the store does not answer."""
+        key = frozenset(tools)
+        with self._lock:
+            if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
+                return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
+            reader = self._after.get(key)
+            if reader is None:
+                reader = CallReader(numbers, only=key)
+                try:
+                    runs = self._store.latest_on_edges(self._shares(key), namespace=self._namespace)
+                    self._read(reader, runs, list(map(steps_of, runs)))
+                    self._after[key] = reader
+                except StoreUnavailableError as error:
+                    _log.warning("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
+            else:
+                self._after.move_to_end(key)
+            while len(self._after) > MOST_KEPT:
+                self._after.popitem(last=False)
+            return reader.snapshot(self._store.header.dimensions)
+
+    def _shares(self, tools: Collection[ToolName]) -> dict[Edge, int]:
+        """How many runs to read on each edge from some tools."""
+        edges = self._store.edges(namespace=self._namespace, sources=sorted(tools))
+        taken = sum(support + failures for _, _, support, _, failures, _ in edges)
+        found: dict[Edge, int] = {}
+        for source, target, support, _, failures, unlabelled in edges:
+            if labelled := support + failures:
+                wanted = max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE) if taken > MOST_AFTER else labelled
+                # Runs without a label lie between them.
+                found[source, target] = ceil(min(wanted, labelled) * (labelled + unlabelled) / labelled)
+        return found
+
+    def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+        """Add new runs to what is kept."""
+        with self._lock:
+            for key, reader in list(self._after.items()):
+                new = [
+                    at
+                    for at, run in enumerate(runs)
+                    if run.seq > reader.newest_run and any(step.follows(key) for step in steps[at])
+                ]
+                if not new:
+                    continue
+                if reader.calls > _GROWTH * MOST_AFTER:
+                    del self._after[key]
+                else:
+                    self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
+
+    def forget(self, tools: Collection[ToolName] | None) -> None:
+        """Read the calls after these tools again when they are next asked for, since runs were removed; None for all.
+
+        `restart` does the same for `latest`.
+        """
+        with self._lock:
+            for key in list(self._after):
+                if tools is None or not key.isdisjoint(tools):
+                    del self._after[key]
+
+    def restart(self) -> None:
+        """Let `latest` read all anew."""
+        self._latest = None
+
+
+def all_calls(store: Store, namespace: str) -> CallMatrix:
+    """Every call of the labelled runs, however many: to train on."""
+    reader = CallReader()
+    runs = store.runs_after(0, namespace=namespace)
+    steps = list(map(steps_of, runs))
+    for start in range(0, len(runs), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        places, vectors_SD = store.states_at(reader.unknown(steps[part]), namespace=namespace)
+        reader.read(runs[part], steps[part], places, vectors_SD)
+    return reader.snapshot(store.header.dimensions)
