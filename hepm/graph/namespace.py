@@ -57,18 +57,23 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 class _Snapshot:
     """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
 
-    Readers also cache in it what they compute. One that began before a change writes into its own snapshot, so
-    nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
+    Readers also cache in it what they read and compute. One that began before a change writes into its own snapshot,
+    so nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
+
+    Attributes:
+        whole: Whether everything was read in bulk; else each part is read when it is first asked for.
     """
 
-    rows: dict[ToolName, Rows]
     marks: Marks
-    latest: dict[ToolName, str]
+    whole: bool = False
+    rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
+    latest: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
+    called: set[ToolName] = field(default_factory=set[ToolName])
 
 
 class NamespaceMirror:
@@ -96,11 +101,17 @@ class NamespaceMirror:
         self._snapshot = self._read()
 
     def _read(self) -> _Snapshot:
-        """The whole graph; of a remote store its states too, in bulk, so that nothing is read from it later."""
+        """Nothing of a store that always answers, or of a large one; else everything, so that nothing is read later."""
         marks = self.store.marks(namespace=self.name)
-        rows = _by_source(self.store.edges(namespace=self.name))
         if not self.store.remote:
-            return _Snapshot(rows, marks, {})
+            return _Snapshot(marks)
+        with self._calls_lock:
+            self._history.restart()
+            calls = self._history.latest()
+            self._replace_calls(calls)
+        if calls.reached is not None:
+            return _Snapshot(marks)
+        rows = _by_source(self.store.edges(namespace=self.name))
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         states = self.store.states_newer_than(0, namespace=self.name)
         rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
@@ -112,13 +123,34 @@ class NamespaceMirror:
             tool: self._extended(StateBlock(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
-        with self._calls_lock:
-            self._history.restart()
-            self._replace_calls(self._history.latest())
-        return _Snapshot(rows, marks, latest, after)
+        return _Snapshot(marks, True, rows, latest, after)
+
+    def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
+        """The outgoing edges of a tool, by target."""
+        found = snapshot.rows.get(source)
+        if found is None:
+            if snapshot.whole:
+                return ()
+            found = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
+            if found is None:
+                return ()
+            snapshot.rows[source] = found
+        return found
+
+    def _ask(self, read: Callable[[], T]) -> T | None:
+        """What the store answers; None if it does not."""
+        try:
+            return read()
+        except StoreUnavailableError as error:
+            _log.warning("a part of the memory cannot be read for now: %s", error)
+            return None
+
+    def _all_rows(self) -> dict[ToolName, Rows]:
+        snapshot = self._snapshot
+        return snapshot.rows if snapshot.whole else _by_source(self.store.edges(namespace=self.name))
 
     def __contains__(self, tool: ToolName) -> bool:
-        return tool in self._snapshot.rows
+        return bool(self._rows(self._snapshot, tool))
 
     @property
     def marks(self) -> Marks:
@@ -130,38 +162,45 @@ class NamespaceMirror:
         snapshot = self._snapshot
         if missing := [tool for tool in tools if tool not in snapshot.drifts]:
             latest = snapshot.latest
-            if not self.store.remote:
-                latest = self.store.latest_outcomes(missing, namespace=self.name)
+            if not snapshot.whole:
+                latest = self._ask(lambda: self.store.latest_outcomes(missing, namespace=self.name))
+            if latest is None:
+                return {}
             snapshot.drifts.update((tool, drift_of(latest.get(tool, ""))) for tool in missing)
         return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
-        return sorted(self._snapshot.rows)
+        return sorted(self._all_rows())
 
     def called(self) -> set[ToolName]:
         """Tools that any run called."""
-        rows = self._snapshot.rows
-        return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
+        snapshot = self._snapshot
+        if snapshot.whole:
+            return {row[1] for of_one in snapshot.rows.values() for row in of_one}
+        if not snapshot.called:
+            found = self._ask(lambda: self.store.read("called_tools", namespace=self.name))
+            snapshot.called.update(tool for (tool,) in found or ())
+        return snapshot.called
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
         found = snapshot.successors.get((tool, c))
         if found is None:
-            found = snapshot.successors[tool, c] = _weigh(snapshot.rows.get(tool, ()), c)
+            found = snapshot.successors[tool, c] = _weigh(self._rows(snapshot, tool), c)
         return found
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        for row in self._snapshot.rows.get(source, ()):
+        for row in self._rows(self._snapshot, source):
             if row[1] == target:
                 return EdgeRow(*row)
         return None
 
     def edges_from(self, source: ToolName) -> list[EdgeRow]:
         """All edges that begin at a tool, by target."""
-        return [EdgeRow(*row) for row in self._snapshot.rows.get(source, ())]
+        return [EdgeRow(*row) for row in self._rows(self._snapshot, source)]
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
@@ -174,9 +213,12 @@ class NamespaceMirror:
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
         if found is None:
-            if self.store.remote:
-                return StateBlock()  # all states were read in bulk
-            found = snapshot.states[tool] = self._extended(StateBlock(), tool)
+            if snapshot.whole:
+                return StateBlock()
+            found = self._ask(lambda: self._extended(StateBlock(), tool))
+            if found is None:
+                return StateBlock()
+            snapshot.states[tool] = found
         return found
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
@@ -242,10 +284,10 @@ class NamespaceMirror:
             if tool.calls:
                 about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
                 graph.add_node(tool.name, **about, retired=tool.retired)
-        snapshot = self._snapshot
-        if START in snapshot.rows:
+        rows_by_source = self._all_rows()
+        if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
-        for source, rows in sorted(snapshot.rows.items()):
+        for source, rows in sorted(rows_by_source.items()):
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
                 edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
@@ -269,22 +311,23 @@ class NamespaceMirror:
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
-        fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
         latest = before.latest
-        if self.store.remote:
+        if before.whole:
+            fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
             latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
-        for tool in touched:
-            rows.pop(tool, None)
-        for tool in touched if self.store.remote else touched & after.keys():
+            rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
+        else:
+            rows = {tool: of for tool, of in rows.items() if tool not in touched}  # read again when asked for
+        for tool in touched if before.whole else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(rows | fresh, marks, latest, after, kept, drifts)
+        return _Snapshot(marks, before.whole, rows, latest, after, kept, drifts)
 
     @property
     def behind(self) -> bool:

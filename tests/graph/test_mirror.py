@@ -22,7 +22,7 @@ from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from tests.runs import TO_VERSION_3, trajectory
 
-_READS = ("edges", "states_after", "states_at", "runs_after", "changes_since")
+_READS = ("marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
 
 
 class Interrupted(SQLiteStore):
@@ -76,7 +76,7 @@ def next_tools(memory: Memory, after: str, c: float = 1.0) -> dict[str, int]:
 def test_a_suggestion_asked_for_while_everything_is_read_anew_loses_no_tool(store: Interrupted, memory: Memory):
     memory.ingest([trajectory("one", "look", "buy")])
     asked = [next_tools(memory, "look")]
-    store.before = ("edges", lambda: asked.append(next_tools(memory, "look")))
+    store.before = ("marks", lambda: asked.append(next_tools(memory, "look")))
     memory.rebuild()
     assert asked == [{"buy": 1}] * 2
     assert next_tools(memory, "look") == {"buy": 1}

@@ -263,6 +263,9 @@ UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
 DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}'
   AND retired = 0 AND aliases = '[]';
 
+-- name: called_tools
+SELECT name FROM tool WHERE namespace = :namespace AND calls > 0;
+
 -- name: tools
 SELECT name, description, parameters, calls, errors, described_at, changed_at, former_description, former_parameters,
        retired, aliases

@@ -102,7 +102,7 @@ class OutcomesHere:
         self._won_T, self._lost_T = (
             sums_T.astype(np.float32) for sums_T in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
         )
-        self._odds_QA = np.stack([outcomes.odds.of(query, available) for query in queries])
+        self._odds_QA = np.stack([odds.of(query, available) for query in queries])
         self.odds_QC = self._odds_QA[:, np.searchsorted(available, tools)] + self._like_odds(tools)
         self.worse_C = self._worse(tools)
         alike = self._cosine_G >= self._closest - ALIKE

@@ -189,7 +189,8 @@ def _suggestion(
         reason = f"{here} successful{also} {'run' if here + failures == 1 else 'runs'} called it {place}"
     else:
         missed = f", where {count_of(failures, 'failed run')} did" if failures else ""
-        reason = f"{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
+        least = "" if fitted.whole else "at least "
+        reason = f"{least}{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
     nearest = None
     if query.vector is not None:
         nearest = float(row[NAMES.index("nearest")])
