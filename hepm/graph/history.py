@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
 from hepm.graph.calls import CallMatrix, CallReader, Reached, Step, ToolNumbers, steps_of
@@ -30,7 +31,7 @@ FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took i
 MOST_KEPT: Final = 64  # tools after which calls are kept
 _AT_ONCE: Final = 512
 _GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
-_NEWEST: Final = 2**62
+NEWEST: Final = 2**62
 
 
 class CallHistory:
@@ -38,6 +39,10 @@ class CallHistory:
 
     A memory of more than `MOST_CALLS` calls is read in part: its latest runs; and when the calls after a tool are
     asked for, the latest runs on each edge from there, in proportion to how many took it.
+
+    Attributes:
+        revision: Of the store, from which on there may be changes that `latest` has not read.
+        newest: Row number of the newest run that it read.
     """
 
     def __init__(self, store: Store, namespace: str) -> None:
@@ -48,9 +53,12 @@ class CallHistory:
         self._latest: CallReader | None = None
         self._after: OrderedDict[frozenset[ToolName], CallReader] = OrderedDict()
         self._lock = Lock()
+        self.revision = 0
+        self.newest = 0
 
     def latest(self) -> CallMatrix:
         """All calls, or those of the latest runs; what came since the last time is added."""
+        self.revision = self._store.header.revision
         reader = self._latest
         if reader is not None:
             runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
@@ -61,13 +69,22 @@ class CallHistory:
                 reader = None
         if reader is None:
             reader = self._latest = self._first_read()
+        self.newest = reader.newest_run
         found = reader.snapshot(self._store.header.dimensions)
         return found if self._whole else self._with_counts(found)
+
+    def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
+        """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
+        with self._lock:
+            self._after.clear()
+            self._whole, self._latest, self._numbers = False, None, ToolNumbers(tools)
+        calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
+        return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
     def _first_read(self) -> CallReader:
         runs: list[RunRow] = []
         steps: list[list[Step]] = []
-        calls, before = 0, _NEWEST
+        calls, before = 0, NEWEST
         was_whole, self._whole = self._whole, True
         while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
             before = page[0].seq

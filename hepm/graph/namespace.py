@@ -11,10 +11,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallMatrix
+from hepm.graph.artifacts import Artifacts
+from hepm.graph.calls import CallMatrix, Reached
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift, drift_of
-from hepm.graph.history import CallHistory
+from hepm.graph.history import NEWEST, CallHistory
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
@@ -31,6 +32,7 @@ _log = logging.getLogger("hepm")
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
 _EDGES_AT_ONCE = 1_000
+_MISSED = 0.05  # of the latest runs that may be newer than what is taken from files
 _FEW_CALLS = 150  # an ingest waits until a memory of so many calls is fitted again; a larger one takes too long
 
 
@@ -85,9 +87,11 @@ class NamespaceMirror:
         tool_names: By the numbers that state blocks use.
     """
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, artifacts: Artifacts | None = None) -> None:
         self.store = store
         self.name = namespace
+        self._artifacts = artifacts
+        self._kept = 0  # the newest run that an artifact knows
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
@@ -101,9 +105,9 @@ class NamespaceMirror:
         self._snapshot = self._read()
 
     def _read(self) -> _Snapshot:
-        """Nothing of a store that always answers, or of a large one; else everything, so that nothing is read later."""
+        """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
         marks = self.store.marks(namespace=self.name)
-        if not self.store.remote:
+        if not self.store.remote or (self._artifacts is not None and self._artifacts.read() is not None):
             return _Snapshot(marks)
         with self._calls_lock:
             self._history.restart()
@@ -224,17 +228,74 @@ class NamespaceMirror:
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
         """The result of `make` for all calls; kept, and made again by `follow_calls`.
 
-        `make` also receives its result for fewer calls of the same memory, or None to start from nothing.
+        `make` also receives its result for fewer calls of the same memory, or None to start from nothing. Of a large
+        memory it is kept in files, if `make` has `restored` and its result `to_keep`.
         """
         found = self._cached.get(make)
         if found is None:
             with self._calls_lock:
-                if self._calls is None:
-                    self._calls = self._history.latest()
-                if make not in self._cached:
+                if make not in self._cached and not self._restore(make):
+                    if self._calls is None:
+                        self._calls = self._history.latest()
                     self._cached[make] = make(self._calls, None)
+                    self._keep(make, self._calls)
                 found = self._cached[make]
         return found  # type: ignore[return-value]
+
+    def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
+        """Take what another process computed, if it lacks few runs."""
+        restored = getattr(make, "restored", None)
+        kept = None if restored is None or self._artifacts is None else self._artifacts.read()
+        if kept is None or restored is None:
+            return False
+        about, arrays = kept
+        header = self.store.header
+        try:
+            now = self.store.latest_runs(namespace=self.name, before=NEWEST, most=1)
+            held = self.store.runs_at([about["newest"]], namespace=self.name)
+            missed = now[-1].seq - about["newest"] if now else 0
+            if (
+                about["newest"] <= self._kept
+                or about["embedder"] != header.embedder
+                or missed > about["runs"] * _MISSED
+            ):
+                return False
+            if [run.id for run in held] != [about["newest_id"]]:  # the file of another store, or the run was removed
+                return False
+            calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
+            self._cached[make] = restored(calls, arrays)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            _log.warning(
+                "what was computed for the namespace %r is damaged, and is computed again: %r", self.name, error
+            )
+            return False
+        self._calls, self._kept = None, about["newest"]
+        if header.revision != about["revision"]:
+            changes = self.store.changes_since(about["revision"])
+            mine = [one for one in changes or () if one.namespace == self.name]
+            if mine or changes is None:
+                self._mark_behind(rewritten=changes is None or any(one.rewritten for one in mine))
+        return True
+
+    def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
+        """Let other processes take it, if it was computed from a part of a large memory, and knows many runs more."""
+        to_keep = getattr(self._cached[make], "to_keep", None)
+        newest, reached = self._history.newest, calls.reached
+        if to_keep is None or reached is None or self._artifacts is None:
+            return
+        if self._kept and newest - self._kept <= len(calls.run_ids) * _MISSED / 2:
+            return
+        counts = {name: getattr(reached, name) for name in Reached.__slots__}
+        about = {
+            "revision": self._history.revision,
+            "newest": newest,
+            "newest_id": calls.run_ids[-1],
+            "runs": len(calls.run_ids),
+            "embedder": self.store.header.embedder,
+            "tools": calls.names[1:],
+        }
+        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts})
+        self._kept = newest
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
         before, self._calls = self._calls, calls
@@ -242,6 +303,7 @@ class NamespaceMirror:
             anew = True
         for make, former in list(self._cached.items()):
             self._cached[make] = make(calls, None if anew else former)
+            self._keep(make, calls)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number of a tool in state blocks; assigned on first use."""
@@ -305,7 +367,7 @@ class NamespaceMirror:
         if rewritten := [change for change in changes if change.rewritten]:
             removed = [change.sources for change in rewritten]
             self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
-        if calls_changed and not (everything and self.store.remote):
+        if calls_changed and not (everything and self._snapshot.whole):
             self._mark_behind(rewritten=bool(rewritten))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
@@ -332,7 +394,7 @@ class NamespaceMirror:
     @property
     def behind(self) -> bool:
         """Whether `follow_calls` has anything to do."""
-        return self._behind is not None and self._calls is not None
+        return self._behind is not None and bool(self._cached)
 
     def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
         """Fit again what was fitted to all calls, if something changed.
@@ -342,16 +404,18 @@ class NamespaceMirror:
             defer: Do nothing if it would take more than some milliseconds.
         """
         calls = self._calls
-        if defer and calls is not None and len(calls.next_N) > _FEW_CALLS:
+        if defer and (calls is None or len(calls.next_N) > _FEW_CALLS):
             return
         with self._calls_lock:
             with self._behind_lock:
                 behind, self._behind = self._behind, None
-            if self._calls is None or (behind is None and not (anew and self._added)):
+            if not self._cached or (behind is None and not (anew and self._added)):
                 return
             try:
                 if behind:
                     self._history.restart()
+                elif len(self._cached) == 1 and self._restore(next(iter(self._cached))):
+                    return
                 anew = anew or bool(behind)
                 self._replace_calls(self._history.latest(), anew=anew)
                 self._added = not anew

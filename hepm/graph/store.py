@@ -296,7 +296,11 @@ class Store(Backend):
             for source, target, found in self.read("latest_on_edges", namespace=namespace, edges=of, most=most):
                 numbers: list[int] = json.loads(found) if isinstance(found, str) else found
                 seqs.update(numbers[: edges[source, target]])
-        return self._runs(self.read("runs_at", namespace=namespace, seqs=sorted(seqs)))
+        return self.runs_at(sorted(seqs), namespace=namespace)
+
+    def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
+        """Those of the runs that are labelled and count, by row number, without their vectors."""
+        return self._runs(self.read("runs_at", namespace=namespace, seqs=list(seqs)))
 
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
         dimensions = self.header.dimensions

@@ -7,8 +7,9 @@ tools called hardly predict how held-out runs ended, as in most logs, the odds c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -68,7 +69,7 @@ class Odds:
 
     Args:
         rows: The calls to learn from, each with a state.
-        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept (`continued`) until there
+        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept until there
             are `_MUCH_MORE` times as many calls.
     """
 
@@ -82,7 +83,6 @@ class Odds:
             and np.array_equal(former._class_2T, self._class_2T)
         ):
             former = None
-        self.continued = former is not None
         self._ridge: Ridge | None = None
         if former is not None:
             self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
@@ -95,6 +95,20 @@ class Odds:
         if self.trust:
             before = None if former is None else former._ridge
             self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
+
+    @classmethod
+    def restored(cls, calls: CallMatrix, kept: Mapping[str, NDArray[Any]]) -> Odds:
+        """What `to_keep` gave; it cannot be continued."""
+        found = cls.__new__(cls)
+        found._weighed, found.trust = 0, float(kept["trust"])
+        found.relevance_D, found._class_2T = kept["relevance_D"], kept["class_2T"]
+        found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_XC"]) if found.trust else None
+        return found
+
+    def to_keep(self) -> dict[str, NDArray[Any]]:
+        """All that a suggestion needs, as arrays."""
+        found = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
+        return found | ({} if self._ridge is None else {"odds_XC": self._ridge.weights_XC})
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""

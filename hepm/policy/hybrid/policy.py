@@ -78,7 +78,7 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
         floors, fitted = self._floors, mirror.cached(FittedMemory)
-        names = fitted.calls.names
+        names = fitted.names
         # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None)
@@ -175,7 +175,7 @@ def _suggestion(
     spoke: FloatArray,
 ) -> Suggestion:
     """`row` holds the tool's features and odds, `spoke` what each adds to its score, above the mean of the others."""
-    name, anywhere = fitted.calls.names[tool], int(fitted.successes_T[tool])
+    name, anywhere = fitted.names[tool], int(fitted.successes_T[tool])
     edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
     # A run that made several calls in parallel counts on the edge of each.
     here = max((edge.support for edge in edges), default=0)
@@ -210,5 +210,5 @@ def _suggestion(
 
 def _evidence(mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolName, ...], tool: int) -> Evidence:
     """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
-    found = mirror.evidence(after, fitted.calls.names[tool])
+    found = mirror.evidence(after, fitted.names[tool])
     return found if found.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))

@@ -96,7 +96,12 @@ class Ridge:
 
     Of a `former` one, of an earlier snapshot of the same memory with the same relevance and classes, only what came
     since is computed; `former` can be continued no more.
+
+    Attributes:
+        weights_XC: W, shape (inputs, classes).
     """
+
+    weights_XC: FloatArray
 
     def __init__(
         self,
@@ -113,7 +118,7 @@ class Ridge:
         if len(rows) <= inputs.size:
             x_NX = inputs.rows(rows)
             dual_NC = solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32)
-            self._weights_XC = product(x_NX.T, dual_NC).astype(np.float32)
+            self.weights_XC = product(x_NX.T, dual_NC).astype(np.float32)
             return
         before = None
         if former is not None and former._inputs.size == inputs.size:
@@ -122,7 +127,14 @@ class Ridge:
         if before is None or not _update(before, inputs, rows, classes_N, count):
             before = _solve(inputs, rows, classes_N, count)
         self._solution = before
-        self._weights_XC = before.weights_XC.astype(np.float32)
+        self.weights_XC = before.weights_XC.astype(np.float32)
+
+    @classmethod
+    def restored(cls, inputs: Inputs, weights_XC: FloatArray) -> Ridge:
+        """A solved one from its weights; it cannot be continued."""
+        found = cls.__new__(cls)
+        found._inputs, found._solution, found.weights_XC = inputs, None, weights_XC
+        return found
 
     def scores(
         self,
@@ -135,7 +147,7 @@ class Ridge:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
         used = np.flatnonzero(here_X)
-        return np.einsum("x,xc->c", here_X[used], self._weights_XC[np.ix_(used, classes)])
+        return np.einsum("x,xc->c", here_X[used], self.weights_XC[np.ix_(used, classes)])
 
 
 def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:
