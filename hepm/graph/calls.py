@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import FAILED, Place, places_in
+from hepm.graph.delta import FAILED, Place, steps_in
 from hepm.graph.rows import FloatArray, RunRow
 from hepm.types import START, ToolName
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _log = logging.getLogger("hepm")
 
@@ -110,17 +113,37 @@ class Step(NamedTuple):
 def steps_of(run: RunRow) -> list[Step]:
     """The transitions of a run; none if they cannot be read."""
     try:
-        found: list[Step] = []
-        sources: tuple[ToolName, ...] = (START,)
-        for (targets, flags, _), (_, place) in zip(
-            json.loads(run.sequence), places_in(run.sequence, success=run.success), strict=True
-        ):
-            found.append(Step(sources, tuple(targets), flags, place))
-            sources = found[-1].targets
-        return found
+        return [Step(*step) for step in steps_in(run.sequence, success=run.success)]
     except (TypeError, ValueError):
         _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
         return []
+
+
+class RecentlyUsed(OrderedDict[K, V]):
+    """Values by key; those not used for longest go when together they hold more than `most` rows."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._rows: dict[K, int] = {}
+
+    def put(self, key: K, value: V, rows: int) -> None:
+        """Keep a value of so many rows."""
+        self[key], self._rows[key] = value, rows + 1
+        self.move_to_end(key)
+        while len(self) > 1 and sum(self._rows.values()) > self._most:
+            self.drop(next(iter(self)))
+
+    def use(self, key: K) -> V | None:
+        """A value, which counts as used now."""
+        found = self.get(key)
+        if found is not None:
+            self.move_to_end(key)
+        return found
+
+    def drop(self, key: K) -> None:
+        """Remove a value."""
+        del self[key], self._rows[key]
 
 
 class _GrowingArray:

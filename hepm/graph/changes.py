@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, places_in
+from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, steps_in
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
@@ -394,7 +394,7 @@ def _latest_texts(write: Transaction, places: Iterable[Place]) -> dict[Place, tu
     for edge, of_edge in wanted.items():
         keys = sorted({key for _, key in of_edge})
         for run, ended, success, sequence in write.runs_holding(edge, keys if len(keys) <= _FEW_KEYS else ()):
-            for step, place in places_in(sequence, success=bool(success)):
+            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
                 if place in of_edge and (place not in latest or (ended, run, step) > latest[place]):
                     latest[place] = ended, run, step
     return {place: (run, step) for place, (_, run, step) in latest.items()}

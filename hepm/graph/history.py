@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallMatrix, CallReader, Reached, Step, ToolNumbers, steps_of
+from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
 from hepm.graph.rows import RunRow
 from hepm.graph.store import Store
@@ -28,7 +27,8 @@ MOST_CALLS: Final = 24_000
 MOST_AFTER: Final = 1_024
 """The runs that are read to know the calls after a tool, where not all are."""
 FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
-MOST_KEPT: Final = 64  # tools after which calls are kept
+MOST_KEPT: Final = 65_536
+"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension."""
 _AT_ONCE: Final = 512
 _GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
 NEWEST: Final = 2**62
@@ -51,7 +51,7 @@ class CallHistory:
         self._whole = True
         self._numbers = ToolNumbers()
         self._latest: CallReader | None = None
-        self._after: OrderedDict[frozenset[ToolName], CallReader] = OrderedDict()
+        self._after = RecentlyUsed[frozenset[ToolName], CallReader](MOST_KEPT)
         self._lock = Lock()
         self.revision = 0
         self.newest = 0
@@ -76,7 +76,7 @@ class CallHistory:
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
         with self._lock:
-            self._after.clear()
+            self._after = RecentlyUsed(MOST_KEPT)
             self._whole, self._latest, self._numbers = False, None, ToolNumbers(tools)
         calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
@@ -99,7 +99,7 @@ class CallHistory:
             # Else numbers stay, since they may be in use.
             tools = [] if self._whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
             with self._lock:
-                self._after.clear()
+                self._after = RecentlyUsed(MOST_KEPT)
                 self._numbers = ToolNumbers(tools)
         reader = CallReader(self._numbers)
         self._read(reader, runs[::-1], steps[::-1])
@@ -124,32 +124,31 @@ class CallHistory:
         with self._lock:
             if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
                 return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
-            reader = self._after.get(key)
+            reader = self._after.use(key)
             if reader is None:
                 reader = CallReader(numbers, only=key)
                 try:
-                    runs = self._store.latest_on_edges(self._shares(key), namespace=self._namespace)
+                    runs = self._runs_after(key)
                     self._read(reader, runs, list(map(steps_of, runs)))
-                    self._after[key] = reader
+                    self._after.put(key, reader, reader.calls)
                 except StoreUnavailableError as error:
                     _log.warning("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
-            else:
-                self._after.move_to_end(key)
-            while len(self._after) > MOST_KEPT:
-                self._after.popitem(last=False)
             return reader.snapshot(self._store.header.dimensions)
 
-    def _shares(self, tools: Collection[ToolName]) -> dict[Edge, int]:
-        """How many runs to read on each edge from some tools."""
-        edges = self._store.edges(namespace=self._namespace, sources=sorted(tools))
+    def _runs_after(self, tools: Collection[ToolName]) -> list[RunRow]:
+        """The labelled runs that went on from some tools; of many the latest on each edge."""
+        rows = self._store.edges(namespace=self._namespace, sources=sorted(tools))
+        edges = [row for row in rows if row[2] + row[4]]
         taken = sum(support + failures for _, _, support, _, failures, _ in edges)
-        found: dict[Edge, int] = {}
+        if taken <= MOST_AFTER:
+            return self._store.runs_on_edges([row[:2] for row in edges], namespace=self._namespace)
+        shares: dict[Edge, int] = {}
         for source, target, support, _, failures, unlabelled in edges:
-            if labelled := support + failures:
-                wanted = max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE) if taken > MOST_AFTER else labelled
-                # Runs without a label lie between them.
-                found[source, target] = ceil(min(wanted, labelled) * (labelled + unlabelled) / labelled)
-        return found
+            labelled = support + failures
+            wanted = min(max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE), labelled)
+            # Runs without a label lie between them.
+            shares[source, target] = ceil(wanted * (labelled + unlabelled) / labelled)
+        return self._store.latest_on_edges(shares, namespace=self._namespace)
 
     def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
         """Add new runs to what is kept."""
@@ -163,9 +162,10 @@ class CallHistory:
                 if not new:
                     continue
                 if reader.calls > _GROWTH * MOST_AFTER:
-                    del self._after[key]
+                    self._after.drop(key)
                 else:
                     self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
+                    self._after.put(key, reader, reader.calls)
 
     def forget(self, tools: Collection[ToolName] | None) -> None:
         """Read the calls after these tools again when they are next asked for, since runs were removed; None for all.
@@ -175,7 +175,7 @@ class CallHistory:
         with self._lock:
             for key in list(self._after):
                 if tools is None or not key.isdisjoint(tools):
-                    del self._after[key]
+                    self._after.drop(key)
 
     def restart(self) -> None:
         """Let `latest` read all anew."""

@@ -298,16 +298,22 @@ class Store(Backend):
                 seqs.update(numbers[: edges[source, target]])
         return self.runs_at(sorted(seqs), namespace=namespace)
 
+    def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
+        """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""
+        return self._runs(self.read("runs_on_edges", namespace=namespace, edges=list(edges)))
+
     def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
         """Those of the runs that are labelled and count, by row number, without their vectors."""
         return self._runs(self.read("runs_at", namespace=namespace, seqs=list(seqs)))
 
     def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
-        dimensions = self.header.dimensions
-        return [
-            RunRow(number, name, bool(success), sequence, of_size(vector, dimensions))
-            for number, name, success, sequence, vector in rows
-        ]
+        dimensions: int | None = None
+        found: list[RunRow] = []
+        for number, name, success, sequence, vector in rows:
+            if vector is not None and dimensions is None:
+                dimensions = self.header.dimensions
+            found.append(RunRow(number, name, bool(success), sequence, of_size(vector, dimensions or 0)))
+        return found
 
     def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
         """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""

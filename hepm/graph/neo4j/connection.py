@@ -231,6 +231,8 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "latest_on_edges":
         edges = [(source, target) for source, target in found.pop("edges")]
         found["rows"] = [{"edge": uid(space, "edge", *one), "source": one[0], "target": one[1]} for one in edges]
+    if name == "runs_on_edges":
+        found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
     if name == "states_at":
         found["uids"] = [state_uid(space, place) for place in found.pop("places")]
     if name in _BY_UID:

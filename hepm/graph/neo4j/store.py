@@ -362,7 +362,7 @@ class Neo4jTransaction(Sender, TransactionState):
         return {(by_uid[name], key): (count, run, step) for name, key, count, run, step in rows}
 
     def drop_states(self, places: Iterable[Place]) -> None:
-        self.put("drop_states", list(map(self._state, places)), key="uids")
+        self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""

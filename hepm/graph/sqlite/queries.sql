@@ -164,6 +164,14 @@ SELECT t.seq, t.id, t.success, t.sequence, NULL
 FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
 WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
+-- name: runs_on_edges
+-- Without their vectors.
+SELECT t.seq, t.id, t.success, t.sequence, NULL
+FROM (SELECT DISTINCT p.trajectory FROM json_each(:edges) j
+      CROSS JOIN passage p ON p.namespace = :namespace AND p.source = j.value ->> 0 AND p.target = j.value ->> 1) p
+CROSS JOIN trajectory t ON t.seq = p.trajectory
+WHERE t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
+
 -- name: latest_on_edges
 -- Of each edge the row numbers of the latest runs that took it.
 SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (

@@ -6,13 +6,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import ORDER, CallMatrix, IntArray
+from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
 from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import FloatArray
@@ -24,7 +24,7 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 500  # the latest runs that a whole run is compared with
 MOST_STATES: Final = 2000  # the latest states that are compared whatever their last tool
-MOST_KEPT: Final = 32  # tools whose following calls are kept ready
+MOST_KEPT: Final = 32_768  # calls after tools that are kept ready for comparison
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -49,7 +49,6 @@ class FittedMemory:
         candidates: Tools that successful runs called.
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
-        after: The calls after the tools of a turn, with one of them as the last; those asked for last are kept.
         whole: Whether all calls are here, so that the counts of runs are exact; else they are the least there are.
     """
 
@@ -93,14 +92,16 @@ class FittedMemory:
         often_T = often_T + 0.1 * in_success
         self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
-        self.after = lru_cache(MOST_KEPT)(self._after)
+        self._most_called = self.candidates[np.argsort(-self.often_T[self.candidates], kind="stable")]
+        self._kept = RecentlyUsed[tuple[frozenset[ToolName], int], CallsAfter](MOST_KEPT)
+        self._lock = Lock()
 
     @classmethod
     def restored(cls, calls: CallMatrix, kept: Mapping[str, Any]) -> FittedMemory:
         """What `to_keep` gave, without reading any call. `calls` has the names and counts of that time, and no call."""
         found = cls.__new__(cls)
         found._count(calls, None)
-        found.ridge = Ridge.restored(Inputs(calls), kept["ridge_XT"])
+        found.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
         found._later = _Latest.of(kept["later_ND"], kept["later_next_N"])
         found._first = _Latest.of(kept["first_ND"], kept["first_next_N"])
         found._said = _block(kept["said_RD"])
@@ -111,7 +112,7 @@ class FittedMemory:
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs but the calls after a tool, as arrays."""
         return {
-            "ridge_XT": self.ridge.weights_XC,
+            "ridge_TX": self.ridge.weights_CX,
             "later_ND": self._later.vectors_ND,
             "later_next_N": self._later.next_N,
             "first_ND": self._first.vectors_ND,
@@ -132,9 +133,16 @@ class FittedMemory:
             failures_T[: former.tools] += former.failures_T
         return successes_T, failures_T
 
-    def _after(self, last: frozenset[ToolName], tool: int) -> CallsAfter:
-        calls = self.calls if self.calls.after is None else self.calls.after(last)
-        return CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
+    def after(self, last: frozenset[ToolName], tool: int) -> CallsAfter:
+        """The calls after the tools of a turn, with one of them as the last; those asked for last are kept."""
+        with self._lock:
+            found = self._kept.use((last, tool))
+        if found is None:
+            calls = self.calls if self.calls.after is None else self.calls.after(last)
+            found = CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
+            with self._lock:
+                self._kept.put((last, tool), found, len(found.rows_N))
+        return found
 
     def encode(self, query: Query, last: ToolName) -> EncodedQuery:
         """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
@@ -169,11 +177,10 @@ class FittedMemory:
 
     def likely(self, encoded: Sequence[EncodedQuery], most: int) -> NDArray[np.intp]:
         """The first candidates: those that followed the last tools, then the most called ones."""
-        following = np.zeros(self.tools)
-        for query in encoded:
-            following += np.bincount(query.after.following_W, minlength=self.tools)
-        order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
-        return np.sort(self.candidates[order[:most]])
+        following, counts = np.unique(np.concatenate([one.after.following_W for one in encoded]), return_counts=True)
+        first = following[np.lexsort((-self.often_T[following], -counts))]
+        further = self._most_called[: most + len(first)]
+        return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most])
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.

@@ -102,13 +102,13 @@ class Odds:
         found = cls.__new__(cls)
         found._weighed, found.trust = 0, float(kept["trust"])
         found.relevance_D, found._class_2T = kept["relevance_D"], kept["class_2T"]
-        found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_XC"]) if found.trust else None
+        found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_CX"]) if found.trust else None
         return found
 
     def to_keep(self) -> dict[str, NDArray[Any]]:
         """All that a suggestion needs, as arrays."""
         found = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
-        return found | ({} if self._ridge is None else {"odds_XC": self._ridge.weights_XC})
+        return found | ({} if self._ridge is None else {"odds_CX": self._ridge.weights_CX})
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""

@@ -25,7 +25,7 @@ DOUBT: Final = 2
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
 USUAL: Final = 0.05  # minimum chance if no state is given: less comes from smoothing alone in a small memory
-MOST_CANDIDATES: Final = 128
+MOST_CANDIDATES: Final = 64
 """If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
 # Two features correct others for how common a tool is; they never are a reason by themselves.
