@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hepm.graph.calls import CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.ridge import unit
 
 MOST_CALLS: Final = 1_024
 """The latest calls after a tool that are counted and compared; further ones change no figure by more than .002
@@ -91,19 +92,39 @@ class CallsAfter:
         known_N = calls.state_N[self.rows_N] >= 0
         self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
-        self._relevance_D: FloatArray | None = None
-        self._lengths_N: FloatArray = np.zeros(0, dtype=np.float32)
+        self._lengths_of: tuple[FloatArray, FloatArray] | None = None
+
+    def cosines(self, state_D: FloatArray, relevance_D: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of a state with those of the compared calls, shape (N,): of all coordinates, and of relevant ones."""
+        vectors_SD, at_N = self._states
+        used = np.flatnonzero(state_D)
+        relevant_D = unit(state_D * relevance_D) * relevance_D
+        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+        cosines_2S = np.einsum(
+            "su,qu->qs",
+            vectors_SD[:, used].astype(np.float32, copy=False),
+            np.stack([state_D[used], relevant_D[used]]),
+        )
+        return cosines_2S[0][at_N], (cosines_2S[1] / self._lengths(relevance_D))[at_N]
 
     @cached_property
-    def states_ND(self) -> FloatArray:
-        """Vectors of the compared states, side by side."""
-        return self.calls.states_SD.take(self.calls.state_N[self.compared_N], axis=0).astype(np.float32, copy=False)
+    def _states(self) -> tuple[NDArray[np.floating[Any]], NDArray[np.intp]]:
+        """The states of the compared calls, each once, and which of them each call has."""
+        states, at_N = np.unique(self.calls.state_N[self.compared_N], return_inverse=True)
+        vectors_SD = self.calls.states_SD
+        return vectors_SD if len(states) == len(vectors_SD) else vectors_SD[states], at_N
 
-    def lengths(self, relevance_D: FloatArray) -> FloatArray:
-        """Lengths of the vectors of the compared states by relevant coordinates, shape (N,); kept for one relevance."""
-        if self._relevance_D is not relevance_D:
-            self._lengths_N, self._relevance_D = lengths(self.states_ND, relevance_D), relevance_D
-        return self._lengths_N
+    def _lengths(self, relevance_D: FloatArray) -> FloatArray:
+        """Lengths of the states' vectors by relevant coordinates, shape (S,); kept for one relevance."""
+        known = self._lengths_of
+        if known is None or known[0] is not relevance_D:
+            vectors_SD, _ = self._states
+            found = np.empty(len(vectors_SD), dtype=np.float32)
+            for start in range(0, len(found), _LENGTHS_AT_ONCE):
+                part = vectors_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
+                found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+            known = self._lengths_of = relevance_D, np.sqrt(np.maximum(found, 1e-12))
+        return known[1]
 
     @cached_property
     def alike(self) -> LikeRuns:
@@ -114,15 +135,6 @@ class CallsAfter:
     def alike_in_state(self) -> LikeRuns:
         """Those of them that have a state."""
         return LikeRuns.of(self.calls, self.rows_N, with_states=True)
-
-
-def lengths(states_ND: FloatArray, relevance_D: FloatArray) -> FloatArray:
-    """Lengths of vectors multiplied by the relevance of their coordinates, shape (N,)."""
-    found = np.empty(len(states_ND), dtype=np.float32)
-    for start in range(0, len(states_ND), _LENGTHS_AT_ONCE):
-        part = states_ND[start : start + _LENGTHS_AT_ONCE] * relevance_D
-        found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
-    return np.sqrt(np.maximum(found, 1e-12))
 
 
 def witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:

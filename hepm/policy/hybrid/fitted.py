@@ -24,7 +24,7 @@ from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
 MOST_RUNS: Final = 500  # the latest runs that a whole run is compared with
 MOST_STATES: Final = 2000  # the latest states that are compared whatever their last tool
-MOST_KEPT: Final = 32_768  # calls after tools that are kept ready for comparison
+MOST_KEPT: Final = 65_536  # calls after tools that are kept ready for comparison
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
@@ -153,6 +153,9 @@ class FittedMemory:
         known = [self.number.get(name, -1) for name in names]
         before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
         summary = query.state or StateSummary()
+        after, cosines_N, likeness_N = self.after(frozenset(query.after), before[0]), None, None
+        if query.vector is not None:
+            cosines_N, likeness_N = after.cosines(query.vector, self.odds.relevance_D)
         return EncodedQuery(
             before=before,
             called=Counter(tool for tool in known if tool >= 0),
@@ -161,7 +164,9 @@ class FittedMemory:
             state_D=query.vector,
             said_D=query.said_vector,
             summary=summary,
-            after=self.after(frozenset(query.after), before[0]),
+            after=after,
+            cosines_N=cosines_N,
+            likeness_N=likeness_N,
         )
 
     def knows(self, tool: ToolName) -> bool:

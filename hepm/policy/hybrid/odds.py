@@ -52,6 +52,8 @@ class EncodedQuery:
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
         after: The calls after its last tool; after parallel ones, of the turn after one with it.
+        cosines_N, likeness_N: Of the state with those of the calls that `after` compares, by all and by relevant
+            coordinates; None without a state.
     """
 
     before: tuple[int, ...]
@@ -62,6 +64,8 @@ class EncodedQuery:
     said_D: FloatArray | None
     summary: StateSummary
     after: CallsAfter
+    cosines_N: FloatArray | None = None
+    likeness_N: FloatArray | None = None
 
 
 class Odds:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.after import LikeRuns, lengths
+from hepm.policy.hybrid.after import LikeRuns
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
-from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName
 
 TEMPERATURE: Final = 0.2
@@ -41,19 +40,13 @@ MOST_WARNINGS: Final = 3
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
 
-def _cosines(odds: Odds, queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
-    """Of the queries' state with those of these rows, by relevant coordinates, shape (N,); 1 without a state."""
-    state_D, after, relevance_D = queries[0].state_D, queries[0].after, odds.relevance_D
-    if state_D is None:
+def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
+    """Cosine of the queries' state, by relevant coordinates, with those of the calls in these rows; 1 without one."""
+    known = [(query.after.compared_N, query.likeness_N) for query in queries if query.likeness_N is not None]
+    if not known:
         return np.ones(len(rows), dtype=np.float32)
-    if len(queries) == 1:
-        states_ND, lengths_N = after.states_ND, after.lengths(relevance_D)
-    else:
-        states_ND = after.calls.states_SD.take(after.calls.state_N[rows], axis=0).astype(np.float32, copy=False)
-        lengths_N = lengths(states_ND, relevance_D)
-    query_D = unit(state_D * relevance_D) * relevance_D
-    # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-    return np.einsum("nd,d->n", states_ND, query_D) / lengths_N
+    compared, likeness = map(np.concatenate, zip(*known, strict=True))
+    return likeness[np.unique(compared, return_index=True)[1]] if len(known) > 1 else likeness
 
 
 def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
@@ -90,7 +83,7 @@ class OutcomesHere:
         calls = queries[0].after.calls  # of all of them
         self._tools = len(calls.names)
         like = _like_runs(calls, queries)
-        cosine_G = like.closest(_cosines(odds, queries, like.rows_N))
+        cosine_G = like.closest(_likeness(queries, like.rows_N))
         order = np.argsort(-cosine_G, kind="stable")
         # G like runs, the most similar first.
         self.support = like.support
