@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import shutil
+import threading
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -64,6 +66,10 @@ class Artifacts:
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
 
+    def parts(self, version: int) -> Path:
+        """The folder of a version, for parts that are added to it later (see `read_part`)."""
+        return self._folder / str(version)
+
     def drop(self) -> None:
         """Remove all versions."""
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -72,3 +78,24 @@ class Artifacts:
         with contextlib.suppress(OSError):
             return sorted(int(entry.name) for entry in self._folder.iterdir() if entry.name.isdecimal())
         return []
+
+
+def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
+    """Arrays that `write_part` wrote; None if there are none, or they are damaged."""
+    try:
+        with np.load(file, allow_pickle=False) as kept:
+            return {name: kept[name] for name in kept.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def write_part(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to a file in the folder of a version, unless that is gone; whole or not at all."""
+    part = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        with part.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
+        part.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()

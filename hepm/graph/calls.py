@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import FAILED, Place, steps_in
+from hepm.graph.delta import FAILED, Move, Place, steps_in
 from hepm.graph.rows import FloatArray, RunRow
 from hepm.types import START, ToolName
 
@@ -253,6 +254,43 @@ class CallReader:
                     before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
                     yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
+
+    def to_keep(self, tools: int) -> dict[str, NDArray[Any]]:
+        """What was read, as arrays, but for calls to tools whose number is not below `tools`."""
+        rows_NK = self._rows.read().copy()
+        before_NB = rows_NK[:, :ORDER]
+        before_NB[before_NB >= tools] = -1
+        known_N = rows_NK[:, ORDER] < tools
+        after_P2 = np.array(
+            [(tool, row) for tool, table in self._by_turn.items() if tool < tools for row in table.read()[:, 0]],
+            dtype=np.int32,
+        ).reshape(-1, 2)
+        after_P2 = after_P2[known_N[after_P2[:, 1]]]
+        after_P2[:, 1] = (np.cumsum(known_N) - 1)[after_P2[:, 1]]
+        return {
+            "rows": rows_NK[known_N],
+            "after": after_P2,
+            "success": self._success.read(),
+            "vectors": self._vectors.read(),
+            "run_ids": np.frombuffer(json.dumps(self._run_ids).encode(), dtype=np.uint8),
+            "newest": np.array(self.newest_run),
+        }
+
+    @classmethod
+    def restored(cls, numbers: ToolNumbers, only: Collection[ToolName], kept: Mapping[str, NDArray[Any]]) -> CallReader:
+        """What `to_keep` gave."""
+        found = cls(numbers, only)
+        rows_NK = kept["rows"]
+        found._rows.extend(rows_NK)
+        _add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
+        _add_groups(found._by_turn, *kept["after"].T)
+        found._success.extend(kept["success"])
+        found._vectors.extend(kept["vectors"])
+        found._run_ids = json.loads(kept["run_ids"].tobytes())
+        found.calls, found.newest_run = len(rows_NK), int(kept["newest"])
+        # Rows of vectors whose place is not known: further states come after them.
+        found._state_rows = {(Move((), (), True), -at): at for at in range(1, len(kept["vectors"]) + 1)}
+        return found
 
     def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have `dimensions` dimensions if none was read yet."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hepm.errors import StoreUnavailableError
+from hepm.graph.artifacts import read_part, write_part
 from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
 from hepm.graph.delta import Edge
 from hepm.graph.rows import RunRow
@@ -29,6 +32,8 @@ MOST_AFTER: Final = 1_024
 FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
 MOST_KEPT: Final = 65_536
 """Calls after tools that are kept in memory, each with a vector of two bytes a dimension."""
+FEWEST_KEPT: Final = 64
+"""Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
 _AT_ONCE: Final = 512
 _GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
 NEWEST: Final = 2**62
@@ -53,6 +58,8 @@ class CallHistory:
         self._latest: CallReader | None = None
         self._after = RecentlyUsed[frozenset[ToolName], CallReader](MOST_KEPT)
         self._lock = Lock()
+        self._parts: Path | None = None
+        self._known = 0
         self.revision = 0
         self.newest = 0
 
@@ -77,7 +84,7 @@ class CallHistory:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
         with self._lock:
             self._after = RecentlyUsed(MOST_KEPT)
-            self._whole, self._latest, self._numbers = False, None, ToolNumbers(tools)
+            self._whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
         calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
@@ -100,7 +107,7 @@ class CallHistory:
             tools = [] if self._whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
             with self._lock:
                 self._after = RecentlyUsed(MOST_KEPT)
-                self._numbers = ToolNumbers(tools)
+                self._numbers, self._parts = ToolNumbers(tools), None
         reader = CallReader(self._numbers)
         self._read(reader, runs[::-1], steps[::-1])
         return reader
@@ -126,14 +133,38 @@ class CallHistory:
                 return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
             reader = self._after.use(key)
             if reader is None:
-                reader = CallReader(numbers, only=key)
+                reader = self._kept_after(key) or CallReader(numbers, only=key)
                 try:
-                    runs = self._runs_after(key)
-                    self._read(reader, runs, list(map(steps_of, runs)))
+                    if not reader.calls:
+                        runs = self._runs_after(key)
+                        self._read(reader, runs, list(map(steps_of, runs)))
+                        self._keep_after(key, reader)
                     self._after.put(key, reader, reader.calls)
                 except StoreUnavailableError as error:
                     _log.warning("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
             return reader.snapshot(self._store.header.dimensions)
+
+    def _file(self, key: frozenset[ToolName]) -> Path | None:
+        digest = hashlib.blake2b("\0".join(sorted(key)).encode("utf-8", "replace"), digest_size=9).hexdigest()
+        return None if self._parts is None else self._parts / f"after-{digest}.npz"
+
+    def _kept_after(self, key: frozenset[ToolName]) -> CallReader | None:
+        file = self._file(key)
+        kept = None if file is None else read_part(file)
+        try:
+            return None if kept is None else CallReader.restored(self._numbers, key, kept)
+        except (KeyError, ValueError, IndexError):
+            return None
+
+    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> None:
+        file = self._file(key)
+        if file is not None and reader.calls >= FEWEST_KEPT:
+            write_part(file, reader.to_keep(self._known))
+
+    def keep_in(self, folder: Path, tools: int) -> None:
+        """Keep the calls after tools as files too, by the numbers of the first `tools` tools."""
+        with self._lock:
+            self._parts, self._known = folder, tools
 
     def _runs_after(self, tools: Collection[ToolName]) -> list[RunRow]:
         """The labelled runs that went on from some tools; of many the latest on each edge."""
@@ -176,6 +207,9 @@ class CallHistory:
             for key in list(self._after):
                 if tools is None or not key.isdisjoint(tools):
                     self._after.drop(key)
+            # Not known of which tools a file is: all go, and are written again.
+            for file in self._parts.glob("after-*") if self._parts is not None else ():
+                file.unlink(missing_ok=True)
 
     def restart(self) -> None:
         """Let `latest` read all anew."""

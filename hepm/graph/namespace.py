@@ -246,7 +246,7 @@ class NamespaceMirror:
         """Take what another process computed, if it lacks few runs."""
         restored = getattr(make, "restored", None)
         kept = None if restored is None or self._artifacts is None else self._artifacts.read()
-        if kept is None or restored is None:
+        if kept is None or restored is None or self._artifacts is None:
             return False
         about, arrays = kept
         header = self.store.header
@@ -264,6 +264,7 @@ class NamespaceMirror:
                 return False
             calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
             self._cached[make] = restored(calls, arrays)
+            self._history.keep_in(self._artifacts.parts(about["revision"]), len(calls.names))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             _log.warning(
                 "what was computed for the namespace %r is damaged, and is computed again: %r", self.name, error
@@ -295,6 +296,7 @@ class NamespaceMirror:
             "tools": calls.names[1:],
         }
         self._artifacts.write(self._history.revision, about, {**to_keep(), **counts})
+        self._history.keep_in(self._artifacts.parts(self._history.revision), len(calls.names))
         self._kept = newest
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
