@@ -39,8 +39,8 @@ class Artifacts:
             for name, array in arrays.items():
                 np.save(part / f"{name}.npy", array, allow_pickle=False)
             (part / _ABOUT).write_text(json.dumps({**about, "format": FORMAT}), encoding="utf-8")
-            with contextlib.suppress(FileExistsError, OSError) if target.exists() else contextlib.nullcontext():
-                part.rename(target)
+            shutil.rmtree(target, ignore_errors=True)
+            part.rename(target)
         except OSError as error:
             _log.info("%s cannot be written, and is computed again by the next process: %s", target, error)
         finally:
@@ -62,7 +62,7 @@ class Artifacts:
                         for path in folder.glob("*.npy")
                     }
                     return about, arrays
-            except (OSError, ValueError, KeyError, TypeError) as error:  # or another process just replaced it
+            except (OSError, ValueError, KeyError, TypeError, EOFError) as error:  # or another process just replaced it
                 _log.debug("%s cannot be read: %s", folder, error)
         return None
 
@@ -83,9 +83,9 @@ class Artifacts:
 def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
     """Arrays that `write_part` wrote; None if there are none, or they are damaged."""
     try:
-        with np.load(file, allow_pickle=False) as kept:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile):  # TypeError: one bare array
         return None
 
 

@@ -127,12 +127,14 @@ class RecentlyUsed(OrderedDict[K, V]):
         super().__init__()
         self._most = most
         self._rows: dict[K, int] = {}
+        self._total = 0
 
     def put(self, key: K, value: V, rows: int) -> None:
         """Keep a value of so many rows."""
+        self._total += rows + 1 - self._rows.get(key, 0)
         self[key], self._rows[key] = value, rows + 1
         self.move_to_end(key)
-        while len(self) > 1 and sum(self._rows.values()) > self._most:
+        while len(self) > 1 and self._total > self._most:
             self.drop(next(iter(self)))
 
     def use(self, key: K) -> V | None:
@@ -144,7 +146,8 @@ class RecentlyUsed(OrderedDict[K, V]):
 
     def drop(self, key: K) -> None:
         """Remove a value."""
-        del self[key], self._rows[key]
+        del self[key]
+        self._total -= self._rows.pop(key)
 
 
 class _GrowingArray:

@@ -96,11 +96,14 @@ class CallHistory:
         while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
             before = page[0].seq
             for run in reversed(page):
+                steps_here = steps_of(run)
+                calls += sum(len(step.targets) for step in steps_here)
+                self._whole = calls <= MOST_CALLS
+                if runs and not self._whole:
+                    break
                 runs.append(run)
-                steps.append(steps_of(run))
-                calls += sum(len(step.targets) for step in steps[-1])
-            if calls > MOST_CALLS:
-                self._whole = False
+                steps.append(steps_here)
+            if not self._whole:
                 break
         if self._whole or was_whole:
             # Else numbers stay, since they may be in use.

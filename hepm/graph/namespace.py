@@ -183,8 +183,7 @@ class NamespaceMirror:
         if snapshot.whole:
             return {row[1] for of_one in snapshot.rows.values() for row in of_one}
         if not snapshot.called:
-            found = self._ask(lambda: self.store.read("called_tools", namespace=self.name))
-            snapshot.called.update(tool for (tool,) in found or ())
+            snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
         return snapshot.called
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
@@ -260,7 +259,8 @@ class NamespaceMirror:
                 or missed > about["runs"] * _MISSED
             ):
                 return False
-            if [run.id for run in held] != [about["newest_id"]]:  # the file of another store, or the run was removed
+            if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
+                self._artifacts.drop()
                 return False
             calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
             self._cached[make] = restored(calls, arrays)

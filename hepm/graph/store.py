@@ -323,6 +323,10 @@ class Store(Backend):
         vectors = np.frombuffer(b"".join([row[1] for row in rows]), dtype="<f2").astype(np.float32)
         return [places[at] for at, _ in rows], vectors.reshape(len(rows), size)
 
+    def called_tools(self, *, namespace: str) -> set[ToolName]:
+        """Tools that any run called."""
+        return {name for (name,) in self.read("called_tools", namespace=namespace)}
+
     def reached_tools(self, *, namespace: str) -> list[tuple[ToolName, int, int, int]]:
         """Tools that a run called, by name, with counts of runs on their incoming edges.
 
