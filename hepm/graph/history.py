@@ -10,7 +10,7 @@ from functools import partial
 from math import ceil
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ _GROWTH: Final = 1.25  # what was read grows so many times before it is read ane
 NEWEST: Final = 2**62
 
 
+_Kept: TypeAlias = RecentlyUsed[frozenset[ToolName], CallReader]
+
+
 class CallHistory:
     """The calls of the labelled runs of a namespace, read from the store as far as they are needed.
 
@@ -56,7 +59,7 @@ class CallHistory:
         self._whole = True
         self._numbers = ToolNumbers()
         self._latest: CallReader | None = None
-        self._after = RecentlyUsed[frozenset[ToolName], CallReader](MOST_KEPT)
+        self._after = _Kept(MOST_KEPT)
         self._lock = Lock()
         self._parts: Path | None = None
         self._known = 0
@@ -83,7 +86,7 @@ class CallHistory:
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
         with self._lock:
-            self._after = RecentlyUsed(MOST_KEPT)
+            self._after = _Kept(MOST_KEPT)
             self._whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
         calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
@@ -109,7 +112,7 @@ class CallHistory:
             # Else numbers stay, since they may be in use.
             tools = [] if self._whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
             with self._lock:
-                self._after = RecentlyUsed(MOST_KEPT)
+                self._after = _Kept(MOST_KEPT)
                 self._numbers, self._parts = ToolNumbers(tools), None
         reader = CallReader(self._numbers)
         self._read(reader, runs[::-1], steps[::-1])

@@ -225,7 +225,7 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
-    found = {"space": space, "start": START, **values}
+    found: dict[str, Any] = {"space": space, "start": START, **values}
     if name == "latest_outcomes":
         found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
     if name == "latest_on_edges":
@@ -234,7 +234,8 @@ def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if name == "runs_on_edges":
         found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
     if name == "states_at":
-        found["uids"] = [state_uid(space, place) for place in found.pop("places")]
+        places: Sequence[Place] = found.pop("places")
+        found["uids"] = [state_uid(space, place) for place in places]
     if name in _BY_UID:
         names, kind = _BY_UID[name]
         found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]

@@ -185,7 +185,7 @@ class FittedMemory:
         following, counts = np.unique(np.concatenate([one.after.following_W for one in encoded]), return_counts=True)
         first = following[np.lexsort((-self.often_T[following], -counts))]
         further = self._most_called[: most + len(first)]
-        return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most])
+        return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most]).astype(np.intp, copy=False)
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
