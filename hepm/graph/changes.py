@@ -64,6 +64,7 @@ class TransactionState:
         aliases: Other names of tools; records are counted under the tools' own.
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
+        removed: Whether that was a run with a label.
         row_numbers: Of the runs that were read or stored, by id.
     """
 
@@ -75,7 +76,12 @@ class TransactionState:
         self.namespace = namespace
         self.sources: set[ToolName] = set()
         self.rewritten = False
+        self.removed = False
         self.row_numbers: dict[str, int] = {}
+
+    def how_rewritten(self, *, everything: bool) -> int:
+        """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
+        return 2 if everything or self.removed else int(self.rewritten)
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""

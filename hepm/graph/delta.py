@@ -256,6 +256,11 @@ class Delta:
         for tools, *span in lists.values():
             self.describe(tools, *span)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether it is of any run with a label."""
+        return any(edge.support or edge.failures for edge in self.edges.values())
+
     def describe(self, tools: Iterable[Tool], *times: float) -> None:
         """Add descriptions as of some times, in Unix seconds."""
         for tool in tools:

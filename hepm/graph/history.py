@@ -49,6 +49,7 @@ class CallHistory:
     asked for, the latest runs on each edge from there, in proportion to how many took it.
 
     Attributes:
+        whole: Whether `latest` reads all calls.
         revision: Of the store, from which on there may be changes that `latest` has not read.
         newest: Row number of the newest run that it read.
     """
@@ -56,7 +57,7 @@ class CallHistory:
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
-        self._whole = True
+        self.whole = True
         self._numbers = ToolNumbers()
         self._latest: CallReader | None = None
         self._after = _Kept(MOST_KEPT)
@@ -75,19 +76,19 @@ class CallHistory:
             steps = list(map(steps_of, runs))
             self._read(reader, runs, steps)
             self._add_after(runs, steps)
-            if reader.calls > MOST_CALLS * (1 if self._whole else _GROWTH):
+            if reader.calls > MOST_CALLS * (1 if self.whole else _GROWTH):
                 reader = None
         if reader is None:
             reader = self._latest = self._first_read()
         self.newest = reader.newest_run
         found = reader.snapshot(self._store.header.dimensions)
-        return found if self._whole else self._with_counts(found)
+        return found if self.whole else self._with_counts(found)
 
     def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
         """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
         with self._lock:
             self._after = _Kept(MOST_KEPT)
-            self._whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
+            self.whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
         calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
         return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
 
@@ -95,22 +96,22 @@ class CallHistory:
         runs: list[RunRow] = []
         steps: list[list[Step]] = []
         calls, before = 0, NEWEST
-        was_whole, self._whole = self._whole, True
+        was_whole, self.whole = self.whole, True
         while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
             before = page[0].seq
             for run in reversed(page):
                 steps_here = steps_of(run)
                 calls += sum(len(step.targets) for step in steps_here)
-                self._whole = calls <= MOST_CALLS
-                if runs and not self._whole:
+                self.whole = calls <= MOST_CALLS
+                if runs and not self.whole:
                     break
                 runs.append(run)
                 steps.append(steps_here)
-            if not self._whole:
+            if not self.whole:
                 break
-        if self._whole or was_whole:
+        if self.whole or was_whole:
             # Else numbers stay, since they may be in use.
-            tools = [] if self._whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
+            tools = [] if self.whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
             with self._lock:
                 self._after = _Kept(MOST_KEPT)
                 self._numbers, self._parts = ToolNumbers(tools), None
@@ -147,7 +148,7 @@ class CallHistory:
                         self._keep_after(key, reader)
                     self._after.put(key, reader, reader.calls)
                 except StoreUnavailableError as error:
-                    _log.warning("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
+                    _log.debug("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
             return reader.snapshot(self._store.header.dimensions)
 
     def _file(self, key: frozenset[ToolName]) -> Path | None:

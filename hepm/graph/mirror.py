@@ -158,7 +158,7 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            everything = [Change(header.revision, name, None, True)]
+            everything = [Change(header.revision, name, None, True, True)]
             if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
                 mirror.follow(mine)
         for lessons in self._lessons.values():

@@ -146,7 +146,7 @@ class NamespaceMirror:
         try:
             return read()
         except StoreUnavailableError as error:
-            _log.warning("a part of the memory cannot be read for now: %s", error)
+            _log.debug("a part of the memory cannot be read for now: %s", error)
             return None
 
     def _all_rows(self) -> dict[ToolName, Rows]:
@@ -275,7 +275,7 @@ class NamespaceMirror:
             changes = self.store.changes_since(about["revision"])
             mine = [one for one in changes or () if one.namespace == self.name]
             if mine or changes is None:
-                self._mark_behind(rewritten=changes is None or any(one.rewritten for one in mine))
+                self._mark_behind(rewritten=changes is None or any(one.removed for one in mine))
         return True
 
     def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
@@ -366,7 +366,9 @@ class NamespaceMirror:
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
-        if rewritten := [change for change in changes if change.rewritten]:
+        # In a large memory a text that replaced an almost equal one is not worth to read all anew.
+        whole = self._history.whole
+        if rewritten := [change for change in changes if change.removed or (whole and change.rewritten)]:
             removed = [change.sources for change in rewritten]
             self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
         if calls_changed and not (everything and self._snapshot.whole):
@@ -385,7 +387,10 @@ class NamespaceMirror:
             latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
             rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
         else:
+            known = sorted(touched & rows.keys())
             rows = {tool: of for tool, of in rows.items() if tool not in touched}  # read again when asked for
+            if self.store.remote:
+                rows |= _by_source(self.store.edges(namespace=self.name, sources=known))
         for tool in touched if before.whole else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)

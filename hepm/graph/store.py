@@ -341,8 +341,9 @@ class Store(Backend):
         if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
             return None
         return [
-            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))
+            Change(number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1)
             for number, namespace, sources, rewritten in rows
+            for tools in [json.loads(sources)]
         ]
 
     def _check_counting(self, counting: Counting | None, where: str) -> None:

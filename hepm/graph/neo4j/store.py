@@ -279,7 +279,7 @@ class Neo4jTransaction(Sender, TransactionState):
             namespace=self.namespace,
             space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
-            rewritten=self.rewritten or everything,
+            rewritten=self.how_rewritten(everything=everything),
             last_run=self._last_run,
             last_state=self._last_state,
             kept=KEPT_CHANGES,
@@ -341,6 +341,7 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
+        self.removed |= delta.labelled
         self._add_counts(delta)
         self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")

@@ -204,7 +204,7 @@ class SQLiteTransaction(TransactionState):
     def note_change(self, *, everything: bool = False) -> None:
         revision = int(self.run("next_revision").fetchone()[0])
         sources = None if everything else sorted(self.sources)
-        rewritten = int(self.rewritten or everything)
+        rewritten = self.how_rewritten(everything=everything)
         self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
         self.run("trim_changes", revision=revision)
 
@@ -271,6 +271,7 @@ class SQLiteTransaction(TransactionState):
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
+        self.removed |= delta.labelled
         gone = set(ids)
         self._add_counts(delta)
         for source in {a for a, _ in delta.edges}:
