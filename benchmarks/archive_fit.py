@@ -107,4 +107,8 @@ def print_fit(recorded: Path, *, seed: int) -> None:
         parameter = next(
             (f"{p} = {getattr(Shape(), p)}" for start, p in PARAMETERS.items() if name.startswith(start)), ""
         )
-        print(f"| {name} | {value:.4g} | {made[name]:.4g} | {parameter} |")
+        print(f"| {name} | {_short(value)} | {_short(made[name])} | {parameter} |")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

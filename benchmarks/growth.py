@@ -23,13 +23,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from archive import Archive, write
+from archive import Archive, Shape, write
 from growth_parts import PARTS as PROCESSES
 
 Found = dict[str, Any]
 
 HEPM = (sys.executable, "-m", "hepm")
-QUESTION = ("--after", "get_order", "--state", "the customer asks for the order of last week")
+QUESTION = ("--after", "{tool}", "--state", "the customer asks for the order of last week")
 SHELL = {
     "shell-version": (3, ("--version",)),
     "shell-procedural": (3, ("suggest", *QUESTION, "--policy", "procedural", "--store", "{store}")),
@@ -84,7 +84,8 @@ def measure(runs: int, arguments: argparse.Namespace) -> Found:
             unfinished.rename(store)
         elif part in SHELL:
             times, command = SHELL[part]
-            filled = [text.format(store=store, folder=arguments.folder) for text in command]
+            tool = Archive(arguments.tools).tools[Shape().common_tools]  # the first one of an environment
+            filled = [text.format(store=store, folder=arguments.folder, tool=tool) for text in command]
             tries = [limited((*HEPM, *filled), arguments.limit_s, arguments.memory_gib) for _ in range(times)]
             found[part] = sorted(tries, key=lambda one: one.get("s", 0))[len(tries) // 2]
         else:
@@ -100,8 +101,7 @@ def label(runs: int) -> str:
 
 
 def limited(command: tuple[str, ...], limit_s: float | None = None, memory_gib: float | None = None) -> Found:
-    """Run a command: its seconds, its peak memory in MiB, and what it found; else under "failed" why not."""
-
+    """Run a command: its seconds, its processor seconds, its peak MiB, and what it found; else why it "failed"."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         child = subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True)
@@ -114,7 +114,8 @@ def limited(command: tuple[str, ...], limit_s: float | None = None, memory_gib: 
         late = timer.finished.is_set()
         timer.cancel()
         child.returncode = os.waitstatus_to_exitcode(status)
-        found: Found = {"s": time.perf_counter() - started, "peak_mib": usage.ru_maxrss / 2**10}
+        found: Found = {"s": time.perf_counter() - started, "cpu_s": usage.ru_utime + usage.ru_stime}
+        found["peak_mib"] = usage.ru_maxrss / 2**10
         output.seek(0)
         errors.seek(0)
         lines = errors.read().decode(errors="replace").splitlines()

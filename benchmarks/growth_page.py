@@ -18,6 +18,7 @@ ROWS = [
     ("file, MiB", "ingest", "file_mib"),
     ("opening, s", "open", "opening_s"),
     *((f"{policy}: first suggestion, s", f"suggest-{policy}", "first_s") for policy in POLICIES),
+    ("hybrid: the same before it was ever asked, s", "build-hybrid", "first_s"),
     *((f"{policy}: further ones, ms", f"suggest-{policy}", "further_ms") for policy in POLICIES),
     *((f"{policy}: further ones at p99, ms", f"suggest-{policy}", "further_p99_ms") for policy in POLICIES),
     *((f"{policy}: peak MiB", f"suggest-{policy}", "peak_mib") for policy in POLICIES),
@@ -100,6 +101,8 @@ def plot(found: Sequence[Found], file: Path) -> None:
             points = [(one["runs"], value) for one in found if (value := _value(one.get(part, {}), key)) is not None]
             axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
         axis.set(title=title, xscale="log", yscale="log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
         axis.grid(visible=True, which="major", alpha=0.3)
         axis.legend(frameon=False)
     for axis in axes[-1]:

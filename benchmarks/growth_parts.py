@@ -136,6 +136,7 @@ def _learn(place: Place, policy: str | None) -> Found:
             learned.append(milliseconds(partial(memory.ingest, run)))
             if policy is not None:
                 asked.append(milliseconds(partial(memory.suggest, **questions[2 * number + 1], policy=policy)))
+    with Memory.open(place.store) as memory:  # anew: in the other one each would change what hybrid has computed
         forgotten = [milliseconds(partial(memory.forget, trajectory=run.id)) for run in runs]
     found = {**_spread("learned", learned), **_spread("forgotten_again", forgotten)}
     return {**found, **_spread("asked_then", asked)} if asked else found
@@ -174,6 +175,7 @@ def _spread(name: str, times: list[float]) -> Found:
 
 PARTS: dict[str, Callable[[Place], Found]] = {
     "ingest": part_ingest,
+    "build-hybrid": partial(part_suggest, policy="hybrid"),  # what it keeps beside the store is made here
     "open": part_open,
     **{f"suggest-{policy}": partial(part_suggest, policy=policy) for policy in POLICIES},
     "learn-fresh": part_learn_fresh,
