@@ -304,15 +304,19 @@ def deliver(outbox: Outbox, store: Store, embedder: Embedder | None) -> int:
 
 def embed_texts(runs: Iterable[Run], embedder: Embedder | None) -> dict[str, FloatArray]:
     """A vector for each distinct text: the state summaries of labelled runs, and the users' messages of all."""
-    if embedder is None:
-        return {}
+    texts = [] if embedder is None else texts_of(runs)
+    return {} if embedder is None or not texts else dict(zip(texts, embedder.embed(texts), strict=True))
+
+
+def texts_of(runs: Iterable[Run]) -> list[str]:
+    """The distinct texts of runs that are embedded."""
     texts: dict[str, None] = {}
     for run in runs:
         if run.success is not None:
             texts.update(dict.fromkeys(t.summary for t in run.transitions))
         if run.said:
             texts[run.said] = None
-    return dict(zip(texts, embedder.embed(list(texts)), strict=True)) if texts else {}
+    return list(texts)
 
 
 class _TextVectors(Mapping[str, FloatArray]):

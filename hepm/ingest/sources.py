@@ -71,6 +71,11 @@ def uncompressed_name(name: str) -> str:
     return _split(name)[0]
 
 
+def is_compressed(name: str) -> bool:
+    """Whether a file's name says that it is compressed."""
+    return bool(_split(name)[1])
+
+
 def is_archive(name: str) -> bool:
     """Whether a name is that of an archive, compressed or not."""
     return uncompressed_name(name).lower().endswith(_ARCHIVE_SUFFIXES)
@@ -119,6 +124,20 @@ def open_file(file: Path) -> Generator[IO[bytes]]:
         yield decompressed(raw, file.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a file of JSON lines.
+
+    Attributes:
+        start, stop: The bytes that hold them, from the beginning of the file; `stop` is behind the last one.
+        first: Number of the first one in the file, from 1.
+    """
+
+    start: int
+    stop: int
+    first: int
+
+
 @dataclass(slots=True)
 class Source:
     """One document that can be read once, as bytes.
@@ -127,6 +146,7 @@ class Source:
         path: Where it lies in its folder or archive, without suffixes of compression.
         stream: The decompressed bytes after `head`, the first bytes, if these were read already.
         read_beside: Reads another file of the folder or archive by its path; None if there is none.
+        lines: Which of its lines are read; None for all. Then `stream` can seek.
     """
 
     name: str
@@ -134,6 +154,7 @@ class Source:
     stream: IO[bytes]
     read_beside: Callable[[str], bytes | None] = lambda _: None
     head: bytes = b""
+    lines: Lines | None = None
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether it is a file with these first bytes; they will be read again."""

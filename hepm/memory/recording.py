@@ -14,6 +14,7 @@ from hepm.errors import InputError
 from hepm.graph.rows import Selection
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import write_run
+from hepm.ingest.parallel import files_of, prepare
 from hepm.ingest.pipeline import (
     IngestReport,
     Pipeline,
@@ -21,7 +22,7 @@ from hepm.ingest.pipeline import (
     parse_stored,
     replay_with,
 )
-from hepm.ingest.prepare import IngestOptions, Source, files_of, prepare, source_of
+from hepm.ingest.prepare import IngestOptions, Source, source_of
 from hepm.ingest.records import graded
 from hepm.ingest.redact import Redactor
 from hepm.ingest.seen_files import SeenFiles
@@ -95,7 +96,7 @@ class RecordingMemory(RecallingMemory):
             known = [tool if clean is None else clean.tool(tool) for tool in described]
             files = None if self._seen_files is None or self._outbox is not None else files_of(source)
             if files is None or self._seen_files is None:
-                return pipeline.run(prepare(source, reading, options), tools=known, on_batch=on_batch)
+                return pipeline.run(prepare(source, reading, options, embedder), tools=known, on_batch=on_batch)
             seen = SeenFiles(self._seen_files, namespace, reading, options)
             fresh, same = seen.split(files, lambda ids: self._store.find_known(ids, namespace=namespace))
             pipeline.report.add_seen(same)
@@ -105,7 +106,7 @@ class RecordingMemory(RecallingMemory):
                 if on_batch is not None:
                     on_batch(report)
 
-            report = pipeline.run(seen.watch(prepare(fresh, reading, options)), tools=known, on_batch=stored)
+            report = pipeline.run(seen.watch(prepare(fresh, reading, options, embedder)), tools=known, on_batch=stored)
             seen.keep(done=True)
             return report
         finally:

@@ -18,7 +18,8 @@ from hepm.cli.commands import app
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions
 from hepm.ingest.hepm import parse_run, write_run
-from hepm.ingest.prepare import WORTH_BYTES, IngestOptions, TrustByTags, exclude, prepare, prepare_here, workers_for
+from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
+from hepm.ingest.prepare import IngestOptions, TrustByTags, exclude, prepare_here
 from hepm.memory import POLICIES
 from hepm.types import DISTRUSTED, Tool
 from tests.runs import trajectory

@@ -14,7 +14,8 @@ import pytest
 
 from hepm.errors import InputError
 from hepm.ingest import ReadOptions, Redactor, Rejection
-from hepm.ingest.prepare import WORTH_BYTES, IngestOptions, Prepared, prepare, prepare_here, workers_for
+from hepm.ingest.parallel import WORTH_BYTES, prepare, workers_for
+from hepm.ingest.prepare import IngestOptions, Prepared, prepare_here
 from tests.faults.command import interruptible
 
 FILES = 12
