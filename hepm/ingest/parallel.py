@@ -16,6 +16,7 @@ from hepm.errors import InputError
 from hepm.ingest.parts import Part, Work, plan, received, size_of
 from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, prepare_here
 from hepm.ingest.processes import Processes
+from hepm.ingest.ray_tasks import RayTasks
 from hepm.ingest.records import ReadOptions, is_record
 from hepm.ingest.sources import regular_files
 
@@ -46,9 +47,13 @@ def prepare(
         yield from prepare_here(sources, reading, options)
         return
     work = Work(reading, options, _embedded_by_workers(embedder))
-    with Processes(count, work) as workers:
-        for frame in _in_order(plan(files, reading), workers.start, ahead=2 * count):
+    with _workers(count, work) as workers:
+        for frame in _in_order(plan(files, reading), workers.start, ahead=2 * workers.count):
             yield from received(frame, embedder)
+
+
+def _workers(count: int, work: Work) -> Processes | RayTasks:
+    return RayTasks(work.options.processes, work) if work.options.engine == "ray" else Processes(count, work)
 
 
 def _embedded_by_workers(embedder: Embedder | None) -> str:
@@ -88,6 +93,8 @@ def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
     own_hook = options.redactor is not None and options.redactor.hook is not None
     if own_hook or not isinstance(options.trusted, TrustByTags | None):
         return 0
+    if options.engine == "ray":
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = cores if options.processes is None else options.processes
     if wanted < 2 or not sys.executable or sum(map(size_of, files)) < WORTH_BYTES:

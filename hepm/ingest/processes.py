@@ -34,6 +34,7 @@ class Processes:
     """Child processes that prepare parts; a thread for each hands it parts and collects its frames."""
 
     def __init__(self, count: int, work: Work) -> None:
+        self.count = count
         self._work = work
         self._tasks = Queue[tuple[Part, Queue[bytes | None]] | None]()
         self._closed = False
