@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -114,7 +114,8 @@ def ingest(
 
         try:
             about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
-            report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+            with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
+                report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
         except KeyboardInterrupt:
             with suppress(OSError):
                 so_far = count_of(stored, "run")

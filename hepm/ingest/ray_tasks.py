@@ -37,17 +37,28 @@ class RayTasks:
         ray = self._ray
         self._own = not ray.is_initialized()
         if self._own:
-            quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-            try:
-                ray.init("auto", **quiet)
-            except ConnectionError:
-                if os.environ.get("RAY_ADDRESS"):
-                    raise
-                ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
+            self._connect(count)
         self.count = int(count or ray.cluster_resources().get("CPU", 1))
         options = {"num_cpus": 1, "num_returns": "streaming", "max_retries": _MOST_TRIES}
         self._task = ray.remote(**options, _generator_backpressure_num_objects=_WAITING_FRAMES)(_prepare)
         self._work = ray.put(work)
+
+    def _connect(self, count: int | None) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        address = os.environ.get("RAY_ADDRESS")
+        try:
+            try:
+                self._ray.init("auto", **quiet)
+            except ConnectionError:
+                if address:
+                    raise
+                self._ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
+        except Exception as error:  # Ray raises bare ones where it cannot start
+            self._ray.shutdown()
+            tried = f"the Ray cluster {address} of RAY_ADDRESS does not answer" if address else "Ray did not start here"
+            raise InputError(
+                f"{tried}: {str(error).strip()}. Nothing was stored: try again, or leave out --engine ray."
+            ) from error
 
     def start(self, part: Part) -> Iterator[bytes]:
         """Have a part prepared; its frames. InputError: the workers that prepared it ended again and again."""
@@ -59,8 +70,8 @@ class RayTasks:
                 yield self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             raise InputError(
-                f"no worker of Ray could prepare {part}: {str(error).strip().splitlines()[0]} What was stored before is "
-                "whole: repeat the command to go on."
+                f"no worker of Ray could prepare {part}: {str(error).strip().splitlines()[0]} "
+                "What was stored before is whole: repeat the command to go on."
             ) from error
 
     def __enter__(self) -> Self:
