@@ -18,7 +18,7 @@ from hepm.ingest.prepare import IngestOptions, Prepared, Source, TrustByTags, pr
 from hepm.ingest.processes import Processes
 from hepm.ingest.ray_tasks import RayTasks
 from hepm.ingest.records import ReadOptions, is_record
-from hepm.ingest.sources import regular_files
+from hepm.ingest.sources import regular_files, workable_files
 
 MOST_WORKERS: Final = 4
 """Storing keeps up with about so many."""
@@ -42,8 +42,8 @@ def prepare(
         raise InputError(
             "these are the messages of one run: pass them as ingest(messages=[...]), or each run as a list"
         )
-    files = files_of(sources)
-    if files is None or not (count := workers_for(files, options)):
+    files = workable_files(sources) if isinstance(sources, list | tuple) else None
+    if not files or not (count := workers_for(files, options)):
         yield from prepare_here(sources, reading, options)
         return
     work = Work(reading, options, _embedded_by_workers(embedder))
@@ -87,7 +87,7 @@ def _is_message(value: object) -> bool:
     return is_record(value) and type(getattr(value, "role", None)) is str
 
 
-def workers_for(files: Sequence[Path], options: IngestOptions) -> int:
+def workers_for(files: Sequence[str], options: IngestOptions) -> int:
     """How many processes are worth starting; 0 if this one does as well alone."""
     # A function of the user's is known to this process only.
     own_hook = options.redactor is not None and options.redactor.hook is not None

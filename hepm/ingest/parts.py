@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from hepm.ingest.pipeline import texts_of
 from hepm.ingest.prepare import FileLines, IngestOptions, Prepared, prepare_here
 from hepm.ingest.reading import is_by_line
 from hepm.ingest.records import ReadOptions
+from hepm.ingest.remote import is_remote, remote_size
 from hepm.ingest.sources import Lines, is_compressed
 
 PART_BYTES: Final = 1 << 20
@@ -58,31 +60,32 @@ class _Frame(NamedTuple):
     vectors_ND: FloatArray | None
 
 
-def plan(files: Iterable[Path], reading: ReadOptions) -> Iterator[Part]:
+def plan(files: Iterable[str], reading: ReadOptions) -> Iterator[Part]:
     """The parts of some files, in order: small files together, long files of JSON lines in pieces; lazy."""
     waiting: list[str | FileLines] = []
     size = 0
     for file in files:
         here = size_of(file)
-        if here > 2 * PART_BYTES and not is_compressed(file.name) and is_by_line(file, reading):
+        if here > 2 * PART_BYTES and not is_remote(file) and is_by_line(Path(file), reading):
             if waiting:
                 yield Part(tuple(waiting))
             waiting, size = [], 0
-            yield from (Part((FileLines(str(file), lines),)) for lines in pieces(file))
+            yield from (Part((FileLines(file, lines),)) for lines in pieces(Path(file)))
             continue
         if waiting and size + here > PART_BYTES:
             yield Part(tuple(waiting))
             waiting, size = [], 0
-        waiting.append(str(file))
+        waiting.append(file)
         size += here
     if waiting:
         yield Part(tuple(waiting))
 
 
-def size_of(file: Path) -> int:
+def size_of(file: str) -> int:
     """About how many bytes of JSON a file holds; 0 if it cannot be looked at."""
     with suppress(OSError):
-        return file.stat().st_size * (_UNPACKED if is_compressed(file.name) else 1)
+        size = remote_size(file) if is_remote(file) else os.stat(file).st_size
+        return size * (_UNPACKED if is_compressed(file) else 1)
     return 0
 
 

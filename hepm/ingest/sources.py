@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 from hepm.errors import MissingExtraError
 from hepm.ingest.records import Rejection
+from hepm.ingest.remote import is_remote, open_remote, remote_files
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -213,10 +214,27 @@ def regular_files(names: Sequence[object]) -> list[Path] | None:
     return found
 
 
+def workable_files(names: Sequence[object]) -> list[str] | None:
+    """The files behind names, also at addresses, which workers can open; None if anything is something else."""
+    found: list[str] = []
+    for name in names:
+        if isinstance(name, str) and is_remote(name):
+            files: Sequence[object] | None = remote_files(name, _is_data)
+        else:
+            files = regular_files([name])
+        if not files:
+            return None
+        found += map(str, files)
+    return found
+
+
 def open_source(name: str) -> Iterator[Opened]:
     """Every document behind a source, in a fixed order; a name without files comes back as a Rejection."""
     if name == STDIN:
         yield from _open_stream("<stdin>", "stdin", sys.stdin.buffer)
+        return
+    if is_remote(name):
+        yield from _open_remote(name)
         return
     files = named_files(name)
     if not files:
@@ -232,6 +250,18 @@ def open_source(name: str) -> Iterator[Opened]:
                 yield from _open_stream(str(file), file.absolute().as_posix(), stream, _read_file)
         except OSError as error:
             yield Rejection(printable(str(file)), None, _reason(error))
+
+
+def _open_remote(name: str) -> Iterator[Opened]:
+    files = remote_files(name, _is_data)
+    if not files:
+        yield Rejection(name, None, "there is no such file, or the folder holds none to read")
+    for file in files:
+        try:
+            with open_remote(file) as (stream, path, beside):
+                yield from _open_stream(file, path, stream, beside)
+        except OSError as error:
+            yield Rejection(file, None, _reason(error))
 
 
 def _read_file(path: str) -> bytes | None:
