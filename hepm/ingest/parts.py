@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,8 +92,10 @@ def size_of(file: str) -> int:
 
 def pieces(file: Path) -> Iterator[Lines]:
     """The lines of a file, `PART_BYTES` and the rest of the last line at a time."""
-    at, number = 0, 1
+    number = 1
     with file.open("rb") as stream:
+        at = len(BOM_UTF8) if stream.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+        stream.seek(at)
         while piece := stream.read(PART_BYTES):
             piece += stream.readline()
             yield Lines(at, at + len(piece), number)

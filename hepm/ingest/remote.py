@@ -39,9 +39,11 @@ def remote_files(name: str, wanted: Callable[[str], bool]) -> list[str]:
     files, path = _located(name)
     try:
         if files.isdir(path):
-            found = [one for one in files.find(path) if wanted(one)]
+            found = [one for one in files.find(path) if wanted(one) and "/." not in one[len(path) :]]
+        elif any(mark in path for mark in "*?["):
+            found = [one for one in files.glob(path) if "/." not in one and not files.isdir(one)]
         else:
-            found = files.glob(path) if any(mark in path for mark in "*?[") else [path] if files.exists(path) else []
+            found = [path] if files.exists(path) else []
         return [files.unstrip_protocol(one) for one in sorted(found)]
     except OSError as error:
         raise InputError(f"{name} cannot be read: {error}.") from error
