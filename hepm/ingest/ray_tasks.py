@@ -45,17 +45,17 @@ class RayTasks:
 
     def _connect(self, count: int | None) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        address = os.environ.get("RAY_ADDRESS")
+        address = os.environ.get("RAY_ADDRESS", "auto")
         try:
-            try:
-                self._ray.init("auto", **quiet)
-            except ConnectionError:
-                if address:
-                    raise
-                self._ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
+            if address != "local":
+                with contextlib.suppress(*(ConnectionError,) * (address == "auto")):
+                    self._ray.init(address, **quiet)
+                    return
+            self._ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
         except Exception as error:  # Ray raises bare ones where it cannot start
             self._ray.shutdown()
-            tried = f"the Ray cluster {address} of RAY_ADDRESS does not answer" if address else "Ray did not start here"
+            own = address in ("auto", "local")
+            tried = "Ray did not start here" if own else f"the Ray cluster {address} of RAY_ADDRESS does not answer"
             raise InputError(
                 f"{tried}: {str(error).strip()}. Nothing was stored: try again, or leave out --engine ray."
             ) from error

@@ -53,7 +53,10 @@ def start_count(archive: Path, store: Path, *more: str) -> subprocess.Popen[str]
     command = [sys.executable, "-m", "hepm", "count", str(archive), "--to", str(store), "--engine", "ray", *more]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [*command, "--processes", "2", "--json"], text=True, env={**os.environ, "HEPM_TEST_STORE": str(store)}, **pipes
+        [*command, "--processes", "2", "--json"],
+        text=True,
+        env={**os.environ, "RAY_ADDRESS": "local", "HEPM_TEST_STORE": str(store)},
+        **pipes,
     )
 
 
