@@ -17,6 +17,8 @@ from hepm.ingest.parts import Part, Work, frames
 
 _MOST_TRIES: Final = 100
 """Lost workers for one part: more than a busy cluster takes back, fewer than a part that no worker's memory holds."""
+_STARTS: Final = 3
+"""Tries to start Ray on this machine: it gives up after 30 s, which a busy machine may take."""
 _WAITING_FRAMES: Final = 16
 
 
@@ -47,17 +49,29 @@ class RayTasks:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = os.environ.get("RAY_ADDRESS", "auto")
         try:
-            if address != "local":
-                with contextlib.suppress(*(ConnectionError,) * (address == "auto")):
+            if address == "auto":
+                try:
                     self._ray.init(address, **quiet)
                     return
-            self._ray.init("local", num_cpus=count, include_dashboard=False, **quiet)
+                except ConnectionError:  # none runs here
+                    address = "local"
+            if address != "local":
+                self._ray.init(address, **quiet)
+                return
+            for left in reversed(range(_STARTS)):
+                try:
+                    self._ray.init(address, num_cpus=count, include_dashboard=False, **quiet)
+                    return
+                except Exception:
+                    self._ray.shutdown()
+                    if not left:
+                        raise
         except Exception as error:  # Ray raises bare ones where it cannot start
             self._ray.shutdown()
             own = address in ("auto", "local")
             tried = "Ray did not start here" if own else f"the Ray cluster {address} of RAY_ADDRESS does not answer"
             raise InputError(
-                f"{tried}: {str(error).strip()}. Nothing was stored: try again, or leave out --engine ray."
+                f"{tried}: {str(error).strip().rstrip('.')}. Nothing was stored: try again, or leave out --engine ray."
             ) from error
 
     def start(self, part: Part) -> Iterator[bytes]:
