@@ -164,6 +164,16 @@ class RecallingMemory(OpenMemory):
         )
         return query.answer(policy.suggest(mirror, query))
 
+    def prepare(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Compute what hybrid suggestions need of all runs, and keep it in files for other processes if that takes long.
+
+        Else the first suggestion does so: some seconds in a memory of more than 24,000 calls, whatever its size.
+        `hepm ingest` prepares after many runs.
+        """
+        from hepm.policy.hybrid.fitted import FittedMemory
+
+        self._mirror.namespace(namespace).cached(FittedMemory)
+
     def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
         if name == "gnn":
             from hepm.rank.policy import Gnn
