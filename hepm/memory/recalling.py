@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
-from hepm.ingest.chat import read_messages
-from hepm.ingest.pipeline import replay_with
-from hepm.ingest.tools import read_tools
-from hepm.ingest.transitions import agent_state
 from hepm.memory.opened import OpenMemory
 from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
 from hepm.types import (
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
     from hepm.rank.rankers import Rankers
+    from hepm.types import Tool
 
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
@@ -132,6 +129,9 @@ class RecallingMemory(OpenMemory):
             c: Weight of efficiency in edge weights.
         """
         if messages is not None:
+            from hepm.ingest.chat import read_messages
+            from hepm.ingest.transitions import agent_state
+
             now = agent_state(read_messages(messages))
             after, history, state = after or now.last, history or now.history, state or now.state()
         if k < 1:
@@ -140,7 +140,7 @@ class RecallingMemory(OpenMemory):
         if isinstance(policy, str):
             policy = self._policy(policy, c, mirror)
         last = (after,) if isinstance(after, str) else tuple(after or history[-1:]) or (START,)
-        available = None if tools is None else [tool.name for tool in read_tools(tools)]
+        available = None if tools is None else [tool.name for tool in as_tools(tools)]
         names = ToolNames.of(mirror.marks, map(normal, (*history, *last)), available or ())
         last, past = tuple(map(names.own, last)), tuple(map(names.own, history))
         summary = StateSummary(own=state) if isinstance(state, str) else state
@@ -210,7 +210,7 @@ class RecallingMemory(OpenMemory):
 
         options = options or PromptOptions()
         now = Moment.of(messages, state, after, history, turn)
-        own = None if tools is None else read_tools(tools)
+        own = None if tools is None else as_tools(tools)
         mirror = self._mirror.namespace(namespace)
         names = ToolNames.of(mirror.marks, map(normal, (*now.history, *now.after)), [tool.name for tool in own or ()])
         last = tuple(map(names.own, now.after))
@@ -274,6 +274,7 @@ class RecallingMemory(OpenMemory):
             MissingExtraError: the embedded engine is not installed.
         """
         from hepm.cypher import question
+        from hepm.ingest.pipeline import replay_with
 
         if query.isidentifier():
             named = question(query)
@@ -292,3 +293,10 @@ class RecallingMemory(OpenMemory):
         if "library" in self.__dict__:
             self.library.deliver()
         super().close()
+
+
+def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
+    """The tools in any form that `read_tools` takes."""
+    from hepm.ingest.tools import read_tools
+
+    return read_tools(tools)

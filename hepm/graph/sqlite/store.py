@@ -7,9 +7,8 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hepm.cypher.model import Result
 from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
@@ -31,6 +30,9 @@ from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_state
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
 from hepm.types import Evidence, ToolName
+
+if TYPE_CHECKING:
+    from hepm.cypher.model import Result
 
 T = TypeVar("T")
 
