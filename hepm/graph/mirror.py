@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
-from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import Change, Header
 from hepm.graph.store import Store
+
+if TYPE_CHECKING:
+    from hepm.graph.lessons.mirror import LessonMirror
 
 T = TypeVar("T")
 
@@ -79,6 +81,8 @@ class Mirror:
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
+        from hepm.graph.lessons.mirror import LessonMirror
+
         return self._fresh(self._lessons, name, LessonMirror)
 
     def _fresh(self, mirrors: dict[str, T], name: str, make: Callable[[Store, str], T]) -> T:

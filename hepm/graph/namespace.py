@@ -11,10 +11,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift, drift_of
-from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
 from hepm.graph.weights import INVERSE_STEPS_UNIT, edge_weights
@@ -22,6 +20,9 @@ from hepm.types import START, Evidence, ToolName
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from hepm.graph.calls import CallMatrix, CallReader
+    from hepm.graph.nearest import StateBlock
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ class _Snapshot:
     rows: dict[ToolName, Rows]
     marks: Marks
     latest: dict[ToolName, str]
-    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
+    states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, "StateBlock"])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
@@ -100,6 +101,9 @@ class NamespaceMirror:
         rows = _by_source(self.store.edges(namespace=self.name))
         if not self.store.remote:
             return _Snapshot(rows, marks, {})
+        from hepm.graph.calls import CallReader
+        from hepm.graph.nearest import StateBlock
+
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
         # Runs before states: a state that comes between is of a run that is read later.
         runs = self.store.runs_after(0, namespace=self.name)
@@ -173,6 +177,8 @@ class NamespaceMirror:
 
     def block(self, tool: ToolName) -> StateBlock:
         """Vectors of the states remembered after `tool`; empty if there are none."""
+        from hepm.graph.nearest import StateBlock
+
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
         if found is None:
@@ -197,6 +203,8 @@ class NamespaceMirror:
         return found  # type: ignore[return-value]
 
     def _newest_calls(self) -> CallMatrix:
+        from hepm.graph.calls import CallReader
+
         self._reader = self._reader or CallReader()
         # Runs before states, as in `_read`.
         runs = self.store.runs_after(self._reader.newest_run, namespace=self.name)
@@ -285,6 +293,8 @@ class NamespaceMirror:
         for tool in touched:
             rows.pop(tool, None)
         for tool in touched if self.store.remote else touched & after.keys():
+            from hepm.graph.nearest import StateBlock
+
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}

@@ -11,8 +11,6 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final
 
-import numpy as np
-
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
@@ -259,6 +257,8 @@ class Store(Backend):
 
         A store with an index may miss one that is about as near as the last; it never gives fewer than there are.
         """
+        import numpy as np
+
         batch = self._batch(self.near(vector, namespace, limit))
         if not batch.rows:
             return []
@@ -306,6 +306,8 @@ class Store(Backend):
 
     def _batch(self, rows: Sequence[tuple[Any, ...]]) -> StateBatch:
         """States of rows that end with the vector in bytes; one of another size is left out, as if it had none."""
+        import numpy as np
+
         size = self.header.dimensions
         right = [row for row in rows if len(row[-1]) == 2 * size]
         vectors = np.frombuffer(b"".join([row[-1] for row in right]), dtype="<f2").astype(np.float32)

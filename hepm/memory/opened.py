@@ -7,8 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Self
 
-from hepm.embed import Embedder
-from hepm.embed.models import AgreedEmbedder
+from hepm.embed.agreed import AgreedEmbedder
 from hepm.errors import StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
@@ -24,6 +23,7 @@ from hepm.types import (
 if TYPE_CHECKING:
     import networkx as nx
 
+    from hepm.embed import Embedder
     from hepm.ingest.pipeline import Outbox
 
 

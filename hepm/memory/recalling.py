@@ -11,7 +11,7 @@ from hepm.errors import InputError
 from hepm.graph.delta import said_text
 from hepm.graph.tool_life import ToolNames
 from hepm.memory.opened import OpenMemory
-from hepm.policy import Adaptive, Episodic, Hybrid, Policy, Procedural, Query
+from hepm.policy import Adaptive, Episodic, Policy, Procedural, Query
 from hepm.types import (
     DEFAULT_NAMESPACE,
     START,
@@ -31,10 +31,18 @@ if TYPE_CHECKING:
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
+    from hepm.policy.hybrid import Voice
     from hepm.rank.rankers import Rankers
     from hepm.types import Tool
 
-POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
+
+def _hybrid(*, c: float, voice: Voice | None = None) -> Policy:
+    from hepm.policy.hybrid import Hybrid
+
+    return Hybrid(c=c, voice=voice)
+
+
+POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": _hybrid}
 
 
 class RecallingMemory(OpenMemory):
@@ -174,7 +182,7 @@ class RecallingMemory(OpenMemory):
         if name == "hybrid" and self._rankers is not None and self._rankers.exists():
             voice = self.rankers.find_voice(mirror, self._current_embedder())
             if voice is not None:
-                return Hybrid(c=c, voice=voice)
+                return _hybrid(c=c, voice=voice)
         if (name, c) not in self._policies:
             self._policies[name, c] = POLICIES[name](c=c)
         return self._policies[name, c]
