@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -245,9 +245,13 @@ class NamespaceMirror:
             _log.warning("the runs behind a suggestion cannot be read for now: %s", error)
         return found + [Evidence()] * (len(edges) - len(found))
 
-    def graph(self, *, c: float = 1.0) -> nx.DiGraph[ToolName]:
+    def graph(
+        self, *, c: float = 1.0, among: Collection[ToolName] | None = None, at: ToolName | None = None
+    ) -> nx.DiGraph[ToolName]:
         """A new NetworkX graph, which the caller may change.
 
+        Args:
+            among: Only edges among these tools, and those of the tool `at`; all tools are nodes. None for all edges.
         Nodes carry calls, errors, description, retired; edges support, inverse_steps, weight, failures, unlabelled,
         failure_share.
         """
@@ -258,12 +262,18 @@ class NamespaceMirror:
             if tool.calls:
                 about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
                 graph.add_node(tool.name, **about, retired=tool.retired)
-        snapshot = self._snapshot
-        if START in snapshot.rows:
+        sources = self.sources()
+        if START in sources:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
-        for source, rows in sorted(snapshot.rows.items()):
-            weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
+        for source in sources:
+            targets = among if source != at else None
+            if targets is not None and source not in targets:
+                targets = () if at is None else (at,)
+            rows = self.edges_from(source) if targets or targets is None else []
+            weights = edge_weights([(row.support, row.inverse_steps) for row in rows], c=c)
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
+                if targets is not None and target != at and target not in targets:
+                    continue
                 edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
                 edge["inverse_steps"] /= INVERSE_STEPS_UNIT
                 following = NextTool(target, weight, edge["support"], edge["failures"])

@@ -132,9 +132,8 @@ class SQLiteStore(Store):
 
     def evidence(self, edges: Sequence[Edge], *, namespace: str, runs: int, summaries: int) -> list[Evidence]:
         queries = {"namespace": namespace, "edges": list(edges)}
-        ids, texts = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
-        for edge, run in self.read("runs_of_edges", **queries, limit=runs):
-            ids[edge].append(run)
+        ids = {edge: json.loads(found) for edge, found in self.read("runs_of_edges", **queries, limit=runs)}
+        texts = defaultdict[int, list[str]](list)
         for edge, text in self.read("summaries_of_edges", **queries, limit=summaries):
             texts[edge].append(text)
         return [Evidence(tuple(ids[edge]), tuple(texts[edge])) for edge in range(len(edges))]
