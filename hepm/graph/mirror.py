@@ -79,6 +79,10 @@ class Mirror:
         """The graph of a namespace; read from the store on first use."""
         return self._fresh(self._namespaces, name, NamespaceMirror)
 
+    def find(self, name: str) -> NamespaceMirror | None:
+        """The graph of a namespace as far as it was read; None if it was not."""
+        return self._namespaces.get(name)
+
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
         from hepm.graph.lessons.mirror import LessonMirror

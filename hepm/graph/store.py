@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any, Final
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
-from hepm.graph.delta import Edge, Run
+from hepm.graph.delta import Run
 from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
@@ -220,12 +219,9 @@ class Store(Backend):
         """Records of those of the runs that are stored, by id."""
         return dict(self.read("records_of", namespace=namespace, ids=ids))
 
-    def run_edges(self, *, namespace: str) -> dict[Edge, list[str]]:
-        """Ids of the stored runs that took each edge, sorted."""
-        found = defaultdict[Edge, list[str]](list)
-        for source, target, run in self.read("run_edges", namespace=namespace):
-            found[source, target].append(run)
-        return found
+    def iter_run_edges(self, *, namespace: str) -> Iterator[Sequence[Any]]:
+        """Source, target and run of every edge that a stored run took, by the arrival of the runs; lazy."""
+        return self.iterate("run_edges", namespace=namespace)
 
     def tools(self, *, namespace: str) -> list[ToolRow]:
         """All tools by name."""
@@ -239,10 +235,13 @@ class Store(Backend):
         rows = self.read("latest_outcomes", namespace=namespace, tools=tools, most=MOST_RUNS)
         return {tool: "".join(map(str, map(int, failed or ()))) for tool, failed in rows}
 
-    def outcomes(self, *, namespace: str) -> dict[tuple[ToolName, str], tuple[float, bool]]:
-        """By tool and run, when the run ended and whether its calls to the tool failed (see `Delta.outcomes`)."""
-        rows = self.read("outcomes", namespace=namespace)
-        return {(tool, run): (ended, bool(failed)) for tool, run, ended, failed in rows}
+    def iter_outcomes(self, *, namespace: str) -> Iterator[tuple[ToolName, str, float, bool]]:
+        """Tool, run, when it ended and whether its calls to the tool failed, by the arrival of the runs; lazy.
+
+        See `Delta.outcomes`.
+        """
+        for tool, run, ended, failed in self.iterate("outcomes", namespace=namespace):
+            yield tool, run, ended, bool(failed)
 
     def marks(self, *, namespace: str) -> Marks:
         """Aliases of tools, and the tools that are retired."""

@@ -21,7 +21,7 @@ from hepm.embed import Embedder
 from hepm.errors import FormatError, InputError, StoreError, StoreUnavailableError
 from hepm.graph.changes import damaged_run, replaces
 from hepm.graph.delta import Run
-from hepm.graph.doctor import differences
+from hepm.graph.differences import differences
 from hepm.graph.lessons.transaction import LessonChange
 from hepm.graph.rows import Aliases, FloatArray, Known, Replay, Selection
 from hepm.graph.store import Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ from hepm.types import DEFAULT_NAMESPACE, ToolName
 
 if TYPE_CHECKING:
     from hepm.embed import Embedder
-    from hepm.graph.doctor import Finding
+    from hepm.graph.doctor import Part, Progress
+    from hepm.graph.findings import Finding
     from hepm.ingest.pipeline import Copied
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory"]
@@ -57,15 +58,32 @@ class Memory(RecordingMemory):
         finally:
             self._mirror.catch_up()
 
-    def examine(self, *, namespace: str = DEFAULT_NAMESPACE) -> list[Finding]:
-        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size."""
-        from hepm.graph.doctor import examine
+    def examine(
+        self,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        parts: Collection[Part] | None = None,
+        on_progress: Progress = lambda done, total: None,
+    ) -> list[Finding]:
+        """Compare derived data with the records, and the mirror with the store; vectors of a model only by size.
+
+        Args:
+            parts: What is compared; None for all of `hepm.graph.doctor.PARTS`.
+            on_progress: Called with how many runs and states were compared, and how many there are.
+        """
+        from hepm.graph.doctor import PARTS, examine
         from hepm.ingest.pipeline import replay_with
 
         self._mirror.refresh()
-        mirror = self._mirror.namespace(namespace)
-        embedder = self._embedder.now if self._store.header.embedder.startswith("hepm/") else None
-        return examine(self._store, mirror, namespace=namespace, replay=replay_with(None), embedder=embedder)
+        return examine(
+            self._store,
+            self._mirror.find(namespace),
+            namespace=namespace,
+            replay=replay_with(None),
+            embedder=self._embedder.now if self._store.header.embedder.startswith("hepm/") else None,
+            parts=PARTS if parts is None else parts,
+            on_progress=on_progress,
+        )
 
     def copy_to(
         self,

@@ -39,7 +39,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
-    "run_edges": lambda store, ns: store.run_edges(namespace=ns),
+    "iter_run_edges": lambda store, ns: sorted(map(tuple, store.iter_run_edges(namespace=ns))),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),
@@ -63,7 +63,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
-    "outcomes": lambda store, ns: list(store.outcomes(namespace=ns).items()),
+    "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],

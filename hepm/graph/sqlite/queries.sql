@@ -154,8 +154,9 @@ WHERE p.namespace = :namespace AND p.source = :source AND p.target = :target AND
   AND (:texts = '[]' OR EXISTS (SELECT 1 FROM json_each(:texts) j WHERE instr(t.sequence, j.value) > 0));
 
 -- name: run_edges
-SELECT p.source, p.target, t.id FROM passage p JOIN trajectory t ON t.seq = p.trajectory
-WHERE p.namespace = :namespace ORDER BY t.id;
+-- By the arrival of the runs.
+SELECT p.source, p.target, t.id FROM trajectory t CROSS JOIN passage p ON p.trajectory = t.seq AND p.namespace = t.namespace
+WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_after
 SELECT t.seq, t.id, t.success, t.sequence, v.embedding
@@ -238,8 +239,9 @@ SELECT j.value, (SELECT group_concat(failed, '') FROM (
 FROM json_each(:tools) j;
 
 -- name: outcomes
-SELECT r.tool, t.id, r.ended, r.failed FROM tool_run r JOIN trajectory t ON t.seq = r.trajectory
-WHERE r.namespace = :namespace ORDER BY r.tool, t.id;
+-- By the arrival of the runs.
+SELECT r.tool, t.id, r.ended, r.failed FROM trajectory t CROSS JOIN tool_run r ON r.trajectory = t.seq AND r.namespace = t.namespace
+WHERE t.namespace = :namespace ORDER BY t.seq;
 
 -- name: runs_naming
 -- Runs with a text in their record.
