@@ -158,17 +158,16 @@ class _Examination:
 
     def _count_findings(self) -> Iterator[Finding]:
         differing = Differing("edge", label=lambda key: f"{key[0]} -> {key[1]}")
-        rows = (EdgeRow(*row) for row in self._store.edges(namespace=self._namespace))
-        stored = {row[:2]: row for row in rows}
-        for edge in self._edges.keys() | stored.keys():
-            right, row = self._edges.get(edge), stored.get(edge)
+        for source, target, *counts in self._store.iterate("edges", namespace=self._namespace):
+            edge = source, target
+            right = self._edges.pop(edge, None)
             # Of the runs that took it, those that are stored too much, and those that are missing.
             extra, missing = map(sorted, self._took.get(edge, ((), ())))
-            differing.compare(
-                edge,
-                None if right is None else {**vars(right), "runs": missing},
-                None if row is None else {**row._asdict(), "runs": extra},
-            )
+            stored = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+            expected = None if right is None else {**vars(right), "runs": missing}
+            differing.compare(edge, expected, {**stored, "runs": extra})
+        for edge, right in self._edges.items():
+            differing.compare(edge, vars(right), None)
         yield from differing.findings()
         differing = Differing("tool")
         counts = {row.name: (row.calls, row.errors) for row in self._store.tools(namespace=self._namespace)}
@@ -194,8 +193,8 @@ class _Examination:
                     )
                     for row, kept, _ in batch
                 )
-            for row, kept, vector in batch if self._vectors is not None else ():
-                if kept:
+            for row, kept, vector in batch:
+                if kept and self._vectors is not None:
                     self._vectors.check("state", row.summary, vector)
             self._step(sum(kept for _, kept, _ in batch))
         bound = self._store.header.states_per_move
@@ -245,7 +244,7 @@ def _outcome(outcome: tuple[float, bool] | None) -> Columns | None:
 
 
 def _state(state: HeldState | None) -> Columns | None:
-    return None if state is None else state._asdict()
+    return None if state is None else vars(state)
 
 
 def _state_label(key: tuple[tuple[ToolName, ...], tuple[ToolName, ...], bool, int]) -> str:

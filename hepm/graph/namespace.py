@@ -274,7 +274,7 @@ class NamespaceMirror:
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
                 if targets is not None and target != at and target not in targets:
                     continue
-                edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
+                edge: dict[str, Any] = dict(zip(EdgeRow._fields[2:], counts, strict=True))
                 edge["inverse_steps"] /= INVERSE_STEPS_UNIT
                 following = NextTool(target, weight, edge["support"], edge["failures"])
                 graph.add_edge(source, target, **edge, weight=weight, failure_share=following.failure_share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -12,7 +13,7 @@ from hepm.graph.delta import Delta, Move, Run
 
 Side: TypeAlias = Literal["expected", "stored"]
 
-_CACHE_KIB: Final = 64 * 1024
+_CACHE_KIB: Final = 16 * 1024  # a sort takes as much
 _DIGEST_BYTES: Final = 16
 _SHOWN_CHARS: Final = 200
 _SCHEMA: Final = """
@@ -53,7 +54,8 @@ class Text(NamedTuple):
         return self.start
 
 
-class HeldState(NamedTuple):
+@dataclass(frozen=True)  # without slots, so that `vars` gives the columns
+class HeldState:
     """What is compared of a state."""
 
     count: int
