@@ -251,6 +251,13 @@ class Store(Backend):
         """States of all labelled runs whose id is above `newer_than`, by id, without their summaries."""
         return self._batch(self.read("states_newer_than", namespace=namespace, newer_than=newer_than))
 
+    def vectors_of_states(self, ids: Sequence[int], *, namespace: str) -> dict[str, FloatArray]:
+        """The vectors of states, by text; those without one are left out."""
+        dimensions = self.header.dimensions
+        rows = self.read("vectors_of_states", namespace=namespace, ids=list(ids))
+        found = ((summary, of_size(vector, dimensions)) for summary, vector in rows)
+        return {summary: vector for summary, vector in found if vector is not None}
+
     def search_states(self, vector: FloatArray, *, namespace: str, limit: int) -> list[tuple[StateRow, float]]:
         """States of successful runs most similar to a vector of unit length, with their cosines; ties by id.
 

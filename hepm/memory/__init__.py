@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hepm.embed import Embedder
     from hepm.graph.doctor import Part, Progress
     from hepm.graph.findings import Finding
-    from hepm.ingest.pipeline import Copied
+    from hepm.ingest.copying import Copied
 
 __all__ = ["DEFAULT_EMBEDDER", "DEFAULT_STORE", "POLICIES", "Memory"]
 
@@ -93,7 +93,7 @@ class Memory(RecordingMemory):
         on_progress: Callable[[int], object] | None = None,
     ) -> Iterator[Copied]:
         """Copy namespaces, all by default, into another memory, and compare the counts of each. Lazy."""
-        from hepm.ingest.pipeline import copy_store
+        from hepm.ingest.copying import copy_store
 
         names = self.namespaces() if namespaces is None else namespaces
         try:

@@ -46,6 +46,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         plain(store.states_after("a", namespace=ns, newer_than=1)),
     ),
     "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
+    "vectors_of_states": lambda store, ns: sorted(store.vectors_of_states(list(range(100)), namespace=ns)),
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],

@@ -378,6 +378,10 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state s JOIN vector v ON v.state = s.id
 WHERE s.namespace = :namespace AND s.id > :newer_than AND s.summary IS NOT NULL ORDER BY s.id;
 
+-- name: vectors_of_states
+SELECT s.summary, v.embedding FROM json_each(:ids) j CROSS JOIN state s ON s.id = j.value JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.summary IS NOT NULL;
+
 -- name: embedded_states
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, s.summary, v.embedding
 FROM state s JOIN vector v ON v.state = s.id
