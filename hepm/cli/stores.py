@@ -195,8 +195,9 @@ def stats(
         names = memory.namespaces() if namespace is None else [options.known_namespace(memory, namespace, store)]
         header = asdict(memory.header)
         totals = {name: asdict(memory.totals(namespace=name)) for name in names}
-        called = {} if as_json else {name: sum(t.calls > 0 for t in memory.tools(namespace=name)) for name in names}
-        said = {name: remarks(memory, name) for name in names}
+        tools = {name: memory.tools(namespace=name) for name in names}
+        called = {name: sum(tool.calls > 0 for tool in rows) for name, rows in tools.items()}
+        said = {name: remarks(memory, rows, name) for name, rows in tools.items()}
     if as_json:
         print_json({"store": str(store), **header, "namespaces": totals, "tools": said})
         return
