@@ -440,7 +440,8 @@ DELETE FROM passage WHERE namespace = :namespace;
 DELETE FROM tool_run WHERE namespace = :namespace;
 
 -- name: orphan_vectors
-SELECT count(*) FROM state s JOIN vector v ON v.state = s.id WHERE s.namespace = :namespace AND s.summary IS NULL;
+SELECT count(*) FROM state s NOT INDEXED CROSS JOIN vector v ON v.state = s.id
+WHERE s.namespace = :namespace AND s.summary IS NULL;
 
 -- name: stray_vectors
 -- Of no namespace any more.
@@ -498,6 +499,7 @@ WHERE s.namespace = :namespace AND s.summary IS NOT NULL AND instr(s.sources, '\
 -- name: orphan_run_edges
 SELECT count(*) FROM passage p
 WHERE p.namespace = :namespace
-  AND (NOT EXISTS (SELECT 1 FROM trajectory t WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
+  AND (NOT EXISTS (SELECT 1 FROM trajectory t INDEXED BY trajectory_arrival
+                   WHERE t.seq = p.trajectory AND t.namespace = p.namespace)
        OR NOT EXISTS (SELECT 1 FROM edge e
                       WHERE e.namespace = p.namespace AND e.source = p.source AND e.target = p.target));
