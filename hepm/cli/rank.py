@@ -42,8 +42,7 @@ def train(
 
     require()
     from hepm.evals.trained import gate_of, measure
-    from hepm.rank.build import build
-    from hepm.rank.train import TrainOptions
+    from hepm.rank.train import TrainOptions, build
 
     options = TrainOptions(model, seed, epochs=epochs, device=device, log=log)
     with place.open() as memory:

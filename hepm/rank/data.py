@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
-from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.calls import IN_TURN, CallMatrix, CallReader
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
@@ -26,6 +27,7 @@ from hepm.types import ToolName
 NEXT: Final = ("tool", "next", "tool")
 AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
+INSTEAD: Final = ("call", "instead", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
 
@@ -53,6 +55,8 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       `hepm.rank.families`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
+    - `call, instead, tool`: `edge_index` (2, F), the calls of failed runs where they left the successful runs of their
+      task, and each tool that one of those called there instead.
     """
     calls = mirror.cached(_as_read)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
@@ -96,13 +100,14 @@ def _data(graph: _Graph, embedder: Embedder) -> HeteroData:
     data["run"].success = torch.from_numpy(won_R.copy())
     family_R = families_of(calls.run_ids, graph.tasks, calls.said_RD, fewest=FEWEST_FAMILIES)
     data["run"].family = torch.from_numpy(family_R)
-    data["run"].said = torch.from_numpy(calls.said_RD.copy())
+    data["run"].said = torch.from_numpy(calls.said_RD)
     columns = {"last": calls.before_NK[:, 0], "second": calls.before_NK[:, 1], "next": calls.next_N}
     columns |= {"run": calls.run_N, "state": calls.state_N, "position": calls.position_N, "flags": calls.flags_N}
     for name, column in columns.items():
         data["call"][name] = torch.from_numpy(column.astype(np.int64))
     data["run"].num_nodes, data["call"].num_nodes = len(calls.run_ids), len(calls.next_N)
     data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
+    data[INSTEAD].edge_index = _partings(calls, graph.tasks)
     return data
 
 
@@ -148,10 +153,36 @@ def _add_states(data: HeteroData, calls: CallMatrix) -> None:
         for tool, rows in sorted(calls.by_turn.items())
     ]
     after_2P = np.concatenate(after or [np.zeros((2, 0), dtype=np.int64)], axis=1)
-    data["state"].x = torch.from_numpy(calls.states_SD.copy())
+    data["state"].x = torch.from_numpy(calls.states_SD)  # shared: snapshots never change
     data["state"].success = torch.from_numpy(success)
     data[BEFORE].edge_index = _unique(np.stack([states, tools]))
     data[AFTER].edge_index = _unique(after_2P[:, after_2P[0] >= 0])
+
+
+def _partings(calls: CallMatrix, tasks: Mapping[str, str]) -> torch.Tensor:
+    """Of each failed run the first turn that no successful run of its task took after the same turns."""
+    starts = np.flatnonzero(calls.flags_N & IN_TURN == 0)
+    turns: defaultdict[int, list[tuple[int, list[int]]]] = defaultdict(list)  # of a run: first row, tools
+    for row, called in zip(starts.tolist(), np.split(calls.next_N, starts[1:]), strict=False):
+        turns[int(calls.run_N[row])].append((row, called.tolist()))
+    ways: defaultdict[str, dict[frozenset[int], Any]] = defaultdict(dict)  # of a task, turn by turn
+    found: list[tuple[int, int]] = []
+    for run in np.argsort(~calls.success_R, kind="stable").tolist():  # successful ones first
+        if (task := tasks.get(calls.run_ids[run])) is None:
+            continue
+        way = ways[task]
+        for row, tools in turns[run]:
+            called = frozenset(tools)
+            if calls.success_R[run]:
+                way = way.setdefault(called, {})
+            elif called in way:
+                way = way[called]
+            else:
+                there = frozenset[int]().union(*way)
+                own = [at for at, tool in enumerate(tools, row) if tool not in there]
+                found += [(at, better) for at in own for better in sorted(there - called)]
+                break
+    return torch.tensor(found, dtype=torch.long).reshape(-1, 2).T.contiguous()
 
 
 def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:

@@ -42,7 +42,7 @@ def situation_of(query: EncodedQuery, tools: int, dimensions: int) -> Situations
             row[0, tool] = count
     before = np.array([[tool if tool >= 0 else tools for tool in query.before[:2]]])
     state = np.zeros(dimensions, dtype=np.float32) if query.state_D is None else query.state_D
-    return Situations(state[None], before, times, distance, _flags(np.array([query.flags])))
+    return Situations(state[None], before, times, distance, flag_columns(np.array([query.flags])))
 
 
 def situations_of(
@@ -69,10 +69,11 @@ def situations_of(
     known = state_N[rows] >= 0
     state[known] = states_SD[state_N[rows[known]]]
     before = np.where(before_N2[rows] >= 0, before_N2[rows], tools)
-    return Situations(state, before, times, distance, _flags(flags_N[rows]))
+    return Situations(state, before, times, distance, flag_columns(flags_N[rows]))
 
 
-def _flags(flags_Q: NDArray[np.int64]) -> FloatArray:
+def flag_columns(flags_Q: NDArray[np.int64]) -> FloatArray:
+    """The bits of `CallMatrix.flags_N` that rankers read, shape (Q, FLAGS)."""
     return (flags_Q[:, None] >> np.arange(FLAGS) & 1).astype(np.float32)
 
 

@@ -9,29 +9,35 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_geometric.data import HeteroData
 
+from hepm.embed import Embedder
 from hepm.errors import InputError
+from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
-from hepm.rank.data import FEWEST_FAMILIES
+from hepm.rank.checkpoint import Checkpoint
+from hepm.rank.data import FEWEST_FAMILIES, INSTEAD, graph_data
 from hepm.rank.encoders import Encoder, GatV2, Sage
 from hepm.rank.hetero import Hetero
 from hepm.rank.leave_out import without
+from hepm.rank.ranker import MOST_READ
 from hepm.rank.scorer import Batch, Remembered, Scorer, StateAttention
-from hepm.rank.situations import situations_of
+from hepm.rank.situations import flag_columns, situations_of
 
 ENCODERS: Final[dict[str, type[Encoder]]] = {"sage": Sage, "gatv2": GatV2, "hetero": Hetero}
 GROUPS: Final = 5
 """Parts of the families; the graph that a part is predicted from lacks it."""
 MOST_CALLS: Final = 20_000
-"""Calls of an epoch, and states of a graph and of what attention reads: drawn anew each epoch in a larger memory."""
+"""Calls of an epoch: drawn anew for each in a larger memory."""
+MOST_BATCHES: Final = 64
+MOST_STOPPING: Final = 4_096
+"""Calls of the families held out inside training that decide when to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class TrainOptions:
     decay: float = 1e-2
     device: str | None = None
     log: Path | None = None
+    failures: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +123,15 @@ def train(
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
-        for graph, batch, memory, hidden, target in task.batches(number):
+        for graph, batch, memory, hidden, target, against in task.batches(number):
             with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
                 scores = scored(graph, batch, memory, hidden) + task.closed_T
-            loss = functional.cross_entropy(scores.float(), target)
+            loss_Q = _loss(scores.float(), target, against)
+            weight_Q = torch.where(against < 0, 1.0, options.failures)
             optimizer.zero_grad()
-            loss.backward()
+            ((loss_Q * weight_Q).sum() / weight_Q.sum()).backward()
             optimizer.step()
-            losses += [loss.item()] * len(target)
+            losses += loss_Q[against < 0].tolist()
         epoch = Epoch(number, float(np.mean(losses)), task.held_out_loss(model))
         on_epoch(epoch)
         if writer is not None:
@@ -137,6 +145,13 @@ def train(
         writer.close()
     model.load_state_dict(best)
     return model.eval().cpu()
+
+
+def _loss(scores_QT: Tensor, target_Q: Tensor, against_Q: Tensor) -> Tensor:
+    """-log softmax of the target, over all tools or, where a failed run called another one, over these two."""
+    two_Q2 = scores_QT.gather(1, torch.stack([target_Q, against_Q.clamp(min=0)], dim=1))
+    over_Q = torch.where(against_Q < 0, scores_QT.logsumexp(1), two_Q2.logsumexp(1))
+    return over_Q - two_Q2[:, 0]
 
 
 class _Task:
@@ -165,10 +180,17 @@ class _Task:
         group_F[families[stop:]] = 1 + np.arange(len(families) - stop) % GROUPS
         self._group_R = np.where(held, -1, group_F[self._family_R])
         success_N = run["success"].numpy()[self._run_N]
-        learned = success_N & (self._arrays["position"] > 0) & (self._group_R[self._run_N] >= 0)
-        self._rows = np.flatnonzero(learned)
-        if not len(self._rows):
+        later_N = (self._arrays["position"] > 0) & (self._group_R[self._run_N] >= 0)
+        rows = np.flatnonzero(success_N & later_N)
+        if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
+        bad, better = data[INSTEAD].edge_index.numpy()[:, later_N[data[INSTEAD].edge_index[0]]]
+        # Events: the row of a call, the tool to score, and the one of a failed run to score below it; -1 for none.
+        right = np.stack([rows, self._arrays["next"][rows], np.full(len(rows), -1)])
+        wrong = np.stack([bad, better, self._arrays["next"][bad]])
+        self._events_3Q = np.concatenate([right, wrong] if options.failures else [right], axis=1)
+        self._group_Q = self._group_R[self._run_N[self._events_3Q[0]]]
+        self._read = rows[(self._arrays["state"][rows] >= 0) & (self._group_R[self._run_N[rows]] > 0)]
         called = np.unique(self._arrays["next"][success_N & (self._group_R[self._run_N] >= 0)])
         self.closed_T = torch.full((len(data["tool"].x),), -1e9)
         self.closed_T[called] = 0
@@ -177,7 +199,7 @@ class _Task:
 
     def _graph(self, group: int, number: int) -> HeteroData:
         out_R = self._held_R | torch.from_numpy((self._group_R == group) | (self._group_R == 0))
-        return without(self._data, out_R, most_states=MOST_CALLS, seed=number).to(str(self._device))
+        return without(self._data, out_R, seed=number).to(str(self._device))
 
     def _batch(self, rows: NDArray[np.intp]) -> Batch:
         arrays, data = self._arrays, self._data
@@ -192,43 +214,58 @@ class _Task:
             tools=len(data["tool"].x),
         )
         values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
-        return Batch(*(torch.from_numpy(value).to(self._device) for value in values))
+        return Batch(*map(self._tensor, values))
 
-    def _memory(self, rows: NDArray[np.intp]) -> Remembered:
-        batch = self._batch(rows)
-        return Remembered(batch.state_QD, batch.before_Q2, batch.flags_QF, self._target(rows))
+    def _remembered(self, asked: NDArray[np.intp], rng: np.random.Generator) -> tuple[Remembered, Tensor]:
+        """What attention reads, and which of it is hidden from each call asked for.
 
-    def _target(self, rows: NDArray[np.intp]) -> Tensor:
-        return torch.from_numpy(self._arrays["next"][rows]).to(self._device)
+        As much as `hepm.rank.ranker` reads: calls after one of the last tools, and as many of all; drawn, not the
+        latest, so that an epoch sees old ones too.
+        """
+        rows = self._read
+        if len(rows) > MOST_READ:
+            asked_T = np.zeros(len(self._data["tool"].x) + 1, dtype=np.bool_)
+            asked_T[self._before_N2[asked, 0]] = True
+            after = rows[asked_T[self._before_N2[rows, 0]]]
+            some = (rng.choice(of, min(MOST_READ, len(of)), replace=False, shuffle=False) for of in (after, rows))
+            rows = np.union1d(*some)
+        before = np.where(self._before_N2[rows] >= 0, self._before_N2[rows], len(self._data["tool"].x))
+        flags, states = flag_columns(self._arrays["flags"][rows]), self._data["state"].x[self._arrays["state"][rows]]
+        found = (states.numpy(), before, flags, self._arrays["next"][rows])
+        family_R, run_N = self._family_R, self._run_N
+        hidden = family_R[run_N[asked]][:, None] == family_R[run_N[rows]]
+        return Remembered(*map(self._tensor, found)), self._tensor(hidden)
 
-    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor]]:
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
+
+    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor, Tensor]]:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
-        rows = self._rows[self._group_R[self._run_N[self._rows]] > 0]
-        rows = rng.permutation(rows)[:MOST_CALLS]
-        group = self._group_R[self._run_N[rows]]
-        size = self._options.batch
-        parts = [(one, part) for one in range(1, GROUPS + 1) for part in _chunks(rows[group == one], size)]
-        memory_rows = np.sort(rows)
-        memory = self._memory(memory_rows)
-        family_N = self._family_R[self._run_N[memory_rows]]
-        graphs = {one: self._graph(one, number) for one in range(1, GROUPS + 1)}
+        drawn = rng.permutation(np.flatnonzero(self._group_Q > 0))[:MOST_CALLS]
+        size = max(self._options.batch, -(-len(drawn) // MOST_BATCHES))
+        groups = range(1, GROUPS + 1)
+        parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_Q[drawn] == one], size)]
+        graphs = {one: self._graph(one, number) for one in groups}
         for at in rng.permutation(len(parts)).tolist():
             one, part = parts[at]
-            hidden = self._family_R[self._run_N[part]][:, None] == family_N
-            yield graphs[one], self._batch(part), memory, torch.from_numpy(hidden).to(self._device), self._target(part)
+            rows, target, against = self._events_3Q[:, part]
+            memory, hidden = self._remembered(rows, rng)
+            yield graphs[one], self._batch(rows), memory, hidden, self._tensor(target), self._tensor(against)
 
     @torch.no_grad()
     def held_out_loss(self, model: GraphRanker) -> float:
-        """Of the families that are held out, from all others."""
+        """Of successful calls of the families that are held out, from all others."""
         model.eval()
-        group = self._group_R[self._run_N[self._rows]]
-        graph, memory = self._graph(0, 0), self._memory(self._rows[group > 0][:MOST_CALLS])
-        total, rows = 0.0, self._rows[group == 0][:MOST_CALLS]
-        for part in _chunks(rows, 1024):
-            scores = model(graph, self._batch(part), memory) + self.closed_T
-            total += functional.cross_entropy(scores, self._target(part), reduction="sum").item()
-        return total / max(len(rows), 1)
+        rng = np.random.default_rng(self._options.seed)
+        events = np.flatnonzero((self._group_Q == 0) & (self._events_3Q[2] < 0))
+        events = rng.permutation(events)[:MOST_STOPPING]
+        graph, total = self._graph(0, 0), 0.0
+        for part in _chunks(events, 1024):
+            rows, target, against = self._events_3Q[:, part]
+            scores = model(graph, self._batch(rows), *self._remembered(rows, rng)) + self.closed_T
+            total += _loss(scores, self._tensor(target), self._tensor(against)).sum().item()
+        return total / max(len(events), 1)
 
 
 def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
@@ -243,11 +280,42 @@ def _writer(folder: Path | None):
     return SummaryWriter(str(folder))
 
 
+def build(
+    mirror: NamespaceMirror,
+    embedder: Embedder,
+    options: TrainOptions = TrainOptions(),
+    *,
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+) -> Checkpoint:
+    """Train a ranker on a namespace."""
+    header = mirror.store.header
+    data = graph_data(mirror, embedder)
+    losses: list[float] = []
+
+    def seen(epoch: Epoch) -> None:
+        losses.append(epoch.held_out_loss)
+        on_epoch(epoch)
+
+    model = train(data, options, on_epoch=seen)
+    return Checkpoint(
+        export(model, data),
+        options.model,
+        mirror.name,
+        tuple(data["tool"].name),
+        header.embedder,
+        header.dimensions,
+        header.revision,
+        len(data["run"].id),
+        options.seed,
+        min(losses),
+    )
+
+
 @torch.no_grad()
 def export(model: GraphRanker, data: HeteroData, *, held_R: NDArray[np.bool_] | None = None) -> dict[str, FloatArray]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
     held = torch.zeros(len(data["run"].success), dtype=torch.bool) if held_R is None else torch.from_numpy(held_R)
-    graph = without(data, held, most_states=MOST_CALLS)
+    graph = without(data, held)
     parts = {"scorer": model.scorer, **({} if model.attention is None else {"attention": model.attention})}
     found = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
     found |= model.encoder.export() | {"tools": model.encoder(graph)}
