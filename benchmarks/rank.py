@@ -24,6 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import torch
 from fit_hybrid import FITTED, FLOOR, Judged, Sample, collect, environment, fit, pairs_of
+from parts.gnn4plan import Gnn4Plan
 
 from hepm.evals.baselines import Hint
 from hepm.evals.domains import by_family, by_run, ten_domains
@@ -35,9 +36,8 @@ from hepm.policy.hybrid.fitted import FittedMemory
 from hepm.policy.hybrid.odds import EncodedQuery
 from hepm.rank import sgc
 from hepm.rank.data import NEXT, graph_data
-from hepm.rank.gnn4plan import Gnn4Plan
 from hepm.rank.ranker import Ranker
-from hepm.rank.text import tool_vectors
+from hepm.rank.situations import tool_vectors
 from hepm.rank.train import TrainOptions, export, train
 
 BASELINES = ("sgc", "gnn4plan")

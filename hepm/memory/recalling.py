@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hepm.experience.principles import Principles
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
-    from hepm.rank.rankers import Rankers
+    from hepm.rank.checkpoint import Rankers
 
 POLICIES: Final = {"procedural": Procedural, "episodic": Episodic, "adaptive": Adaptive, "hybrid": Hybrid}
 
@@ -84,7 +84,7 @@ class RecallingMemory(OpenMemory):
         Raises:
             InputError: the memory was made from a store alone, without a folder for them.
         """
-        from hepm.rank.rankers import Rankers
+        from hepm.rank.checkpoint import Rankers
 
         if self._rankers is None:
             raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")

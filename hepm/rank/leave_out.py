@@ -13,7 +13,7 @@ from torch_geometric.data import HeteroData
 from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSamplerInput
 
-from hepm.rank.data import AFTER, BEFORE, NEXT, edge_attributes
+from hepm.rank.data import AFTER, BEFORE, NEXT, edge_attributes, tool_stats
 
 MOST_EDGES: Final = 20_000
 """Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
@@ -22,7 +22,7 @@ MOST_EDGES: Final = 20_000
 def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, seed: int = 0) -> HeteroData:
     """The graph as it would be without the runs where `held_R` is true: their counts, edges and states are gone.
 
-    States are those of successful runs. Efficiency stays that of all runs, as no store keeps the steps of a run by edge:
+    States are those of successful runs. Efficiency stays that of all runs: no store keeps a run's steps by edge, and
     no encoder reads it. `run` and `call` are left out.
 
     Args:
@@ -35,7 +35,7 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
     runs_E2 = data[NEXT].runs.clone()
     runs_E2.index_put_((edge[gone], (~won).long()), torch.tensor(-1.0), accumulate=True)
     left = runs_E2.sum(1) > 0
-    kept["tool"].x, kept["tool"].stats = data["tool"].x, _stats(data, held_R)
+    kept["tool"].x, kept["tool"].stats = data["tool"].x, tool_stats(data, held_R)
     kept["state"].x, kept["state"].success = data["state"].x, data["state"].success
     kept[NEXT].edge_index = data[NEXT].edge_index[:, left]
     kept[NEXT].edge_attr = edge_attributes(runs_E2[left], data[NEXT].edge_attr[left, 1])
@@ -84,12 +84,3 @@ class _ToolSampler(BaseSampler):
         drawn = order[(start_T[many, None] + at).flatten()]
         few = torch.nonzero(count_T[target_E] <= self._each)[:, 0]
         return torch.unique(torch.cat([few, drawn]))
-
-
-def _stats(data: HeteroData, held_R: Tensor) -> Tensor:
-    call, tools = data["call"], len(data["tool"].x)
-    kept = ~held_R[call["run"]]
-    pairs = torch.unique(call["run"][kept] * tools + call["next"][kept])
-    won = data["run"].success[pairs // tools]
-    counts = [torch.bincount(pairs[side] % tools, minlength=tools).float() for side in (won, ~won)]
-    return torch.stack([torch.log1p(counts[0]), torch.log1p(counts[1]), torch.ones(tools)], dim=1)

@@ -93,7 +93,6 @@ def train(
     data: HeteroData,
     options: TrainOptions = TrainOptions(),
     *,
-    held_R: NDArray[np.bool_] | None = None,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
 ) -> GraphRanker:
     """The ranker with the least loss on families held out inside training.
@@ -102,7 +101,6 @@ def train(
 
     Args:
         data: See `hepm.rank.data.graph_data`.
-        held_R: Runs to leave out of everything.
     Raises:
         InputError: an unknown model, or too few families.
     """
@@ -110,14 +108,18 @@ def train(
         raise InputError(f"no ranker is called {options.model!r}; there are {', '.join(sorted(ENCODERS))}")
     torch.manual_seed(options.seed)
     device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    task = _Task(data, held_R, options, device)
+    task = _Task(data, options, device)
     model = GraphRanker(options.model, data["tool"].x.shape[1], options.hidden).to(device)
     scalars = [p for p in model.parameters() if p.dim() == 0 or len(p) <= 3]
     others = [p for p in model.parameters() if not (p.dim() == 0 or len(p) <= 3)]
     groups = [{"params": others}, {"params": scalars, "lr": 5 * options.rate, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=options.rate, weight_decay=options.decay)
     best, best_loss, best_epoch = copy.deepcopy(model.state_dict()), np.inf, -1
-    writer = _writer(options.log)
+    writer = None
+    if options.log is not None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(str(options.log))
     on_gpu = device.type == "cuda"  # compiled, and in mixed precision
     scored: nn.Module = torch.compile(model, dynamic=True) if on_gpu else model  # type: ignore[assignment]
     for number in range(options.epochs):
@@ -157,18 +159,14 @@ def _loss(scores_QT: Tensor, target_Q: Tensor, against_Q: Tensor) -> Tensor:
 class _Task:
     """The calls to learn from, by groups of families, and those that early stopping looks at."""
 
-    def __init__(
-        self, data: HeteroData, held_R: NDArray[np.bool_] | None, options: TrainOptions, device: torch.device
-    ) -> None:
+    def __init__(self, data: HeteroData, options: TrainOptions, device: torch.device) -> None:
         self._data, self._options, self._device = data, options, device
         call, run = data["call"], data["run"]
-        self._arrays = {name: call[name].numpy() for name in ("next", "position", "flags", "state")}
-        self._before_N2 = np.stack([call["last"].numpy(), call["second"].numpy()], axis=1)
-        self._run_N = call["run"].numpy()
+        self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
+        self._tools, self._run_N = len(data["tool"].x), self._calls["run"]
         self._family_R = run["family"].numpy()
-        held = np.zeros(len(self._family_R), dtype=np.bool_) if held_R is None else held_R
         rng = np.random.default_rng(options.seed)
-        families = rng.permutation(np.unique(self._family_R[~held]))
+        families = rng.permutation(np.unique(self._family_R))
         if len(families) < FEWEST_FAMILIES:
             raise InputError(
                 f"these runs are of {len(families)} tasks, and a ranker is trained on {FEWEST_FAMILIES} or more: "
@@ -178,41 +176,30 @@ class _Task:
         group_F = np.zeros(self._family_R.max() + 1, dtype=np.int64)
         stop = max(1, len(families) // (GROUPS + 1))
         group_F[families[stop:]] = 1 + np.arange(len(families) - stop) % GROUPS
-        self._group_R = np.where(held, -1, group_F[self._family_R])
+        self._group_R = group_F[self._family_R]
         success_N = run["success"].numpy()[self._run_N]
-        later_N = (self._arrays["position"] > 0) & (self._group_R[self._run_N] >= 0)
+        later_N = self._calls["position"] > 0
         rows = np.flatnonzero(success_N & later_N)
         if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
         bad, better = data[INSTEAD].edge_index.numpy()[:, later_N[data[INSTEAD].edge_index[0]]]
         # Events: the row of a call, the tool to score, and the one of a failed run to score below it; -1 for none.
-        right = np.stack([rows, self._arrays["next"][rows], np.full(len(rows), -1)])
-        wrong = np.stack([bad, better, self._arrays["next"][bad]])
+        right = np.stack([rows, self._calls["next"][rows], np.full(len(rows), -1)])
+        wrong = np.stack([bad, better, self._calls["next"][bad]])
         self._events_3Q = np.concatenate([right, wrong] if options.failures else [right], axis=1)
         self._group_Q = self._group_R[self._run_N[self._events_3Q[0]]]
-        self._read = rows[(self._arrays["state"][rows] >= 0) & (self._group_R[self._run_N[rows]] > 0)]
-        called = np.unique(self._arrays["next"][success_N & (self._group_R[self._run_N] >= 0)])
-        self.closed_T = torch.full((len(data["tool"].x),), -1e9)
+        self._read = rows[(self._calls["state"][rows] >= 0) & (self._group_R[self._run_N[rows]] > 0)]
+        called = np.unique(self._calls["next"][success_N])
+        self.closed_T = torch.full((self._tools,), -1e9)
         self.closed_T[called] = 0
         self.closed_T = self.closed_T.to(device)
-        self._held_R = torch.from_numpy(held)
 
     def _graph(self, group: int, number: int) -> HeteroData:
-        out_R = self._held_R | torch.from_numpy((self._group_R == group) | (self._group_R == 0))
+        out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
         return without(self._data, out_R, seed=number).to(str(self._device))
 
     def _batch(self, rows: NDArray[np.intp]) -> Batch:
-        arrays, data = self._arrays, self._data
-        found = situations_of(
-            rows,
-            before_N2=self._before_N2,
-            next_N=arrays["next"],
-            position_N=arrays["position"],
-            flags_N=arrays["flags"],
-            state_N=arrays["state"],
-            states_SD=data["state"].x.numpy(),
-            tools=len(data["tool"].x),
-        )
+        found = situations_of(rows, self._calls, self._data["state"].x.numpy(), self._tools)
         values = (found.state_QD, found.before_Q2, found.times_QT, found.distance_QT, found.flags_QF)
         return Batch(*map(self._tensor, values))
 
@@ -224,14 +211,13 @@ class _Task:
         """
         rows = self._read
         if len(rows) > MOST_READ:
-            asked_T = np.zeros(len(self._data["tool"].x) + 1, dtype=np.bool_)
-            asked_T[self._before_N2[asked, 0]] = True
-            after = rows[asked_T[self._before_N2[rows, 0]]]
+            after = rows[np.isin(self._calls["last"][rows], self._calls["last"][asked])]
             some = (rng.choice(of, min(MOST_READ, len(of)), replace=False, shuffle=False) for of in (after, rows))
             rows = np.union1d(*some)
-        before = np.where(self._before_N2[rows] >= 0, self._before_N2[rows], len(self._data["tool"].x))
-        flags, states = flag_columns(self._arrays["flags"][rows]), self._data["state"].x[self._arrays["state"][rows]]
-        found = (states.numpy(), before, flags, self._arrays["next"][rows])
+        before = np.stack([self._calls["last"][rows], self._calls["second"][rows]], axis=1)
+        before = np.where(before >= 0, before, self._tools)
+        states = self._data["state"].x.numpy()[self._calls["state"][rows]]
+        found = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
         family_R, run_N = self._family_R, self._run_N
         hidden = family_R[run_N[asked]][:, None] == family_R[run_N[rows]]
         return Remembered(*map(self._tensor, found)), self._tensor(hidden)
@@ -272,14 +258,6 @@ def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:
     return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
-def _writer(folder: Path | None):
-    if folder is None:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(folder))
-
-
 def build(
     mirror: NamespaceMirror,
     embedder: Embedder,
@@ -312,10 +290,9 @@ def build(
 
 
 @torch.no_grad()
-def export(model: GraphRanker, data: HeteroData, *, held_R: NDArray[np.bool_] | None = None) -> dict[str, FloatArray]:
+def export(model: GraphRanker, data: HeteroData) -> dict[str, FloatArray]:
     """The weights that `hepm.rank.ranker.Ranker` takes, with the vectors of all tools of the graph."""
-    held = torch.zeros(len(data["run"].success), dtype=torch.bool) if held_R is None else torch.from_numpy(held_R)
-    graph = without(data, held)
+    graph = without(data, torch.zeros(len(data["run"].success), dtype=torch.bool))
     parts = {"scorer": model.scorer, **({} if model.attention is None else {"attention": model.attention})}
     found = {f"{part}.{name}": value for part, of in parts.items() for name, value in of.state_dict().items()}
     found |= model.encoder.export() | {"tools": model.encoder(graph)}
