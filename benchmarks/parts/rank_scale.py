@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import resource
@@ -27,8 +28,9 @@ from hepm.types import START, StateSummary
 
 SIZES = ((2_500, 100_000, 250_000), (5_000, 200_000, 500_000))  # tools, edges, states
 CALLS, RUNS_A_TASK, DIMENSIONS = 10, 5, 512
+NOISE = 8.0  # of a state, beside the direction of the tool that is called next
 AT_ONCE = 1_000  # runs
-EPOCHS = 3
+EPOCHS = 2
 
 
 def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], StateBatch]]:
@@ -52,7 +54,7 @@ def walks(tools: int, edges: int, states: int) -> Iterator[tuple[list[RunRow], S
                 last = (f"tool_{here}",)
             said = meant[called[-1]] / np.linalg.norm(meant[called[-1]])
             runs.append(RunRow(run + 1, str(run), success, json.dumps(steps), said))
-        vectors = meant[called] + 2 * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
+        vectors = meant[called] + NOISE * rng.standard_normal((len(called), DIMENSIONS)).astype(np.float32)
         yield runs, StateBatch(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
 
 
@@ -81,12 +83,15 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     tasks = {run: f"task {int(run) // RUNS_A_TASK}" for run in calls.run_ids}
     started = time.perf_counter()
     data = graph_of(calls, edges_of(calls), {}, tasks, embedder)
-    made, held = time.perf_counter() - started, resident()
-    ends = [time.perf_counter()]
+    made = time.perf_counter() - started
+    edges, tools = data["tool", "next", "tool"].edge_index.shape[1], len(data["tool"].name)
+    gc.collect()
+    held = resident()
+    ends = [(time.perf_counter(), time.process_time())]
     losses: list[float] = []
 
     def seen(epoch: Epoch) -> None:
-        ends.append(time.perf_counter())
+        ends.append((time.perf_counter(), time.process_time()))
         losses.append(epoch.held_out_loss)
 
     # The highest mark of memory starts anew: building the data went higher than what it holds.
@@ -97,9 +102,9 @@ def measure(size: tuple[int, int, int], model: str, threads: int) -> Mapping[str
     weights = export(network, data)
     ranker = Ranker(weights, data["tool"].name, lambda names: tool_vectors(names, {}, embedder))
     return {
-        "tools, edges, states": [len(data["tool"].name), data["tool", "next", "tool"].edge_index.shape[1], size[2]],
+        "tools, edges, states": [tools, edges, size[2]],
         "graph s": round(made, 1),
-        "epoch s": [round(b - a, 1) for a, b in pairwise(ends)],
+        "epoch s, CPU s": [[round(b - a, 1) for a, b in zip(*of, strict=True)] for of in pairwise(ends)],
         "loss": [round(loss, 3) for loss in losses],
         "data MiB": held,
         "training adds MiB": peak - held,

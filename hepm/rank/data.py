@@ -175,7 +175,7 @@ def _partings(calls: CallMatrix, tasks: Mapping[str, str]) -> torch.Tensor:
         turns[int(calls.run_N[row])].append((row, called.tolist()))
     ways: defaultdict[str, dict[frozenset[int], Any]] = defaultdict(dict)  # of a task, turn by turn
     found: list[tuple[int, int]] = []
-    for run in np.argsort(~calls.success_R, kind="stable").tolist():  # successful ones first
+    for run in map(int, np.argsort(~calls.success_R, kind="stable")):  # successful ones first
         if (task := tasks.get(calls.run_ids[run])) is None:
             continue
         way = ways[task]

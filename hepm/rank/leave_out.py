@@ -47,7 +47,8 @@ def without(data: HeteroData, held_R: Tensor, *, most_edges: int = MOST_EDGES, s
         ends = data[kind].edge_index
         kept[kind].edge_index = ends[:, had_S[ends[0]]]
     loader = NodeLoader(kept, _ToolSampler(kept, most_edges, seed), input_nodes="tool")
-    return loader(range(len(data["tool"].x)))
+    drawn: Any = loader(list(range(len(data["tool"].x))))
+    return drawn
 
 
 class _ToolSampler(BaseSampler):
@@ -60,12 +61,11 @@ class _ToolSampler(BaseSampler):
 
     def sample_from_nodes(self, index: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
         drawing = torch.Generator().manual_seed(self._seed)
-        edges = {
-            kind: self._drawn(self._data[kind].edge_index[1], index.node, drawing) for kind in self._data.edge_types
-        }
-        ends = {kind: self._data[kind].edge_index[:, drawn] for kind, drawn in edges.items()}
+        ends: dict[Any, Tensor] = {kind: self._data[kind].edge_index for kind in self._data.edge_types}
+        edges: dict[Any, Tensor | None] = {kind: self._drawn(of[1], index.node, drawing) for kind, of in ends.items()}
+        ends = {kind: of[:, edges[kind]] for kind, of in ends.items()}
         states = torch.unique(torch.cat([ends[BEFORE][0], ends[AFTER][0]]))
-        row = {NEXT: ends[NEXT][0]} | {kind: torch.searchsorted(states, ends[kind][0]) for kind in (BEFORE, AFTER)}
+        row = {kind: of[0] if kind == NEXT else torch.searchsorted(states, of[0]) for kind, of in ends.items()}
         col = {kind: of[1] for kind, of in ends.items()}
         nodes = {"tool": index.node, "state": states}
         return HeteroSamplerOutput(nodes, row, col, edges, metadata=(index.input_id, index.time))
