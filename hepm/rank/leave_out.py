@@ -15,7 +15,7 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSample
 
 from hepm.rank.data import AFTER, BEFORE, NEXT, edge_attributes, tool_stats
 
-MOST_EDGES: Final = 20_000
+MOST_EDGES: Final = 10_000
 """Edges of each kind in a graph that is trained on; states that none of them touches are left out."""
 
 
