@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
-from hepm.graph.calls import IN_TURN, CallMatrix, CallReader
+from hepm.graph.calls import CallMatrix, CallReader
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
@@ -27,7 +26,6 @@ from hepm.types import ToolName
 NEXT: Final = ("tool", "next", "tool")
 AFTER: Final = ("state", "after", "tool")
 BEFORE: Final = ("state", "before", "tool")
-INSTEAD: Final = ("call", "instead", "tool")
 FEWEST_FAMILIES: Final = 10
 """With fewer nothing is trained: some are held out, to see when to stop."""
 
@@ -48,8 +46,6 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       `hepm.rank.families`); `said` (R, D), vectors of what the user said.
     - `call`: all (N,), in order of the runs: `last`, `second` (tools before it, -1 for none), `next`, `run`, `state`
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
-    - `call, instead, tool`: `edge_index` (2, F), the calls of failed runs where they left the successful runs of their
-      task, and each tool that one of those called there instead.
     """
     calls = mirror.cached(_as_read)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
@@ -105,7 +101,6 @@ def graph_of(
     data["tool"].stats = tool_stats(data, torch.zeros(len(calls.run_ids), dtype=torch.bool))
     data["run"].num_nodes, data["call"].num_nodes = len(calls.run_ids), len(calls.next_N)
     data[NEXT].taken = _taken(calls, data[NEXT].edge_index.numpy())
-    data[INSTEAD].edge_index = _partings(calls, tasks)
     return data
 
 
@@ -165,32 +160,6 @@ def _add_states(data: HeteroData, calls: CallMatrix) -> None:
     data["state"].success = torch.from_numpy(success)
     data[BEFORE].edge_index = _unique(np.stack([states, tools]))
     data[AFTER].edge_index = _unique(after_2P[:, after_2P[0] >= 0])
-
-
-def _partings(calls: CallMatrix, tasks: Mapping[str, str]) -> torch.Tensor:
-    """Of each failed run the first turn that no successful run of its task took after the same turns."""
-    starts = np.flatnonzero(calls.flags_N & IN_TURN == 0)
-    turns: defaultdict[int, list[tuple[int, list[int]]]] = defaultdict(list)  # of a run: first row, tools
-    for row, called in zip(starts.tolist(), np.split(calls.next_N, starts[1:]), strict=False):
-        turns[int(calls.run_N[row])].append((row, called.tolist()))
-    ways: defaultdict[str, dict[frozenset[int], Any]] = defaultdict(dict)  # of a task, turn by turn
-    found: list[tuple[int, int]] = []
-    for run in map(int, np.argsort(~calls.success_R, kind="stable")):  # successful ones first
-        if (task := tasks.get(calls.run_ids[run])) is None:
-            continue
-        way = ways[task]
-        for row, tools in turns[run]:
-            called = frozenset(tools)
-            if calls.success_R[run]:
-                way = way.setdefault(called, {})
-            elif called in way:
-                way = way[called]
-            else:
-                there = frozenset[int]().union(*way)
-                own = [at for at, tool in enumerate(tools, row) if tool not in there]
-                found += [(at, better) for at in own for better in sorted(there - called)]
-                break
-    return torch.tensor(found, dtype=torch.long).reshape(-1, 2).T.contiguous()
 
 
 def _unique(pairs_2P: NDArray[np.int64]) -> torch.Tensor:

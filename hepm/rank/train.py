@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
@@ -22,7 +23,7 @@ from hepm.errors import InputError
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import FloatArray
 from hepm.rank.checkpoint import Checkpoint
-from hepm.rank.data import FEWEST_FAMILIES, INSTEAD, graph_data
+from hepm.rank.data import FEWEST_FAMILIES, graph_data
 from hepm.rank.encoders import Encoder, GatV2, Sage
 from hepm.rank.hetero import Hetero
 from hepm.rank.leave_out import without
@@ -62,7 +63,6 @@ class TrainOptions:
     decay: float = 1e-2
     device: str | None = None
     log: Path | None = None
-    failures: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +125,14 @@ def train(
     for number in range(options.epochs):
         model.train()
         losses: list[float] = []
-        for graph, batch, memory, hidden, target, against in task.batches(number):
+        for graph, batch, memory, hidden, target in task.batches(number):
             with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
                 scores = scored(graph, batch, memory, hidden) + task.closed_T
-            loss_Q = _loss(scores.float(), target, against)
-            weight_Q = torch.where(against < 0, 1.0, options.failures)
+            loss = functional.cross_entropy(scores.float(), target)
             optimizer.zero_grad()
-            ((loss_Q * weight_Q).sum() / weight_Q.sum()).backward()
+            loss.backward()
             optimizer.step()
-            losses += loss_Q[against < 0].tolist()
+            losses += [loss.item()] * len(target)
         epoch = Epoch(number, float(np.mean(losses)), task.held_out_loss(model))
         on_epoch(epoch)
         if writer is not None:
@@ -149,13 +148,6 @@ def train(
     return model.eval().cpu()
 
 
-def _loss(scores_QT: Tensor, target_Q: Tensor, against_Q: Tensor) -> Tensor:
-    """-log softmax of the target, over all tools or, where a failed run called another one, over these two."""
-    two_Q2 = scores_QT.gather(1, torch.stack([target_Q, against_Q.clamp(min=0)], dim=1))
-    over_Q = torch.where(against_Q < 0, scores_QT.logsumexp(1), two_Q2.logsumexp(1))
-    return over_Q - two_Q2[:, 0]
-
-
 class _Task:
     """The calls to learn from, by groups of families, and those that early stopping looks at."""
 
@@ -163,36 +155,30 @@ class _Task:
         self._data, self._options, self._device = data, options, device
         call, run = data["call"], data["run"]
         self._calls = {name: values.numpy() for name, values in call.items() if name != "num_nodes"}
-        self._tools, self._run_N = len(data["tool"].x), self._calls["run"]
-        self._family_R = run["family"].numpy()
+        self._tools, run_N = len(data["tool"].x), self._calls["run"]
+        family_R = run["family"].numpy()
+        self._family_N = family_R[run_N]
         rng = np.random.default_rng(options.seed)
-        families = rng.permutation(np.unique(self._family_R))
+        families = rng.permutation(np.unique(family_R))
         if len(families) < FEWEST_FAMILIES:
             raise InputError(
                 f"these runs are of {len(families)} tasks, and a ranker is trained on {FEWEST_FAMILIES} or more: "
                 "some are held out, to see when to stop. Store more runs first."
             )
         # 0 is held out for early stopping, 1 to GROUPS are predicted from each other.
-        group_F = np.zeros(self._family_R.max() + 1, dtype=np.int64)
+        group_F = np.zeros(family_R.max() + 1, dtype=np.int64)
         stop = max(1, len(families) // (GROUPS + 1))
         group_F[families[stop:]] = 1 + np.arange(len(families) - stop) % GROUPS
-        self._group_R = group_F[self._family_R]
-        success_N = run["success"].numpy()[self._run_N]
-        later_N = self._calls["position"] > 0
-        rows = np.flatnonzero(success_N & later_N)
+        self._group_R, self._group_N = group_F[family_R], group_F[self._family_N]
+        success_N = run["success"].numpy()[run_N]
+        rows = np.flatnonzero(success_N & (self._calls["position"] > 0))
         if not len(rows):
             raise InputError("no successful run calls two tools, so that there is nothing to learn")
-        bad, better = data[INSTEAD].edge_index.numpy()[:, later_N[data[INSTEAD].edge_index[0]]]
-        # Events: the row of a call, the tool to score, and the one of a failed run to score below it; -1 for none.
-        right = np.stack([rows, self._calls["next"][rows], np.full(len(rows), -1)])
-        wrong = np.stack([bad, better, self._calls["next"][bad]])
-        self._events_3Q = np.concatenate([right, wrong] if options.failures else [right], axis=1)
-        self._group_Q = self._group_R[self._run_N[self._events_3Q[0]]]
-        self._read = rows[(self._calls["state"][rows] >= 0) & (self._group_R[self._run_N[rows]] > 0)]
-        called = np.unique(self._calls["next"][success_N])
-        self.closed_T = torch.full((self._tools,), -1e9)
-        self.closed_T[called] = 0
-        self.closed_T = self.closed_T.to(device)
+        self._learned, self._stopping = rows[self._group_N[rows] > 0], rows[self._group_N[rows] == 0]
+        self._read = self._learned[self._calls["state"][self._learned] >= 0]
+        closed_T = np.full(self._tools, -1e9, dtype=np.float32)
+        closed_T[self._calls["next"][success_N]] = 0
+        self.closed_T = self._tensor(closed_T)
 
     def _graph(self, group: int, number: int) -> HeteroData:
         out_R = torch.from_numpy((self._group_R == group) | (self._group_R == 0))
@@ -218,40 +204,38 @@ class _Task:
         before = np.where(before >= 0, before, self._tools)
         states = self._data["state"].x.numpy()[self._calls["state"][rows]]
         found = (states, before, flag_columns(self._calls["flags"][rows]), self._calls["next"][rows])
-        family_R, run_N = self._family_R, self._run_N
-        hidden = family_R[run_N[asked]][:, None] == family_R[run_N[rows]]
-        return Remembered(*map(self._tensor, found)), self._tensor(hidden)
+        return Remembered(*map(self._tensor, found)), self._tensor(
+            self._family_N[asked][:, None] == self._family_N[rows]
+        )
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(self._device)
 
-    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor, Tensor]]:
+    def batches(self, number: int) -> Iterator[tuple[HeteroData, Batch, Remembered, Tensor, Tensor]]:
         """The batches of an epoch: each of one group, with the graph of the others and their calls."""
         rng = np.random.default_rng([self._options.seed, number])
-        drawn = rng.permutation(np.flatnonzero(self._group_Q > 0))[:MOST_CALLS]
+        drawn = rng.permutation(self._learned)[:MOST_CALLS]
         size = max(self._options.batch, -(-len(drawn) // MOST_BATCHES))
         groups = range(1, GROUPS + 1)
-        parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_Q[drawn] == one], size)]
+        parts = [(one, part) for one in groups for part in _chunks(drawn[self._group_N[drawn] == one], size)]
         graphs = {one: self._graph(one, number) for one in groups}
         for at in rng.permutation(len(parts)).tolist():
             one, part = parts[at]
-            rows, target, against = self._events_3Q[:, part]
-            memory, hidden = self._remembered(rows, rng)
-            yield graphs[one], self._batch(rows), memory, hidden, self._tensor(target), self._tensor(against)
+            memory, hidden = self._remembered(part, rng)
+            yield graphs[one], self._batch(part), memory, hidden, self._tensor(self._calls["next"][part])
 
     @torch.no_grad()
     def held_out_loss(self, model: GraphRanker) -> float:
         """Of successful calls of the families that are held out, from all others."""
         model.eval()
         rng = np.random.default_rng(self._options.seed)
-        events = np.flatnonzero((self._group_Q == 0) & (self._events_3Q[2] < 0))
-        events = rng.permutation(events)[:MOST_STOPPING]
+        rows = rng.permutation(self._stopping)[:MOST_STOPPING]
         graph, total = self._graph(0, 0), 0.0
-        for part in _chunks(events, 1024):
-            rows, target, against = self._events_3Q[:, part]
-            scores = model(graph, self._batch(rows), *self._remembered(rows, rng)) + self.closed_T
-            total += _loss(scores, self._tensor(target), self._tensor(against)).sum().item()
-        return total / max(len(events), 1)
+        for part in _chunks(rows, 1024):
+            scores = model(graph, self._batch(part), *self._remembered(part, rng)) + self.closed_T
+            target = self._tensor(self._calls["next"][part])
+            total += functional.cross_entropy(scores, target, reduction="sum").item()
+        return total / max(len(rows), 1)
 
 
 def _chunks(rows: NDArray[np.intp], size: int) -> list[NDArray[np.intp]]:

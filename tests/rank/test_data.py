@@ -111,26 +111,6 @@ def test_edges_are_drawn_evenly_where_there_are_more_than_asked_for(of: ModuleTy
     assert not equal(of, drawn, other)
 
 
-def test_a_failed_run_stands_against_what_successful_runs_of_its_task_called(of: ModuleType, tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "some.hepm") as some:
-        some.ingest(
-            [
-                trajectory("won", "a", "b", "c", task="1", goal="one"),
-                trajectory("also", "a", "d", task="1", goal="one"),
-                trajectory("lost", "a", "x", "b", task="1", goal="one", success=False),
-                trajectory("shorter", "a", "b", task="1", goal="one", success=False),
-                trajectory("unsolved", "a", "x", task="2", goal="two", success=False),
-            ]
-        )
-        data = of.graph_data(some.mirror(), some.embedder)
-    names, runs = data["tool"].name, data["run"].id
-    found = {
-        (runs[data["call"]["run"][call]], names[data["call"]["next"][call]], names[better])
-        for call, better in data[of.INSTEAD].edge_index.T.tolist()
-    }
-    assert found == {("lost", "x", "b"), ("lost", "x", "d")}
-
-
 def test_runs_of_one_task_or_of_nearly_the_same_words_are_one_family() -> None:
     said = np.eye(4, dtype=np.float32)[[0, 0, 1, 2, 3]]
     ids = ["a", "b", "c", "d", "e"]
