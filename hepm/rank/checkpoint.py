@@ -22,7 +22,6 @@ from hepm.types import START, ToolName
 _log = logging.getLogger("hepm")
 
 SCHEMA: Final = 1
-_SUFFIX: Final = ".safetensors"
 _KEY: Final = "hepm"  # one key: the order of several is not kept
 FEWEST_DIVERGENCES: Final = 10
 _FORGOTTEN: Final = 0.5  # share of its tools that may be gone from the memory
@@ -185,7 +184,7 @@ class Rankers:
 
     def file(self, namespace: str) -> Path:
         """The file of a namespace, existing or not."""
-        return self.folder / f"{quote(namespace, safe='')}{_SUFFIX}"
+        return self.folder / f"{quote(namespace, safe='')}.safetensors"
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Keep a ranker as that of its namespace."""
