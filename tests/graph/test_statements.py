@@ -80,7 +80,7 @@ def test_a_server_plans_every_statement_without_scanning_all_nodes_of_a_label(ne
     login = Login(neo4j_server.uri, neo4j_server.username, neo4j_server.password, neo4j_server.database)
     Neo4jStore(login).close()  # makes the schema
     samples = {"rows": [{"uid": "x"}], "vector": [0.1] * 512, "tool": "x", "space": "x", "uid": "x"}
-    samples |= {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
+    samples |= {"seqs": [1]} | {key: ["x"] for key in ("uids", "edges", "sources", "moves", "runs", "texts")}
     scanning: list[str] = []
     with (
         neo4j.GraphDatabase.driver(login.uri, auth=(login.username, login.password)) as driver,
