@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hepm.experience.prompt import Prompt, PromptOptions
     from hepm.graph.namespace import NamespaceMirror
     from hepm.policy.hybrid import Voice
-    from hepm.rank.rankers import Rankers
+    from hepm.rank.checkpoint import Rankers
     from hepm.types import Tool
 
 
@@ -89,7 +89,7 @@ class RecallingMemory(OpenMemory):
         Raises:
             InputError: the memory was made from a store alone, without a folder for them.
         """
-        from hepm.rank.rankers import Rankers
+        from hepm.rank.checkpoint import Rankers
 
         if self._rankers is None:
             raise InputError("this memory has no folder for trained rankers: give Memory(rankers=...)")
