@@ -46,13 +46,14 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         store.edges(namespace=ns),
         store.edges(namespace=ns, sources=["a", START]),
     ),
-    "run_edges": lambda store, ns: store.run_edges(namespace=ns),
+    "iter_run_edges": lambda store, ns: sorted(map(tuple, store.iter_run_edges(namespace=ns))),
     "tools": lambda store, ns: store.tools(namespace=ns),
     "states_after": lambda store, ns: (
         plain(store.states_after("a", namespace=ns)),
         plain(store.states_after("a", namespace=ns, newer_than=1)),
     ),
     "states_newer_than": lambda store, ns: plain(store.states_newer_than(0, namespace=ns)),
+    "vectors_of_states": lambda store, ns: sorted(store.vectors_of_states(list(range(100)), namespace=ns)),
     "search_states": lambda store, ns: [
         (row, round(cosine, 3)) for row, cosine in store.search_states(VECTOR, namespace=ns, limit=9)
     ],
@@ -77,7 +78,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),
-    "outcomes": lambda store, ns: list(store.outcomes(namespace=ns).items()),
+    "iter_outcomes": lambda store, ns: list(store.iter_outcomes(namespace=ns)),
     "latest_outcomes": lambda store, ns: [
         one for one in store.latest_outcomes(["a", "b"], namespace=ns).values() if one
     ],

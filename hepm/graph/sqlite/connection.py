@@ -17,7 +17,7 @@ from typing import Any, Final
 from hepm.errors import StoreDamagedError, StoreError, StoreVersionError
 from hepm.graph.rows import no_text
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 BUSY_TIMEOUT_S: Final = 60.0
 CACHE_KIB: Final = 64 * 1024
 _APPLICATION_ID: Final = 0x6865706D  # "hepm": a file of another program has another one
