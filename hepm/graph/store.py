@@ -288,7 +288,7 @@ class Store(Backend):
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
-        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+        if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
             return None
         return [
             Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))

@@ -1,0 +1,113 @@
+"""Commits that fail or are not confirmed, as when a cluster changes its leader: nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from tests.neo4j.conftest import Relay
+from tests.neo4j.test_faults import TOOLS, some_runs
+from tests.neo4j_server import Neo4jServer, emptied
+from tests.runs import trajectory
+
+_COMMIT = b"\x00\x02\xb0\x12\x00\x00"  # Bolt's message, as one chunk; nothing follows it before its answer
+
+
+def failure(code: str) -> bytes:
+    """Bolt's message FAILURE, as one chunk."""
+    told = {"neo4j_code": code, "message": "as in a test", "description": "as in a test", "gql_status": "50N42"}
+    texts = b"".join(bytes([0xD0, len(text)]) + text.encode() for item in told.items() for text in item)
+    message = b"\xb1\x7f" + bytes([0xA0 + len(told)]) + texts
+    return len(message).to_bytes(2, "big") + message + b"\x00\x00"
+
+
+class Faulty(Relay):
+    """A relay that makes every second commit fail, from the first one after `fault` is set."""
+
+    def __init__(self, server: Neo4jServer) -> None:
+        self.fault = ""
+        self.faults = 0
+        self._commits = 0
+        super().__init__(server)
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(65_536):
+                if part.endswith(_COMMIT) and self._fails():
+                    if self.fault == "cut before the commit":
+                        break
+                    if self.fault != "cut after the commit":
+                        source.sendall(failure(self.fault))  # the server waits for the driver's RESET
+                        continue
+                    source.shutdown(socket.SHUT_RDWR)  # the driver gets no answer, and the server commits
+                target.sendall(part)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _fails(self) -> bool:
+        self._commits += self.fault != ""
+        failing = self._commits % 2 == 1
+        self.faults += failing
+        return failing
+
+
+@pytest.fixture
+def faulty(neo4j_server: Neo4jServer) -> Iterator[Faulty]:
+    """The session's server, emptied, behind a relay that can make commits fail."""
+    relay = Faulty(emptied(neo4j_server, header=True))
+    yield relay
+    relay.kill()
+
+
+def written(memory: Memory) -> Iterator[object]:
+    """What every kind of write returned, and what is stored after all of them."""
+    report = memory.ingest(some_runs(20), tools=[{"name": "pay", "description": "pays a bill"}])
+    yield report.stored, report.duplicates
+    late = trajectory("late", "look", "pay", success=None)
+    report = memory.ingest([*some_runs(20), *some_runs(6, "more"), late])
+    yield report.stored, report.duplicates, report.unlabelled
+    memory.label("late", success=True)
+    memory.add_alias("seek", "find")
+    memory.retire_tool("send")
+    yield memory.forget(trajectory="run-3")
+    memory.ingest([trajectory(f"solved-{i}", *TOOLS[: 2 + i], task="a parcel", success=i > 0) for i in range(3)])
+    yield memory.experiences.distill().new
+    lessons = [one.row.id for one in memory.library.list("experience")]
+    assert lessons
+    memory.library.show("more-1", lessons)
+    memory.library.show("unknown", lessons[:2])
+    memory.library.record_outcome("unknown", success=True)
+    memory.library.deliver()
+    yield memory.forget(trajectory="more-2")
+    yield [(one.row.id, one.uses) for one in memory.library.list("experience")]
+    yield sorted(memory.export())
+    yield memory.totals(), memory.examine()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "cut after the commit",
+        pytest.param("cut before the commit", marks=pytest.mark.exhaustive),
+        "Neo.ClientError.Cluster.NotALeader",
+        pytest.param("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase", marks=pytest.mark.exhaustive),
+        pytest.param("Neo.TransientError.Transaction.DeadlockDetected", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_writes_whose_commits_fail_do_the_same_as_others(
+    faulty: Faulty, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neo4j._sync.work.session.sleep", lambda _: None)  # the driver's second before it tries again
+    with Memory.open(tmp_path / "embedded.hepm") as memory:
+        expected = list(written(memory))
+    with Memory.open(faulty.uri, auth=faulty.auth) as memory:
+        faulty.fault = fault
+        found = list(written(memory))
+    assert found == expected
+    assert faulty.faults >= 10
