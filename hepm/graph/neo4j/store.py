@@ -357,7 +357,8 @@ class Neo4jTransaction(Sender, TransactionState):
         gone = set(ids)
         found = [row for row in self.ask("reduce_states", rows) if row[1] <= 0 or row[2] in gone]
         self.put("drop_states", [name for name, *_ in found], key="uids")
-        self.send("drop_empty_tools", space=self.space)
+        ends = {tool for edge in delta.edges for tool in edge}
+        self.put("drop_uncalled_tools", list(map(self._tool, sorted(ends | delta.tools.keys()))), key="uids")
         orphaned = {places[name]: count for name, count, _, _ in found if count > 0}
         return orphaned, {places[name][0] for name, _, _, kept in found if kept}
 
