@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 OLDEST: Final = (5, 23)  # the first server whose Cypher has all that the statements use
 PROBE_S: Final = 4.0
+UNCONFIRMED: Final = 2  # so often a transaction is repeated whose commit was not confirmed
 RETRY_S: Final = 30.0  # a transaction is repeated after errors that pass: deadlocks, a leader that moved
 ROWS: Final = 2_000
 VECTOR_ROWS: Final = 500
@@ -111,12 +112,11 @@ class Connection:
         from neo4j.exceptions import IncompleteCommit
 
         with self.guarded():
-            try:
-                with self._session("WRITE") as session:
+            for _ in range(UNCONFIRMED):
+                with contextlib.suppress(IncompleteCommit), self._session("WRITE") as session:
                     return session.execute_write(work)
-            except IncompleteCommit:
-                with self._session("WRITE") as session:
-                    return session.execute_write(work)
+            with self._session("WRITE") as session:
+                return session.execute_write(work)
 
     def read(
         self, name: str, folder: str = "store", /, *, newest: bool = False, **values: object
