@@ -142,12 +142,12 @@ def collect(
         moments = [*events, *(divergence.event for divergence in here_divergences)]
         for number, (event, query) in enumerate(zip(moments, filled.queries(moments), strict=True)):
             now = fitted.encode(query, event.last)
-            here = OutcomesHere(fitted.outcomes, [now], fitted.candidates, fitted.candidates)
+            here = OutcomesHere(fitted.odds, [now], fitted.candidates, fitted.candidates)
             all_features = features(fitted, now, fitted.candidates).astype(np.float64)
             of_event = all_features[:, columns]
             if more is not None:
                 of_event = np.column_stack([of_event, more(now, event.last)])
-            by_outcome = fitted.outcomes.odds.trust * here.odds_QC[0].astype(np.float64)
+            by_outcome = fitted.odds.trust * here.odds_QC[0].astype(np.float64)
             by_outcome += CONTRAST * all_features[:, NAMES.index("contrast")]
             if number >= len(events):
                 divergence = here_divergences[number - len(events)]

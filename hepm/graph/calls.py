@@ -1,19 +1,24 @@
-"""Every call of the labelled runs with what came before it, as arrays: rankers that look further back learn from it."""
+"""Calls of labelled runs with what came before each, as arrays: rankers that look further back learn from them."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.delta import FAILED
-from hepm.graph.rows import FloatArray, RunRow, StateBatch
+from hepm.graph.delta import FAILED, Move, Place, steps_in
+from hepm.graph.rows import FloatArray, RunRow
 from hepm.types import START, ToolName
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _log = logging.getLogger("hepm")
 
@@ -28,8 +33,24 @@ _GROWTH: Final = 8  # an eighth of room beyond what is needed
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """Counts over all runs of the T tools of a memory of which only a part is read.
+
+    Attributes:
+        later_T: Successful runs on the edges to a tool, but for the edge from the start.
+        successes_T, failures_T: The most successful, and the most failed runs on one edge to it.
+    """
+
+    later_T: NDArray[np.int64]
+    successes_T: NDArray[np.int64]
+    failures_T: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class CallMatrix:
     """A snapshot: N calls, R runs, S states with vectors, T tools, D dimensions.
+
+    Of calls after some tools alone, `said_RD` and `calls_RT` are empty.
 
     Attributes:
         before_NK: Tool numbers of the last K calls before each, latest first; -1 before the run's start.
@@ -41,6 +62,8 @@ class CallMatrix:
         calls_RT: How often each run called each tool, capped at 255.
         by_last: Rows of the calls after each tool, ascending; after the one listed last of parallel ones.
         by_turn: Rows of the calls of the turn after one that held each tool, ascending.
+        reached: Where these are the calls of the latest runs alone, counts over all runs; None if all calls are here.
+        after: Reads the calls after some tools where not all are here.
     """
 
     before_NK: IntArray
@@ -57,6 +80,74 @@ class CallMatrix:
     names: Sequence[ToolName]
     by_last: dict[int, NDArray[np.intp]]
     by_turn: dict[int, NDArray[np.intp]]
+    reached: Reached | None = None
+    after: Callable[[Collection[ToolName]], CallMatrix] | None = None
+
+
+class ToolNumbers(dict[ToolName, int]):
+    """Numbers of tools in the order in which they came; safe to use from several threads."""
+
+    def __init__(self, names: Sequence[ToolName] = ()) -> None:
+        super().__init__({START: 0})
+        self._lock = Lock()
+        for name in names:
+            _ = self[name]
+
+    def __missing__(self, name: ToolName) -> int:
+        with self._lock:
+            return self.setdefault(name, len(self))
+
+
+class Step(NamedTuple):
+    """One transition of a run: the tools of both turns in listed order, what happened in between, and its state."""
+
+    sources: tuple[ToolName, ...]
+    targets: tuple[ToolName, ...]
+    flags: int
+    place: Place
+
+    def follows(self, tools: Collection[ToolName]) -> bool:
+        """Whether one of its calls comes right after a call to one of the tools."""
+        return not set(tools).isdisjoint(self.sources + self.targets[:-1])
+
+
+def steps_of(run: RunRow) -> list[Step]:
+    """The transitions of a run; none if they cannot be read."""
+    try:
+        return [Step(*step) for step in steps_in(run.sequence, success=run.success)]
+    except (TypeError, ValueError):
+        _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
+        return []
+
+
+class RecentlyUsed(OrderedDict[K, V]):
+    """Values by key; those not used for longest go when together they hold more than `most` rows."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+        self._rows: dict[K, int] = {}
+        self._total = 0
+
+    def put(self, key: K, value: V, rows: int) -> None:
+        """Keep a value of so many rows."""
+        self._total += rows + 1 - self._rows.get(key, 0)
+        self[key], self._rows[key] = value, rows + 1
+        self.move_to_end(key)
+        while len(self) > 1 and self._total > self._most:
+            self.drop(next(iter(self)))
+
+    def use(self, key: K) -> V | None:
+        """A value, which counts as used now."""
+        found = self.get(key)
+        if found is not None:
+            self.move_to_end(key)
+        return found
+
+    def drop(self, key: K) -> None:
+        """Remove a value."""
+        del self[key]
+        self._total -= self._rows.pop(key)
 
 
 class _GrowingArray:
@@ -85,81 +176,129 @@ class CallReader:
     """Reads runs and states as they come and makes snapshots of them; one more run costs O(its calls).
 
     Tools are numbered as the runs call them: results from equal runs are equal to the last bit.
+
+    Args:
+        numbers: Of the tools, shared with other readers.
+        only: Read only the calls right after one of these tools; () for all.
     """
 
-    def __init__(self) -> None:
-        self._numbers: dict[ToolName, int] = {START: 0}
+    def __init__(self, numbers: ToolNumbers | None = None, only: Collection[ToolName] = ()) -> None:
+        self._numbers = ToolNumbers() if numbers is None else numbers
+        self._only = only
         self._rows = _GrowingArray(ORDER + 5, np.int32)
         self._calls_per_run = _GrowingArray(0, np.uint8)
         self._success = _GrowingArray(1, np.bool_)
         self._user_vectors = _GrowingArray(0, np.float32)
-        self._vectors = _GrowingArray(0, np.float32)
+        self._vectors = _GrowingArray(0, np.float16 if only else np.float32)
         self._by_last: dict[int, _GrowingArray] = {}
         self._by_turn: dict[int, _GrowingArray] = {}
         self._run_ids: list[str] = []
-        self._state_rows: dict[tuple[object, ...], int] = {}
+        self._state_rows: dict[Place, int] = {}
+        self.calls = 0
         self.newest_run = 0
-        self.newest_state = 0
 
-    def read(self, runs: Sequence[RunRow], states: StateBatch) -> None:
-        """Add what is new."""
-        for row in states.rows:
-            self._state_rows[row.sources, row.targets, row.success, row.key] = len(self._state_rows)
-        if states.rows:
-            self._vectors.extend(states.vectors_ND)
-            self.newest_state = states.rows[-1].id
+    def unknown(self, steps: Sequence[Sequence[Step]]) -> list[Place]:
+        """Where the states are that the calls of these runs need and were not read yet."""
+        only = self._only
+        used = dict.fromkeys(step.place for of_run in steps for step in of_run if not only or step.follows(only))
+        return [place for place in used if place[1] and place not in self._state_rows]
+
+    def read(
+        self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]], places: Sequence[Place], vectors_SD: FloatArray
+    ) -> None:
+        """Add runs with their steps, and states with their vectors, shape (S, D)."""
+        for place in places:
+            self._state_rows[place] = len(self._state_rows)
+        if places:
+            self._vectors.extend(vectors_SD)
         if not runs:
             return
         first = len(self._run_ids)
-        known = len(self._rows.read())
         rows: list[tuple[int, ...]] = []
         after: list[tuple[int, int]] = []  # a tool of the turn before, and a row
-        for number, run in enumerate(runs, first):
-            for row, sources in self._rows_of(run, number):
-                after += [(source, known + len(rows)) for source in sources]
+        for number, of_run in enumerate(steps, first):
+            for row, sources in self._rows_of(of_run, number):
+                after += [(source, self.calls + len(rows)) for source in sources]
                 rows.append(row)
         rows_NK = np.array(rows, dtype=np.int32).reshape(-1, ORDER + 5)
         self._rows.extend(rows_NK)
         after_P2 = np.array(after, dtype=np.intp).reshape(-1, 2)
-        _add_groups(self._by_last, rows_NK[:, 0], np.arange(known, known + len(rows)))
+        _add_groups(self._by_last, rows_NK[:, 0], np.arange(self.calls, self.calls + len(rows)))
         _add_groups(self._by_turn, after_P2[:, 0], after_P2[:, 1])
-        tools = len(self._numbers)
-        called = np.bincount(
-            (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
-        ).reshape(len(runs), tools)
-        self._calls_per_run.extend(np.minimum(called, 255))
+        self.calls += len(rows)
+        if not self._only:
+            tools = len(self._numbers)
+            called = np.bincount(
+                (rows_NK[:, ORDER + 1] - first) * tools + rows_NK[:, ORDER], minlength=len(runs) * tools
+            ).reshape(len(runs), tools)
+            self._calls_per_run.extend(np.minimum(called, 255))
+            self._add_user_vectors(runs)
         self._success.extend(np.array([[run.success] for run in runs]))
+        self._run_ids += [run.id for run in runs]
+        self.newest_run = runs[-1].seq
+
+    def _add_user_vectors(self, runs: Sequence[RunRow]) -> None:
         vectors = {at: run.vector for at, run in enumerate(runs) if run.vector is not None}
         said_RD = np.zeros((len(runs), max(map(len, vectors.values()), default=0)), dtype=np.float32)
         for at, vector in vectors.items():
             said_RD[at] = vector
         self._user_vectors.extend(said_RD)
-        self._run_ids += [run.id for run in runs]
-        self.newest_run = runs[-1].seq
 
-    def _rows_of(self, run: RunRow, number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
-        try:
-            steps = [(tuple(targets), flags, key) for targets, flags, key in json.loads(run.sequence)]
-        except (TypeError, ValueError):
-            _log.warning("the steps of the run %r cannot be read and are left out: `hepm doctor --repair`", run.id)
-            return
+    def _rows_of(self, steps: Sequence[Step], number: int) -> Iterator[tuple[tuple[int, ...], set[int]]]:
         history: list[int] = [0]
-        sources: tuple[ToolName, ...] = (START,)
-        for targets, since, key in steps:
-            place = tuple(sorted(set(sources))), tuple(sorted(set(targets))), run.success, key
-            state = self._state_rows.get(place, -1)
-            numbers = {self._numbers.setdefault(source, len(self._numbers)) for source in sources}
-            for index, target in enumerate(targets):
-                tool = self._numbers.setdefault(target, len(self._numbers))
-                flags = IN_TURN | since & FAILED if index else since
-                before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
-                yield (*before, tool, number, len(history) - 1, flags, state), numbers
+        numbers, only = self._numbers, {self._numbers[tool] for tool in self._only}
+        for step in steps:
+            state = self._state_rows.get(step.place, -1)
+            sources = {numbers[source] for source in step.sources}
+            for index, target in enumerate(step.targets):
+                tool = numbers[target]
+                if not only or history[-1] in only or not only.isdisjoint(sources):
+                    flags = IN_TURN | step.flags & FAILED if index else step.flags
+                    before = (*history[: -ORDER - 1 : -1], -1, -1, -1)[:ORDER]
+                    yield (*before, tool, number, len(history) - 1, flags, state), sources
                 history.append(tool)
-            sources = targets
+
+    def to_keep(self, tools: int) -> dict[str, NDArray[Any]]:
+        """What was read, as arrays, but for calls to tools whose number is not below `tools`."""
+        rows_NK = self._rows.read().copy()
+        before_NB = rows_NK[:, :ORDER]
+        before_NB[before_NB >= tools] = -1
+        known_N = rows_NK[:, ORDER] < tools
+        after_P2 = np.array(
+            [(tool, row) for tool, table in self._by_turn.items() if tool < tools for row in table.read()[:, 0]],
+            dtype=np.int32,
+        ).reshape(-1, 2)
+        after_P2 = after_P2[known_N[after_P2[:, 1]]]
+        after_P2[:, 1] = (np.cumsum(known_N) - 1)[after_P2[:, 1]]
+        return {
+            "rows": rows_NK[known_N],
+            "after": after_P2,
+            "success": self._success.read(),
+            "vectors": self._vectors.read(),
+            "run_ids": np.frombuffer(json.dumps(self._run_ids).encode(), dtype=np.uint8),
+            "newest": np.array(self.newest_run),
+        }
+
+    @classmethod
+    def restored(cls, numbers: ToolNumbers, only: Collection[ToolName], kept: Mapping[str, NDArray[Any]]) -> CallReader:
+        """What `to_keep` gave."""
+        found = cls(numbers, only)
+        rows_NK = kept["rows"]
+        found._rows.extend(rows_NK)
+        _add_groups(found._by_last, rows_NK[:, 0], np.arange(len(rows_NK)))
+        _add_groups(found._by_turn, *kept["after"].T)
+        found._success.extend(kept["success"])
+        found._vectors.extend(kept["vectors"])
+        found._run_ids = json.loads(kept["run_ids"].tobytes())
+        found.calls, found.newest_run = len(rows_NK), int(kept["newest"])
+        # Rows of vectors whose place is not known: further states come after them.
+        found._state_rows = {(Move((), (), True), -at): at for at in range(1, len(kept["vectors"]) + 1)}
+        return found
 
     def snapshot(self, dimensions: int) -> CallMatrix:
         """Everything read so far, as arrays; vectors have `dimensions` dimensions if none was read yet."""
-        self._calls_per_run.extend(np.zeros((0, len(self._numbers)), dtype=np.uint8))
+        names = tuple(self._numbers)
+        self._calls_per_run.extend(np.zeros((0, len(names)), dtype=np.uint8))
         for table in (self._user_vectors, self._vectors):
             table.extend(np.zeros((0, dimensions), dtype=np.float32))
         rows = self._rows.read()
@@ -171,7 +310,7 @@ class CallReader:
             calls_RT=self._calls_per_run.read(),
             states_SD=self._vectors.read(),
             run_ids=tuple(self._run_ids),
-            names=tuple(self._numbers),
+            names=names,
             by_last={tool: table.read()[:, 0] for tool, table in self._by_last.items()},
             by_turn={tool: table.read()[:, 0] for tool, table in self._by_turn.items()},
         )

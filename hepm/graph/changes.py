@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from hepm.errors import InputError, StoreDamagedError
-from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, places_in
+from hepm.graph.delta import Delta, Edge, Place, Run, StateSeen, steps_in
 from hepm.graph.lessons.rows import Showing
 from hepm.graph.lessons.transaction import LessonTransaction
 from hepm.graph.rows import (
@@ -64,6 +64,7 @@ class TransactionState:
         aliases: Other names of tools; records are counted under the tools' own.
         sources: Tools whose outgoing edges or states changed.
         rewritten: Whether something was removed or replaced, not only added.
+        removed: Whether that was a run with a label.
         row_numbers: Of the runs that were read or stored, by id.
     """
 
@@ -75,7 +76,12 @@ class TransactionState:
         self.namespace = namespace
         self.sources: set[ToolName] = set()
         self.rewritten = False
+        self.removed = False
         self.row_numbers: dict[str, int] = {}
+
+    def how_rewritten(self, *, everything: bool) -> int:
+        """For the journal: 0 if something was only added, 1 if texts were replaced, 2 if labelled runs were removed."""
+        return 2 if everything or self.removed else int(self.rewritten)
 
     def known(self, ids: Sequence[str]) -> dict[str, Known]:
         """Those of the ids that are stored."""
@@ -394,7 +400,7 @@ def _latest_texts(write: Transaction, places: Iterable[Place]) -> dict[Place, tu
     for edge, of_edge in wanted.items():
         keys = sorted({key for _, key in of_edge})
         for run, ended, success, sequence in write.runs_holding(edge, keys if len(keys) <= _FEW_KEYS else ()):
-            for step, place in places_in(sequence, success=bool(success)):
+            for step, (*_, place) in enumerate(steps_in(sequence, success=bool(success))):
                 if place in of_edge and (place not in latest or (ended, run, step) > latest[place]):
                     latest[place] = ended, run, step
     return {place: (run, step) for place, (_, run, step) in latest.items()}

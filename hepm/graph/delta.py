@@ -192,12 +192,15 @@ class Run(NamedTuple):
         return {name: getattr(self, name) for name in _COLUMNS} | {"sequence": _encode(steps)}
 
 
-def places_in(sequence: str, *, success: bool) -> Iterator[tuple[int, Place]]:
-    """Each transition of a labelled run and where its state is counted, from the run's column `sequence`."""
+def steps_in(
+    sequence: str, *, success: bool
+) -> Iterator[tuple[tuple[ToolName, ...], tuple[ToolName, ...], int, Place]]:
+    """Each transition of a run, from its column `sequence`: sources, targets, flags, and the place of its state."""
     sources: tuple[ToolName, ...] = (START,)
-    for step, (targets, _, key) in enumerate(json.loads(sequence)):
-        yield step, (Move(_sorted_set(sources), _sorted_set(tuple(targets)), success), key)
-        sources = tuple(targets)
+    for names, flags, key in json.loads(sequence):
+        targets = tuple(names)
+        yield sources, targets, flags, (Move(_sorted_set(sources), _sorted_set(targets), success), key)
+        sources = targets
 
 
 def key_texts(keys: Iterable[int]) -> list[str]:
@@ -252,6 +255,11 @@ class Delta:
                 lists[id(run.tools)] = run.tools, min(first, at), max(last, at)
         for tools, *span in lists.values():
             self.describe(tools, *span)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is of any run with a label."""
+        return any(edge.support or edge.failures for edge in self.edges.values())
 
     def describe(self, tools: Iterable[Tool], *times: float) -> None:
         """Add descriptions as of some times, in Unix seconds."""

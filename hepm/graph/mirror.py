@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 from hepm.errors import HepmError, StoreError, StoreUnavailableError
+from hepm.graph.artifacts import Artifacts
 from hepm.graph.lessons.mirror import LessonMirror
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import Change, Header
@@ -49,14 +51,23 @@ class Mirror:
     Args:
         poll_s: How often a suggestion may start the thread that reads other processes' writes; it never waits for it.
         on_contact: Called on that thread whenever the store has answered.
+        artifacts: Folder for what is computed from a large memory; None keeps nothing.
     Attributes:
         embedder: Name of the embedder of the store's vectors, as of the revision read last.
     """
 
-    def __init__(self, store: Store, *, poll_s: float = 1.0, on_contact: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        poll_s: float = 1.0,
+        on_contact: Callable[[], object] | None = None,
+        artifacts: Path | None = None,
+    ) -> None:
         self._store = store
         self._poll_s = poll_s
         self._on_contact = on_contact
+        self._artifacts = artifacts
         self._next_poll = time.monotonic() + poll_s
         header = store.header
         self._revision = header.revision
@@ -75,7 +86,15 @@ class Mirror:
 
     def namespace(self, name: str) -> NamespaceMirror:
         """The graph of a namespace; read from the store on first use."""
-        return self._fresh(self._namespaces, name, NamespaceMirror)
+        return self._fresh(self._namespaces, name, self._make)
+
+    def _make(self, store: Store, name: str) -> NamespaceMirror:
+        return NamespaceMirror(store, name, None if self._artifacts is None else Artifacts(self._artifacts, name))
+
+    def drop_artifacts(self, name: str) -> None:
+        """Remove what was computed from a namespace and kept in files, as after runs were forgotten."""
+        if self._artifacts is not None:
+            Artifacts(self._artifacts, name).drop()
 
     def lessons(self, name: str) -> LessonMirror:
         """The lessons of one namespace; read from the store on first use."""
@@ -139,7 +158,7 @@ class Mirror:
     def _follow_changes(self, header: Header) -> None:
         changes = self._store.changes_since(self._revision)
         for name, mirror in self._namespaces.items():
-            everything = [Change(header.revision, name, None, True)]
+            everything = [Change(header.revision, name, None, True, True)]
             if mine := [change for change in (everything if changes is None else changes) if change.namespace == name]:
                 mirror.follow(mine)
         for lessons in self._lessons.values():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from hepm.cypher.model import Table
 from hepm.graph.delta import Run
 from hepm.graph.lesson_rows import LessonTables
+from hepm.graph.open_store import user_cache
 from hepm.graph.rows import Replay, read_each
 from hepm.graph.store import Store
 from hepm.graph.weights import edge_weights
@@ -50,9 +51,8 @@ def open_copy(store: Store, file: Path, replay: Replay) -> Projection:
 
 def folders_of(file: Path) -> tuple[Path, Path]:
     """Where a store's copy may lie: in its folder, or in the user's cache if that cannot be written."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     place = hashlib.blake2b(os.fsencode(file.resolve()), digest_size=8).hexdigest()
-    return file.with_name(file.name + FOLDER), cache / "hepm" / "cypher" / place
+    return file.with_name(file.name + FOLDER), user_cache() / "cypher" / place
 
 
 class ModelRows:

@@ -11,9 +11,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from hepm.errors import StoreUnavailableError
-from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.artifacts import Artifacts
+from hepm.graph.calls import CallMatrix, Reached
 from hepm.graph.delta import Edge
 from hepm.graph.drift import Drift, drift_of
+from hepm.graph.history import NEWEST, CallHistory
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import Change, EdgeRow, Marks, StateBatch
 from hepm.graph.store import Store
@@ -30,6 +32,7 @@ _log = logging.getLogger("hepm")
 EVIDENCE_RUNS = 5
 EVIDENCE_SUMMARIES = 3
 _EDGES_AT_ONCE = 1_000
+_MISSED = 0.05  # of the latest runs that may be newer than what is taken from files
 _FEW_CALLS = 150  # an ingest waits until a memory of so many calls is fitted again; a larger one takes too long
 
 
@@ -56,18 +59,23 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 class _Snapshot:
     """Read by suggestions and replaced as a whole by the follower: edges and states by source, weighed edges.
 
-    Readers also cache in it what they compute. One that began before a change writes into its own snapshot, so
-    nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
+    Readers also cache in it what they read and compute. One that began before a change writes into its own snapshot,
+    so nothing old gets into the next. Blocks of states grow in place (see `StateBlock`).
+
+    Attributes:
+        whole: Whether everything was read in bulk; else each part is read when it is first asked for.
     """
 
-    rows: dict[ToolName, Rows]
     marks: Marks
-    latest: dict[ToolName, str]
+    whole: bool = False
+    rows: dict[ToolName, Rows] = field(default_factory=dict[ToolName, Rows])
+    latest: dict[ToolName, str] = field(default_factory=dict[ToolName, str])
     states: dict[ToolName, StateBlock] = field(default_factory=dict[ToolName, StateBlock])
     successors: dict[tuple[ToolName, float], tuple[NextTool, ...]] = field(
         default_factory=dict[tuple[ToolName, float], tuple[NextTool, ...]]
     )
     drifts: dict[ToolName, Drift | None] = field(default_factory=dict[ToolName, Drift | None])
+    called: set[ToolName] = field(default_factory=set[ToolName])
 
 
 class NamespaceMirror:
@@ -79,14 +87,16 @@ class NamespaceMirror:
         tool_names: By the numbers that state blocks use.
     """
 
-    def __init__(self, store: Store, namespace: str) -> None:
+    def __init__(self, store: Store, namespace: str, artifacts: Artifacts | None = None) -> None:
         self.store = store
         self.name = namespace
+        self._artifacts = artifacts
+        self._kept = 0  # the newest run that an artifact knows
         self._tool_ids: dict[ToolName, int] = {}
         self.tool_names: list[ToolName] = []
         self._ids_lock = threading.Lock()
         self._calls_lock = threading.Lock()
-        self._reader: CallReader | None = None
+        self._history = CallHistory(store, namespace)
         self._calls: CallMatrix | None = None
         self._cached: dict[Callable[[CallMatrix, Any], object], object] = {}
         self._behind: bool | None = None  # whether calls were rewritten since they were read; None if nothing changed
@@ -95,14 +105,18 @@ class NamespaceMirror:
         self._snapshot = self._read()
 
     def _read(self) -> _Snapshot:
-        """The whole graph; of a remote store its states too, in bulk, so that nothing is read from it later."""
+        """Nothing yet of an embedded store or of a large one; else everything, so that nothing is read later."""
         marks = self.store.marks(namespace=self.name)
+        if not self.store.remote or (self._artifacts is not None and self._artifacts.read() is not None):
+            return _Snapshot(marks)
+        with self._calls_lock:
+            self._history.restart()
+            calls = self._history.latest()
+            self._replace_calls(calls)
+        if calls.reached is not None:
+            return _Snapshot(marks)
         rows = _by_source(self.store.edges(namespace=self.name))
-        if not self.store.remote:
-            return _Snapshot(rows, marks, {})
         latest = self.store.latest_outcomes(sorted({row[1] for of in rows.values() for row in of}), namespace=self.name)
-        # Runs before states: a state that comes between is of a run that is read later.
-        runs = self.store.runs_after(0, namespace=self.name)
         states = self.store.states_newer_than(0, namespace=self.name)
         rows_of: dict[ToolName, list[int]] = {tool: [] for tool in rows}
         for row, state in enumerate(states.rows):
@@ -113,14 +127,34 @@ class NamespaceMirror:
             tool: self._extended(StateBlock(), tool, StateBatch([states.rows[at] for at in of], states.vectors_ND[of]))
             for tool, of in rows_of.items()
         }
-        with self._calls_lock:
-            self._reader = CallReader()
-            self._reader.read(runs, states)
-            self._replace_calls(self._reader.snapshot(states.vectors_ND.shape[1]))
-        return _Snapshot(rows, marks, latest, after)
+        return _Snapshot(marks, True, rows, latest, after)
+
+    def _rows(self, snapshot: _Snapshot, source: ToolName) -> Sequence[tuple[Any, ...]]:
+        """The outgoing edges of a tool, by target."""
+        found = snapshot.rows.get(source)
+        if found is None:
+            if snapshot.whole:
+                return ()
+            found = self._ask(lambda: self.store.edges(namespace=self.name, sources=[source]))
+            if found is None:
+                return ()
+            snapshot.rows[source] = found
+        return found
+
+    def _ask(self, read: Callable[[], T]) -> T | None:
+        """What the store answers; None if it does not."""
+        try:
+            return read()
+        except StoreUnavailableError as error:
+            _log.debug("a part of the memory cannot be read for now: %s", error)
+            return None
+
+    def _all_rows(self) -> dict[ToolName, Rows]:
+        snapshot = self._snapshot
+        return snapshot.rows if snapshot.whole else _by_source(self.store.edges(namespace=self.name))
 
     def __contains__(self, tool: ToolName) -> bool:
-        return tool in self._snapshot.rows
+        return bool(self._rows(self._snapshot, tool))
 
     @property
     def marks(self) -> Marks:
@@ -132,38 +166,44 @@ class NamespaceMirror:
         snapshot = self._snapshot
         if missing := [tool for tool in tools if tool not in snapshot.drifts]:
             latest = snapshot.latest
-            if not self.store.remote:
-                latest = self.store.latest_outcomes(missing, namespace=self.name)
+            if not snapshot.whole:
+                latest = self._ask(lambda: self.store.latest_outcomes(missing, namespace=self.name))
+            if latest is None:
+                return {}
             snapshot.drifts.update((tool, drift_of(latest.get(tool, ""))) for tool in missing)
         return {tool: drift for tool in tools if (drift := snapshot.drifts[tool]) is not None}
 
     def sources(self) -> list[ToolName]:
         """Tools that have successors, by name."""
-        return sorted(self._snapshot.rows)
+        return sorted(self._all_rows())
 
     def called(self) -> set[ToolName]:
         """Tools that any run called."""
-        rows = self._snapshot.rows
-        return {row[1] for of_one in rows.values() for row in of_one} | (rows.keys() - {START})
+        snapshot = self._snapshot
+        if snapshot.whole:
+            return {row[1] for of_one in snapshot.rows.values() for row in of_one}
+        if not snapshot.called:
+            snapshot.called.update(self._ask(lambda: self.store.called_tools(namespace=self.name)) or ())
+        return snapshot.called
 
     def successors(self, tool: ToolName, *, c: float = 1.0) -> tuple[NextTool, ...]:
         """Tools that followed `tool` in successful runs: heaviest first, ties by name (see `graph.weights` for `c`)."""
         snapshot = self._snapshot
         found = snapshot.successors.get((tool, c))
         if found is None:
-            found = snapshot.successors[tool, c] = _weigh(snapshot.rows.get(tool, ()), c)
+            found = snapshot.successors[tool, c] = _weigh(self._rows(snapshot, tool), c)
         return found
 
     def edge(self, source: ToolName, target: ToolName) -> EdgeRow | None:
         """One edge's counts, failures included; None if it was never taken."""
-        for row in self._snapshot.rows.get(source, ()):
+        for row in self._rows(self._snapshot, source):
             if row[1] == target:
                 return EdgeRow(*row)
         return None
 
     def edges_from(self, source: ToolName) -> list[EdgeRow]:
         """All edges that begin at a tool, by target."""
-        return [EdgeRow(*row) for row in self._snapshot.rows.get(source, ())]
+        return [EdgeRow(*row) for row in self._rows(self._snapshot, source)]
 
     def counts(self, sources: Sequence[ToolName], target: ToolName) -> tuple[int, int]:
         """Successful and failed runs on the edge with most runs from `sources`, or from START if empty, to a tool."""
@@ -176,38 +216,96 @@ class NamespaceMirror:
         snapshot = self._snapshot
         found = snapshot.states.get(tool)
         if found is None:
-            if self.store.remote:
-                return StateBlock()  # all states were read in bulk
-            found = snapshot.states[tool] = self._extended(StateBlock(), tool)
+            if snapshot.whole:
+                return StateBlock()
+            found = self._ask(lambda: self._extended(StateBlock(), tool))
+            if found is None:
+                return StateBlock()
+            snapshot.states[tool] = found
         return found
 
     def cached(self, make: Callable[[CallMatrix, T | None], T]) -> T:
         """The result of `make` for all calls; kept, and made again by `follow_calls`.
 
-        `make` also receives its result for fewer calls of the same memory, or None to start from nothing.
+        `make` also receives its result for fewer calls of the same memory, or None to start from nothing. Of a large
+        memory it is kept in files, if `make` has `restored` and its result `to_keep`.
         """
         found = self._cached.get(make)
         if found is None:
             with self._calls_lock:
-                if self._calls is None:
-                    self._calls = self._newest_calls()
-                if make not in self._cached:
+                if make not in self._cached and not self._restore(make):
+                    if self._calls is None:
+                        self._calls = self._history.latest()
                     self._cached[make] = make(self._calls, None)
+                    self._keep(make, self._calls)
                 found = self._cached[make]
         return found  # type: ignore[return-value]
 
-    def _newest_calls(self) -> CallMatrix:
-        self._reader = self._reader or CallReader()
-        # Runs before states, as in `_read`.
-        runs = self.store.runs_after(self._reader.newest_run, namespace=self.name)
-        states = self.store.states_newer_than(self._reader.newest_state, namespace=self.name)
-        self._reader.read(runs, states)
-        return self._reader.snapshot(self.store.header.dimensions)
+    def _restore(self, make: Callable[[CallMatrix, Any], object]) -> bool:
+        """Take what another process computed, if it lacks few runs."""
+        restored = getattr(make, "restored", None)
+        kept = None if restored is None or self._artifacts is None else self._artifacts.read()
+        if kept is None or restored is None or self._artifacts is None:
+            return False
+        about, arrays = kept
+        header = self.store.header
+        try:
+            now = self.store.latest_runs(namespace=self.name, before=NEWEST, most=1)
+            held = self.store.runs_at([about["newest"]], namespace=self.name)
+            missed = now[-1].seq - about["newest"] if now else 0
+            if (
+                about["newest"] <= self._kept
+                or about["embedder"] != header.embedder
+                or missed > about["runs"] * _MISSED
+            ):
+                return False
+            if [run.id for run in held] != [about["newest_id"]]:  # of another store, or the run was removed
+                self._artifacts.drop()
+                return False
+            calls = self._history.restored(about["tools"], [arrays[name] for name in Reached.__slots__])
+            self._cached[make] = restored(calls, arrays)
+            self._history.keep_in(self._artifacts.parts(about["revision"]), len(calls.names))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            _log.warning(
+                "what was computed for the namespace %r is damaged, and is computed again: %r", self.name, error
+            )
+            return False
+        self._calls, self._kept = None, about["newest"]
+        if header.revision != about["revision"]:
+            changes = self.store.changes_since(about["revision"])
+            mine = [one for one in changes or () if one.namespace == self.name]
+            if mine or changes is None:
+                self._mark_behind(rewritten=changes is None or any(one.removed for one in mine))
+        return True
+
+    def _keep(self, make: Callable[[CallMatrix, Any], object], calls: CallMatrix) -> None:
+        """Let other processes take it, if it was computed from a part of a large memory, and knows many runs more."""
+        to_keep = getattr(self._cached[make], "to_keep", None)
+        newest, reached = self._history.newest, calls.reached
+        if to_keep is None or reached is None or self._artifacts is None:
+            return
+        if self._kept and newest - self._kept <= len(calls.run_ids) * _MISSED / 2:
+            return
+        counts = {name: getattr(reached, name) for name in Reached.__slots__}
+        about = {
+            "revision": self._history.revision,
+            "newest": newest,
+            "newest_id": calls.run_ids[-1],
+            "runs": len(calls.run_ids),
+            "embedder": self.store.header.embedder,
+            "tools": calls.names[1:],
+        }
+        self._artifacts.write(self._history.revision, about, {**to_keep(), **counts})
+        self._history.keep_in(self._artifacts.parts(self._history.revision), len(calls.names))
+        self._kept = newest
 
     def _replace_calls(self, calls: CallMatrix, *, anew: bool = True) -> None:
-        self._calls = calls
+        before, self._calls = self._calls, calls
+        if before is None or calls.run_ids[: len(before.run_ids)] != before.run_ids:
+            anew = True
         for make, former in list(self._cached.items()):
             self._cached[make] = make(calls, None if anew else former)
+            self._keep(make, calls)
 
     def tool_id(self, tool: ToolName) -> int:
         """The number of a tool in state blocks; assigned on first use."""
@@ -250,10 +348,10 @@ class NamespaceMirror:
             if tool.calls:
                 about = {"calls": tool.calls, "errors": tool.errors, "description": tool.description}
                 graph.add_node(tool.name, **about, retired=tool.retired)
-        snapshot = self._snapshot
-        if START in snapshot.rows:
+        rows_by_source = self._all_rows()
+        if START in rows_by_source:
             graph.add_node(START, calls=0, errors=0, description="before the first call", retired=False)
-        for source, rows in sorted(snapshot.rows.items()):
+        for source, rows in sorted(rows_by_source.items()):
             weights = edge_weights([(row[2], row[3]) for row in rows], c=c)
             for (_, target, *counts), weight in zip(rows, weights, strict=True):
                 edge = dict(zip(EdgeRow._fields[2:], counts, strict=True))
@@ -268,33 +366,42 @@ class NamespaceMirror:
         self._snapshot = self._read() if everything else self._followed(changes)
         # Lessons change no tool: the fit to all calls stays valid.
         calls_changed = any(change.sources is None or change.sources or change.rewritten for change in changes)
-        if calls_changed and not (everything and self.store.remote):
-            self._mark_behind(rewritten=any(change.rewritten for change in changes))
+        # In a large memory a text that replaced an almost equal one is not worth to read all anew.
+        whole = self._history.whole
+        if rewritten := [change for change in changes if change.removed or (whole and change.rewritten)]:
+            removed = [change.sources for change in rewritten]
+            self._history.forget(None if None in removed else {tool for tools in removed for tool in tools or ()})
+        if calls_changed and not (everything and self._snapshot.whole):
+            self._mark_behind(rewritten=bool(rewritten))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
-        fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
         # Copied in one step each, since readers add to them meanwhile.
         before = self._snapshot
         rows, after, successors = before.rows.copy(), before.states.copy(), before.successors.copy()
         drifts = {tool: drift for tool, drift in before.drifts.copy().items() if tool not in touched}
         latest = before.latest
-        if self.store.remote:
+        if before.whole:
+            fresh = _by_source(self.store.edges(namespace=self.name, sources=sorted(touched)))
             latest = latest | self.store.latest_outcomes(sorted(touched), namespace=self.name)
-        for tool in touched:
-            rows.pop(tool, None)
-        for tool in touched if self.store.remote else touched & after.keys():
+            rows = {tool: of for tool, of in rows.items() if tool not in touched} | fresh
+        else:
+            known = sorted(touched & rows.keys())
+            rows = {tool: of for tool, of in rows.items() if tool not in touched}  # read again when asked for
+            if self.store.remote:
+                rows |= _by_source(self.store.edges(namespace=self.name, sources=known))
+        for tool in touched if before.whole else touched & after.keys():
             block = StateBlock() if tool in rewritten else after.get(tool, StateBlock())
             after[tool] = self._extended(block, tool)
         kept = {key: found for key, found in successors.items() if key[0] not in touched}
         marks = self.store.marks(namespace=self.name)
-        return _Snapshot(rows | fresh, marks, latest, after, kept, drifts)
+        return _Snapshot(marks, before.whole, rows, latest, after, kept, drifts)
 
     @property
     def behind(self) -> bool:
         """Whether `follow_calls` has anything to do."""
-        return self._behind is not None and self._calls is not None
+        return self._behind is not None and bool(self._cached)
 
     def follow_calls(self, *, anew: bool = True, defer: bool = False) -> None:
         """Fit again what was fitted to all calls, if something changed.
@@ -304,18 +411,20 @@ class NamespaceMirror:
             defer: Do nothing if it would take more than some milliseconds.
         """
         calls = self._calls
-        if defer and calls is not None and len(calls.next_N) > _FEW_CALLS:
+        if defer and (calls is None or len(calls.next_N) > _FEW_CALLS):
             return
         with self._calls_lock:
             with self._behind_lock:
                 behind, self._behind = self._behind, None
-            if self._calls is None or (behind is None and not (anew and self._added)):
+            if not self._cached or (behind is None and not (anew and self._added)):
                 return
             try:
                 if behind:
-                    self._reader = None
+                    self._history.restart()
+                elif len(self._cached) == 1 and self._restore(next(iter(self._cached))):
+                    return
                 anew = anew or bool(behind)
-                self._replace_calls(self._newest_calls(), anew=anew)
+                self._replace_calls(self._history.latest(), anew=anew)
                 self._added = not anew
             except BaseException:
                 self._mark_behind(rewritten=bool(behind))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,6 +54,21 @@ def embedded_file(location: str | os.PathLike[str]) -> Path | None:
 
     path = Path(location)
     return path / FILE_NAME if path.is_dir() else path
+
+
+def user_cache() -> Path:
+    """The folder of the user's cache, for what can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or (sys.platform == "win32" and os.environ.get("LOCALAPPDATA")) or ""
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hepm"
+
+
+def artifact_folder(location: str | os.PathLike[str]) -> Path:
+    """Where what is computed from a large memory is kept: beside the file, or of a server in the user's cache."""
+    file = embedded_file(location)
+    if file is not None:
+        return file.with_name(f"{file.name}-fit")
+    login = Login.from_environment(os.fspath(location))
+    return user_cache() / "fit" / hashlib.blake2b(f"{login.uri}/{login.database}".encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,13 +206,14 @@ class HeldRun(NamedTuple):
 class Change(NamedTuple):
     """What one revision changed: tools whose outgoing edges or states changed; None if any may have.
 
-    `rewritten` means that something was removed or replaced, not only added.
+    `rewritten` means that something was removed or replaced, not only added; `removed`, that it was a labelled run.
     """
 
     revision: int
     namespace: str
     sources: tuple[ToolName, ...] | None
     rewritten: bool
+    removed: bool
 
 
 class Added(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
@@ -16,7 +16,7 @@ import numpy as np
 from hepm.errors import InputError
 from hepm.graph.backend import Backend
 from hepm.graph.changes import Transaction, add_runs, described, forget_runs, rebuild
-from hepm.graph.delta import Edge, Run
+from hepm.graph.delta import Edge, Place, Run
 from hepm.graph.drift import MOST_RUNS
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.rows import (
@@ -279,11 +279,61 @@ class Store(Backend):
 
     def runs_after(self, seq: int, *, namespace: str) -> list[RunRow]:
         """Labelled, counted runs stored after row `seq`, in order of arrival."""
-        dimensions = self.header.dimensions
-        return [
-            RunRow(number, name, bool(success), sequence, of_size(vector, dimensions))
-            for number, name, success, sequence, vector in self.read("runs_after", namespace=namespace, seq=seq)
-        ]
+        return self._runs(self.read("runs_after", namespace=namespace, seq=seq))
+
+    def latest_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
+        """Labelled, counted runs stored before row `before`, the latest `most` of them, in order of arrival."""
+        rows = self.read("latest_runs", namespace=namespace, before=before, most=most)
+        return self._runs(reversed(rows))
+
+    def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
+        """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""
+        by_most = defaultdict[int, list[Edge]](list)
+        for edge, most in edges.items():
+            by_most[1 << (most - 1).bit_length()].append(edge)
+        seqs: set[int] = set()
+        for most, of in by_most.items():
+            for source, target, found in self.read("latest_on_edges", namespace=namespace, edges=of, most=most):
+                numbers: list[int] = json.loads(found) if isinstance(found, str) else found
+                seqs.update(numbers[: edges[source, target]])
+        return self.runs_at(sorted(seqs), namespace=namespace)
+
+    def runs_on_edges(self, edges: Sequence[Edge], *, namespace: str) -> list[RunRow]:
+        """All labelled, counted runs that took one of the edges, in order of arrival, without their vectors."""
+        return self._runs(self.read("runs_on_edges", namespace=namespace, edges=list(edges)))
+
+    def runs_at(self, seqs: Sequence[int], *, namespace: str) -> list[RunRow]:
+        """Those of the runs that are labelled and count, by row number, without their vectors."""
+        return self._runs(self.read("runs_at", namespace=namespace, seqs=list(seqs)))
+
+    def _runs(self, rows: Iterable[Sequence[Any]]) -> list[RunRow]:
+        dimensions: int | None = None
+        found: list[RunRow] = []
+        for number, name, success, sequence, vector in rows:
+            if vector is not None and dimensions is None:
+                dimensions = self.header.dimensions
+            found.append(RunRow(number, name, bool(success), sequence, of_size(vector, dimensions or 0)))
+        return found
+
+    def states_at(self, places: Sequence[Place], *, namespace: str) -> tuple[list[Place], FloatArray]:
+        """Those of the states that have a vector, and the vectors, shape (N, dimensions)."""
+        size = self.header.dimensions
+        rows = self.read("states_at", namespace=namespace, places=list(places)) if size else []
+        rows = [row for row in rows if len(row[1]) == 2 * size]
+        vectors = np.frombuffer(b"".join([row[1] for row in rows]), dtype="<f2").astype(np.float32)
+        return [places[at] for at, _ in rows], vectors.reshape(len(rows), size)
+
+    def called_tools(self, *, namespace: str) -> set[ToolName]:
+        """Tools that any run called."""
+        return {name for (name,) in self.read("called_tools", namespace=namespace)}
+
+    def reached_tools(self, *, namespace: str) -> list[tuple[ToolName, int, int, int]]:
+        """Tools that a run called, by name, with counts of runs on their incoming edges.
+
+        Successful runs on all but the edge from the start, summed; the most successful and the most failed ones on one
+        edge.
+        """
+        return sorted((tool, *counts) for tool, *counts in self.read("reached_tools", namespace=namespace))
 
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
@@ -291,8 +341,9 @@ class Store(Backend):
         if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
             return None
         return [
-            Change(number, namespace, None if (names := json.loads(sources)) is None else tuple(names), bool(rewritten))
+            Change(number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1)
             for number, namespace, sources, rewritten in rows
+            for tools in [json.loads(sources)]
         ]
 
     def _check_counting(self, counting: Counting | None, where: str) -> None:

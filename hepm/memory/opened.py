@@ -12,7 +12,7 @@ from hepm.embed.models import AgreedEmbedder
 from hepm.errors import StoreUnavailableError
 from hepm.graph.mirror import Mirror
 from hepm.graph.namespace import NamespaceMirror
-from hepm.graph.open_store import embedded_file, open_store
+from hepm.graph.open_store import artifact_folder, embedded_file, open_store
 from hepm.graph.rows import Counting, Header, ToolRow, Totals
 from hepm.graph.store import Store
 from hepm.ingest.pipeline import (
@@ -48,6 +48,7 @@ class OpenMemory:
         sessions: str | PathLike[str] | None = None,
         seen_files: str | PathLike[str] | None = None,
         rankers: str | PathLike[str] | None = None,
+        artifacts: str | PathLike[str] | None = None,
     ) -> None:
         self._outbox = None if outbox is None else Outbox(Path(outbox))
         self._journal = None if sessions is None else Journal(Path(sessions))
@@ -56,7 +57,9 @@ class OpenMemory:
         self._store = store
         self._embedder = AgreedEmbedder(store, embedder, default=DEFAULT_EMBEDDER, endpoint=endpoint)
         self._making = Lock()
-        self._mirror = Mirror(store, poll_s=poll_s, on_contact=None if self._outbox is None else self._deliver)
+        on_contact = None if self._outbox is None else self._deliver
+        folder = None if artifacts is None else Path(artifacts)
+        self._mirror = Mirror(store, poll_s=poll_s, on_contact=on_contact, artifacts=folder)
 
     @classmethod
     def open(
@@ -99,6 +102,7 @@ class OpenMemory:
             if rankers is None:
                 rankers = DEFAULT_RANKERS if file is None else file.with_name(f"{file.name}-rank")
             about = {"outbox": outbox, "sessions": sessions, "seen_files": seen, "rankers": rankers}
+            about["artifacts"] = artifact_folder(path)
             return cls(store, embedder, poll_s=poll_s, endpoint=endpoint, **about)
         except BaseException:
             store.close()

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch_geometric.data import HeteroData
 
 from hepm.embed import Embedder
-from hepm.graph.calls import CallMatrix, CallReader
+from hepm.graph.calls import CallMatrix
+from hepm.graph.history import all_calls
 from hepm.graph.namespace import NamespaceMirror
 from hepm.graph.rows import EdgeRow
 from hepm.graph.store import Store
@@ -55,6 +56,8 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
       (-1 for none), `position`, `flags` (see `hepm.graph.delta`).
     """
     calls = mirror.cached(_as_read)
+    if calls.reached is not None:
+        calls = all_calls(mirror.store, mirror.name)
     described = {tool.name: tool.description for tool in mirror.store.tools(namespace=mirror.name)}
     edges = [edge for source in mirror.sources() for edge in mirror.edges_from(source)]
     return _data(_Graph(calls, edges, described, _tasks(mirror.store, mirror.name)), embedder)
@@ -62,13 +65,9 @@ def graph_data(mirror: NamespaceMirror, embedder: Embedder) -> HeteroData:
 
 def read_graph_data(store: Store, namespace: str, embedder: Embedder) -> HeteroData:
     """The same, read from a store by its own statements (those in `hepm/cypher/store` from Neo4j), without a mirror."""
-    reader = CallReader()
-    # Runs before states: a state that comes between is of a run that is read later.
-    runs = store.runs_after(0, namespace=namespace)
-    reader.read(runs, store.states_newer_than(0, namespace=namespace))
+    calls = all_calls(store, namespace)
     described = {tool.name: tool.description for tool in store.tools(namespace=namespace)}
     edges = [EdgeRow(*row) for row in store.edges(namespace=namespace)]
-    calls = reader.snapshot(store.header.dimensions)
     return _data(_Graph(calls, edges, described, _tasks(store, namespace)), embedder)
 
 

@@ -34,8 +34,8 @@ class Gnn:
         """At most k tools, likeliest first, ties by name."""
         floors, fitted, here = self._floors, mirror.cached(FittedMemory), mirror.cached(self._ranker.on)
         further = sorted((query.tools or frozenset()) - fitted.number.keys()) if not floors.support else []
-        names = (*fitted.calls.names, *further)
-        known = set(fitted.candidates.tolist()) | set(range(len(fitted.calls.names), len(names)))
+        names = (*fitted.names, *further)
+        known = set(fitted.candidates.tolist()) | set(range(len(fitted.names), len(names)))
         tools = [at for at in sorted(known) if names[at] != START and query.allows(names[at])]
         if not tools or (floors.support and not any(map(fitted.knows, query.after))):
             return nothing_known(mirror, query, floors)

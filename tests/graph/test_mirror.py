@@ -22,7 +22,7 @@ from hepm.graph.sqlite import SQLiteStore
 from hepm.graph.sqlite.connection import load_statements
 from tests.runs import TO_VERSION_3, trajectory
 
-_READS = ("edges", "states_after", "states_newer_than", "runs_after", "changes_since")
+_READS = ("marks", "edges", "states_after", "states_at", "runs_after", "changes_since")
 
 
 class Interrupted(SQLiteStore):
@@ -76,7 +76,7 @@ def next_tools(memory: Memory, after: str, c: float = 1.0) -> dict[str, int]:
 def test_a_suggestion_asked_for_while_everything_is_read_anew_loses_no_tool(store: Interrupted, memory: Memory):
     memory.ingest([trajectory("one", "look", "buy")])
     asked = [next_tools(memory, "look")]
-    store.before = ("edges", lambda: asked.append(next_tools(memory, "look")))
+    store.before = ("marks", lambda: asked.append(next_tools(memory, "look")))
     memory.rebuild()
     assert asked == [{"buy": 1}] * 2
     assert next_tools(memory, "look") == {"buy": 1}
@@ -110,7 +110,7 @@ def test_a_run_that_comes_while_another_is_read_keeps_its_state(store: Interrupt
     memory.suggest("look", state="lamps")
     elsewhere.ingest([trajectory("two", "look", "buy", goal="red chairs")])
     new = trajectory("three", "look", "ask", goal="zebra quagga okapi")
-    store.after = ("states_newer_than", lambda: elsewhere.ingest([new]))
+    store.after = ("states_at", lambda: elsewhere.ingest([new]))
     memory.refresh()
     memory.refresh()
     mine, theirs = (one.suggest("look", state="zebra quagga okapi") for one in (memory, elsewhere))

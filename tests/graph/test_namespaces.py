@@ -11,6 +11,7 @@ from hepm import START, Tool
 from hepm.embed import HashingEmbedder
 from hepm.experience.lessons import Notes, Principle
 from hepm.graph.backend import Backend
+from hepm.graph.delta import steps_in
 from hepm.graph.lessons.rows import Answer, Source, StoredLesson, Triple
 from hepm.graph.lessons.store import LessonStore
 from hepm.graph.lessons.transaction import LessonChange
@@ -26,6 +27,12 @@ OTHERS = Shelf(
     trajectory("r3", "a", "b", "a", goal="not mine either", task="t", user="u"),
     trajectory("r4", "b", success=None),
 )
+PLACES = [
+    place
+    for shelf in (MINE, OTHERS)
+    for run in shelf.runs()
+    for *_, place in steps_in(run.columns["sequence"], success=bool(run.success))
+]
 VECTOR = HashingEmbedder().embed(["mine"])[0]
 
 READS: dict[str, Callable[[Store, str], Any]] = {
@@ -60,6 +67,13 @@ READS: dict[str, Callable[[Store, str], Any]] = {
     "runs_after": lambda store, ns: [
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],
+    "latest_runs": lambda store, ns: [row[:4] for row in store.latest_runs(namespace=ns, before=1 << 62, most=9)],
+    "runs_at": lambda store, ns: [row[:4] for row in store.runs_at(range(9), namespace=ns)],
+    "runs_on_edges": lambda store, ns: [row[:4] for row in store.runs_on_edges([(START, "a")], namespace=ns)],
+    "latest_on_edges": lambda store, ns: [row[:4] for row in store.latest_on_edges({(START, "a"): 9}, namespace=ns)],
+    "states_at": lambda store, ns: store.states_at(PLACES, namespace=ns)[0],
+    "called_tools": lambda store, ns: sorted(store.called_tools(namespace=ns)),
+    "reached_tools": lambda store, ns: store.reached_tools(namespace=ns),
     "held_lessons": lambda store, ns: [(one.id, one.record, one.uses) for one in store.held_lessons(namespace=ns)],
     "orphans": lambda store, ns: store.orphans(namespace=ns),
     "selected": lambda store, ns: store.selected(Selection(), namespace=ns),

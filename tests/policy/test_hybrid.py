@@ -130,7 +130,7 @@ def test_the_ridge_solves_the_normal_equations(tmp_path: Path) -> None:
         memory.ingest(some_runs())
         fitted = memory.mirror().cached(FittedMemory)
     calls = fitted.calls
-    rows = np.flatnonzero((calls.before_NK[:, 0] != fitted.start) & (calls.state_N >= 0) & fitted.success_N)
+    rows = np.flatnonzero((calls.before_NK[:, 0] != fitted.start) & (calls.state_N >= 0) & calls.success_R[calls.run_N])
     inputs = np.array([dense(calls, int(row)) for row in rows])
     labels = np.eye(len(calls.names))[calls.next_N[rows]]
     expected = inputs @ np.linalg.solve(inputs.T @ inputs + LAMBDA * np.eye(inputs.shape[1]), inputs.T @ labels)

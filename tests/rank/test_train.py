@@ -65,7 +65,7 @@ def test_the_ranker_in_numpy_scores_as_the_trained_network(of: ModuleType, model
             state_D=calls.states_SD[calls.state_N[row]],
             said_D=None,
             summary=StateSummary(),
-            after=fitted.after(int(calls.before_NK[row, 0]), parallel=False),
+            after=fitted.after(frozenset({calls.names[calls.before_NK[row, 0]]}), int(calls.before_NK[row, 0])),
         )
         assert ranker.scores(here, query) == pytest.approx(scores, abs=1e-4)
 

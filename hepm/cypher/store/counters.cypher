@@ -2,7 +2,7 @@
 // `marked_tools`); asked for after `lock`.
 // Params:  $space string
 // Returns: last_run int, last_state int, shown boolean, marked list
-// Index:   namespace_space, showing_space, tool_retired, tool_aliases
+// Index:   namespace_space, showing_space, tool_retired, tool_aliases, tool_space
 OPTIONAL MATCH (n:Namespace {space: $space})
 RETURN coalesce(n.last_run, 0) AS last_run, coalesce(n.last_state, 0) AS last_state,
        EXISTS { MATCH (:Showing {space: $space}) } AS shown,

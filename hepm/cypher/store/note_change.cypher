@@ -1,5 +1,5 @@
 // Count the revision up and write down what it touched, so that mirrors read only that again.
-// Params:  $namespace string, $space string, $sources string, $rewritten boolean, $attempt string, $last_run int, $last_state int, $kept int
+// Params:  $namespace string, $space string, $sources string, $rewritten int, $attempt string, $last_run int, $last_state int, $kept int
 // Index:   memory_key, namespace_space, change_revision
 MATCH (m:Memory {key: 'memory'})
 SET m.revision = m.revision + 1

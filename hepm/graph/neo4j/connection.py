@@ -20,6 +20,7 @@ from hepm.errors import (
     StoreUnavailableError,
     StoreVersionError,
 )
+from hepm.graph.delta import Move, Place
 from hepm.graph.open_store import Login
 from hepm.graph.rows import Aliases, FloatArray, Header, no_text
 from hepm.types import START
@@ -273,13 +274,33 @@ _BY_UID: Final[Mapping[str, tuple[str, str]]] = {
 
 def bound(name: str, space: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a named statement in a namespace."""
-    found = {"space": space, "start": START, **values}
+    found: dict[str, Any] = {"space": space, "start": START, **values}
     if name == "latest_outcomes":
         found["rows"] = [{"tool": tool, "tool_uid": uid(space, "tool", tool)} for tool in found.pop("tools")]
+    if name == "latest_on_edges":
+        edges = [(source, target) for source, target in found.pop("edges")]
+        found["rows"] = [{"edge": uid(space, "edge", *one), "source": one[0], "target": one[1]} for one in edges]
+    if name == "runs_on_edges":
+        found["edges"] = [uid(space, "edge", *one) for one in found["edges"]]
+    if name == "states_at":
+        places: Sequence[Place] = found.pop("places")
+        found["uids"] = [state_uid(space, place) for place in places]
     if name in _BY_UID:
         names, kind = _BY_UID[name]
         found["uids"] = [uid(space, kind, one) for one in dict.fromkeys(found.pop(names))]
     return found
+
+
+def state_uid(space: str, place: Place) -> str:
+    """The uid of the state in a place."""
+    move, key = place
+    return uid(move_uid(space, move), str(key))
+
+
+def move_uid(space: str, move: Move) -> str:
+    """What all states of a move have in common."""
+    sides = (str(len(move.sources)), *move.sources, *move.targets)
+    return uid(space, "move", str(move.success), *sides)
 
 
 def to_floats(vector: FloatArray) -> list[float]:

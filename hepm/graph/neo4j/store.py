@@ -19,7 +19,17 @@ from hepm.graph.changes import Transaction, TransactionState
 from hepm.graph.delta import Delta, Edge, Move, Place, Run, StateSeen, key_texts
 from hepm.graph.lessons.rows import HeldLesson, LessonRow, Uses
 from hepm.graph.model_rows import EDGE_SUMMARIES, day_of
-from hepm.graph.neo4j.connection import ROWS, VECTOR_ROWS, Connection, Sender, bound, to_floats, uid
+from hepm.graph.neo4j.connection import (
+    ROWS,
+    VECTOR_ROWS,
+    Connection,
+    Sender,
+    bound,
+    move_uid,
+    state_uid,
+    to_floats,
+    uid,
+)
 from hepm.graph.neo4j.lessons import Neo4jLessonTransaction, lesson_columns
 from hepm.graph.rows import (
     Counting,
@@ -281,7 +291,7 @@ class Neo4jTransaction(Sender, TransactionState):
             namespace=self.namespace,
             space=self.space,
             sources=json.dumps(sources, ensure_ascii=False),
-            rewritten=self.rewritten or everything,
+            rewritten=self.how_rewritten(everything=everything),
             attempt=self._attempt,
             last_run=self._last_run,
             last_state=self._last_state,
@@ -348,10 +358,13 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
+        self.removed |= delta.labelled
         self._add_counts(delta)
         self.put("drop_empty_edges", [self._tool(name) for name in sorted({a for a, _ in delta.edges})], key="sources")
         self.put("drop_run_edges", self._runs(ids), key="uids")
-        places = {self._state((move, key)): (move, key) for move, states in delta.states.items() for key in states}
+        places = {
+            state_uid(self.space, (move, key)): (move, key) for move, states in delta.states.items() for key in states
+        }
         self.sources.update(tool for move in delta.states for tool in move.sources)
         rows = [{"uid": name, "count": delta.states[move][key].count} for name, (move, key) in places.items()]
         gone = set(ids)
@@ -363,12 +376,12 @@ class Neo4jTransaction(Sender, TransactionState):
         return orphaned, {places[name][0] for name, _, _, kept in found if kept}
 
     def textless(self, moves: Iterable[Move]) -> dict[Place, tuple[int, str, int]]:
-        by_uid = {self._move(move): move for move in moves}
+        by_uid = {move_uid(self.space, move): move for move in moves}
         rows = self.ask("textless_states", list(by_uid), key="moves", bound=self.header.states_per_move)
         return {(by_uid[name], key): (count, run, step) for name, key, count, run, step in rows}
 
     def drop_states(self, places: Iterable[Place]) -> None:
-        self.put("drop_states", list(map(self._state, places)), key="uids")
+        self.put("drop_states", [state_uid(self.space, place) for place in places], key="uids")
 
     def _add_counts(self, delta: Delta) -> list[tuple[Any, ...]]:
         """Ends of the edges whose summaries are out of date."""
@@ -387,7 +400,7 @@ class Neo4jTransaction(Sender, TransactionState):
         rows: list[dict[str, object]] = []
         for move, of_move in states.items():
             self.sources.update(move.sources)
-            place = self._move(move)
+            place = move_uid(self.space, move)
             shared = {
                 "namespace": self.namespace,
                 "space": self.space,
@@ -399,7 +412,7 @@ class Neo4jTransaction(Sender, TransactionState):
             }
             for key, state in of_move.items():
                 self._last_state += 1
-                name, vector = self._state((move, key)), vectors.get(state.summary)
+                name, vector = state_uid(self.space, (move, key)), vectors.get(state.summary)
                 stored = {} if vector is None else {"embedding": to_floats(vector), "vector": to_bytes(vector)}
                 rows.append({"uid": name, "id": self._last_state, "key": key, **shared, **vars(state), **stored})
                 places[name] = move
@@ -409,7 +422,7 @@ class Neo4jTransaction(Sender, TransactionState):
         unlinked = [(name, move) for name, move in places.items() if name not in present or present[name][1]]
         self.put("link_after", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.sources])
         self.put("link_before", [{"state": s, "tool": self._tool(t)} for s, move in unlinked for t in move.targets])
-        grown = sorted({self._move(move) for _, move in unlinked})
+        grown = sorted({move_uid(self.space, move) for _, move in unlinked})
         if self.ask("keep_bound", grown, key="moves", bound=self.header.states_per_move):
             self.rewritten = True
 
@@ -430,14 +443,6 @@ class Neo4jTransaction(Sender, TransactionState):
 
     def _edge(self, edge: Edge) -> str:
         return uid(self.space, "edge", *edge)
-
-    def _move(self, move: Move) -> str:
-        sides = (str(len(move.sources)), *move.sources, *move.targets)
-        return uid(self.space, "move", str(move.success), *sides)
-
-    def _state(self, place: Place) -> str:
-        move, key = place
-        return uid(self._move(move), str(key))
 
 
 def columns_of(run: Run, namespace: str) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import shutil
-import sys
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.resources import files
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hepm.errors import InputError, LocalServerError
+from hepm.graph.open_store import user_cache
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
@@ -106,8 +106,7 @@ def cache_folder() -> Path:
     """HEPM_NEO4J_CACHE, or `hepm/neo4j` in the user's cache folder."""
     if named := os.environ.get("HEPM_NEO4J_CACHE"):
         return Path(named).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or (sys.platform == "win32" and os.environ.get("LOCALAPPDATA")) or ""
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hepm" / "neo4j"
+    return user_cache() / "neo4j"
 
 
 def locked_jars(release: Release) -> list[Jar]:

@@ -152,6 +152,34 @@ SELECT t.seq, t.id, t.success, t.sequence, v.embedding
 FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq > :seq AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
 
+-- name: latest_runs
+SELECT t.seq, t.id, t.success, t.sequence, v.embedding
+FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
+WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
+ORDER BY t.seq DESC LIMIT :most;
+
+-- name: runs_at
+-- Without their vectors.
+SELECT t.seq, t.id, t.success, t.sequence, NULL
+FROM json_each(:seqs) j CROSS JOIN trajectory t ON t.seq = j.value
+WHERE t.namespace = :namespace AND t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
+
+-- name: runs_on_edges
+-- Without their vectors.
+SELECT t.seq, t.id, t.success, t.sequence, NULL
+FROM (SELECT DISTINCT p.trajectory FROM json_each(:edges) j
+      CROSS JOIN passage p ON p.namespace = :namespace AND p.source = j.value ->> 0 AND p.target = j.value ->> 1) p
+CROSS JOIN trajectory t ON t.seq = p.trajectory
+WHERE t.counted = 1 AND t.success IS NOT NULL ORDER BY t.seq;
+
+-- name: latest_on_edges
+-- Of each edge the row numbers of the latest runs that took it.
+SELECT j.value ->> 0, j.value ->> 1, (SELECT json_group_array(trajectory) FROM (
+    SELECT trajectory FROM passage
+    WHERE namespace = :namespace AND source = j.value ->> 0 AND target = j.value ->> 1
+    ORDER BY trajectory DESC LIMIT :most))
+FROM json_each(:edges) j;
+
 -- name: runs_without_vector
 SELECT t.seq, t.said FROM trajectory t
 WHERE t.namespace = :namespace AND t.said <> '' AND NOT EXISTS (SELECT 1 FROM run_vector v WHERE v.trajectory = t.seq)
@@ -243,6 +271,9 @@ UPDATE tool SET calls = 0, errors = 0 WHERE namespace = :namespace;
 DELETE FROM tool WHERE namespace = :namespace AND calls = 0 AND description = '' AND parameters = '{}'
   AND retired = 0 AND aliases = '[]';
 
+-- name: called_tools
+SELECT name FROM tool WHERE namespace = :namespace AND calls > 0;
+
 -- name: tools
 SELECT name, description, parameters, calls, errors, described_at, changed_at, former_description, former_parameters,
        retired, aliases
@@ -267,6 +298,10 @@ WHERE namespace = :namespace ORDER BY source, target;
 -- name: edges_from
 SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
 WHERE namespace = :namespace AND source = :source ORDER BY target;
+
+-- name: reached_tools
+SELECT target, sum(CASE WHEN source <> :start THEN support ELSE 0 END), max(support), max(failures) FROM edge
+WHERE namespace = :namespace GROUP BY target;
 
 -- name: add_run_edge
 INSERT INTO passage (namespace, source, target, trajectory) VALUES (:namespace, :source, :target, :trajectory);
@@ -359,6 +394,14 @@ SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajecto
 FROM state_after a JOIN state s ON s.id = a.state JOIN vector v ON v.state = s.id
 WHERE a.namespace = :namespace AND a.tool = :tool AND a.state > :newer_than AND s.success = 1
 ORDER BY a.state;
+
+-- name: states_at
+-- Vectors of states, by the number of each in the list.
+SELECT j.key, v.embedding
+FROM json_each(:places) j
+CROSS JOIN state s ON s.namespace = :namespace AND s.sources = j.value ->> '$[0][0]'
+    AND s.targets = j.value ->> '$[0][1]' AND s.success = j.value ->> '$[0][2]' AND s.key = j.value ->> '$[1]'
+CROSS JOIN vector v ON v.state = s.id;
 
 -- name: states_newer_than
 SELECT s.id, s.sources, s.targets, s.success, s.key, s.count, s.seen, s.trajectory, s.step, '', v.embedding

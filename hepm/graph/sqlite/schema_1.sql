@@ -90,5 +90,5 @@ CREATE TABLE change (
     revision INTEGER PRIMARY KEY,
     namespace TEXT NOT NULL,
     sources TEXT NOT NULL,     -- JSON list of tools whose edges or states changed
-    rewritten INTEGER NOT NULL -- 1: something was taken away or replaced, not only added
+    rewritten INTEGER NOT NULL -- 1: texts were replaced, 2: labelled runs were removed; 0: only added
 );

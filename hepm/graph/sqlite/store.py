@@ -30,7 +30,7 @@ from hepm.graph.rows import (
 from hepm.graph.sqlite.connection import SCHEMA_VERSION, Connections, load_statements
 from hepm.graph.sqlite.lessons import SQLiteLessonTransaction
 from hepm.graph.store import Store
-from hepm.types import Evidence, ToolName
+from hepm.types import START, Evidence, ToolName
 
 T = TypeVar("T")
 
@@ -95,9 +95,9 @@ class SQLiteStore(Store):
             return work(SQLiteTransaction(db, self._statements, namespace, header))
 
     def read(self, name: str, /, **values: Any) -> list[tuple[Any, ...]]:
-        values = {key: json.dumps(v) if isinstance(v, list | tuple) else v for key, v in values.items()}
+        values = {key: _json(v) if isinstance(v, list | tuple) else v for key, v in values.items()}
         with self._connections.reading() as db:
-            return db.execute(self._statements[name], values).fetchall()
+            return db.execute(self._statements[name], {"start": START, **values}).fetchall()
 
     def iterate(self, name: str, /, *, namespace: str) -> Iterator[Sequence[Any]]:
         with self._connections.reading() as db:
@@ -204,7 +204,7 @@ class SQLiteTransaction(TransactionState):
     def note_change(self, *, everything: bool = False) -> None:
         revision = int(self.run("next_revision").fetchone()[0])
         sources = None if everything else sorted(self.sources)
-        rewritten = int(self.rewritten or everything)
+        rewritten = self.how_rewritten(everything=everything)
         self.run("add_change", revision=revision, sources=_json(sources), rewritten=rewritten)
         self.run("trim_changes", revision=revision)
 
@@ -271,6 +271,7 @@ class SQLiteTransaction(TransactionState):
 
     def retract(self, delta: Delta, ids: Sequence[str]) -> tuple[dict[Place, int], set[Move]]:
         self.rewritten = True
+        self.removed |= delta.labelled
         gone = set(ids)
         self._add_counts(delta)
         for source in {a for a, _ in delta.edges}:

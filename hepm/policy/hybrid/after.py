@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from hepm.graph.calls import CallMatrix, IntArray
 from hepm.graph.delta import AGENT_SPOKE, FAILED, USER_SPOKE
 from hepm.graph.rows import FloatArray
+from hepm.policy.hybrid.ridge import unit
 
-MOST_CALLS: Final = 4096  # the latest calls that are counted
-MOST_COMPARED: Final = 2048  # the latest calls, of all runs, whose states are compared
-MOST_ALIKE: Final = 1_024  # the latest calls whose runs' outcomes are compared
+MOST_CALLS: Final = 1_024
+"""The latest calls after a tool that are counted and compared; further ones change no figure by more than .002
+(benchmarks/LOG.md)."""
 MOMENT: Final = USER_SPOKE | AGENT_SPOKE | FAILED
 
+_LENGTHS_AT_ONCE: Final = 512
 _NONE: Final = np.zeros(0, dtype=np.intp)
 
 
@@ -67,42 +69,72 @@ class CallsAfter:
         often_T: How often each tool is called at all; what follows this one is backed off to it.
 
     Attributes:
-        rows_N: Rows of the calls, ascending.
+        calls: What rows are of; as a rule of the whole memory.
+        rows_N: Rows of the latest calls, ascending.
         p1_T: How likely successful runs are to go on with each tool.
-        following_W, moment_W, second_W: Of the latest calls of successful runs: the tool, what happened since the call
+        following_W, moment_W, second_W: Of those of successful runs: the tool, what happened since the call
             before, and the tool of the call before that.
-        compared_N: Rows of the latest calls that have states.
+        compared_N: Rows of those that have states.
         won_N, next_N: Whether their runs succeeded, and the tools called.
     """
 
     def __init__(self, calls: CallMatrix, often_T: FloatArray, tool: int, *, parallel: bool) -> None:
-        self._calls = calls
-        self.rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
+        self.calls = calls
+        rows_N = (calls.by_turn if parallel else calls.by_last).get(tool, _NONE)
+        # What followed may be newer than the counts.
+        self.rows_N = rows_N[calls.next_N[rows_N] < len(often_T)][-MOST_CALLS:]
         won_N = calls.success_R[calls.run_N[self.rows_N]]
-        won = self.rows_N[won_N][-MOST_CALLS:]
+        won = self.rows_N[won_N]
         self.following_W = calls.next_N[won]
         self.moment_W = calls.flags_N[won] & MOMENT
         self.second_W = calls.before_NK[won, 1]
         self.p1_T = witten_bell(np.bincount(self.following_W, minlength=len(often_T)), often_T)
         known_N = calls.state_N[self.rows_N] >= 0
-        self.compared_N = self.rows_N[known_N][-MOST_COMPARED:]
-        self.won_N = won_N[known_N][-MOST_COMPARED:]
+        self.compared_N, self.won_N = self.rows_N[known_N], won_N[known_N]
         self.next_N = calls.next_N[self.compared_N]
+        self._lengths_of: tuple[FloatArray, FloatArray] | None = None
+
+    def cosines(self, state_D: FloatArray, relevance_D: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of a state with those of the compared calls, shape (N,): of all coordinates, and of relevant ones."""
+        vectors_SD, at_N = self._states
+        used = np.flatnonzero(state_D)
+        relevant_D = unit(state_D * relevance_D) * relevance_D
+        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
+        cosines_2S = np.einsum(
+            "su,qu->qs",
+            vectors_SD[:, used].astype(np.float32, copy=False),
+            np.stack([state_D[used], relevant_D[used]]),
+        )
+        return cosines_2S[0][at_N], (cosines_2S[1] / self._lengths(relevance_D))[at_N]
 
     @cached_property
-    def states_ND(self) -> FloatArray:
-        """Vectors of the compared states, side by side."""
-        return self._calls.states_SD.take(self._calls.state_N[self.compared_N], axis=0)
+    def _states(self) -> tuple[NDArray[np.floating[Any]], NDArray[np.intp]]:
+        """The states of the compared calls, each once, and which of them each call has."""
+        states, at_N = np.unique(self.calls.state_N[self.compared_N], return_inverse=True)
+        vectors_SD = self.calls.states_SD
+        return vectors_SD if len(states) == len(vectors_SD) else vectors_SD[states], at_N
+
+    def _lengths(self, relevance_D: FloatArray) -> FloatArray:
+        """Lengths of the states' vectors by relevant coordinates, shape (S,); kept for one relevance."""
+        known = self._lengths_of
+        if known is None or known[0] is not relevance_D:
+            vectors_SD, _ = self._states
+            found = np.empty(len(vectors_SD), dtype=np.float32)
+            for start in range(0, len(found), _LENGTHS_AT_ONCE):
+                part = vectors_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
+                found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
+            known = self._lengths_of = relevance_D, np.sqrt(np.maximum(found, 1e-12))
+        return known[1]
 
     @cached_property
     def alike(self) -> LikeRuns:
-        """The latest calls, to compare how their runs ended."""
-        return LikeRuns.of(self._calls, self.rows_N[-MOST_ALIKE:], with_states=False)
+        """The calls, to compare how their runs ended."""
+        return LikeRuns.of(self.calls, self.rows_N, with_states=False)
 
     @cached_property
     def alike_in_state(self) -> LikeRuns:
         """Those of them that have a state."""
-        return LikeRuns.of(self._calls, self.rows_N[-MOST_ALIKE:], with_states=True)
+        return LikeRuns.of(self.calls, self.rows_N, with_states=True)
 
 
 def witten_bell(counts_T: NDArray[np.intp], lower_T: FloatArray) -> FloatArray:

@@ -75,11 +75,9 @@ def features(fitted: FittedMemory, query: EncodedQuery, tools: Tools) -> FloatAr
     summary = query.summary
     named_by_user_T = fitted.words.shares(stems(summary.said[-1] if summary.said else summary.own))
     vote_T, contrast_C = p1, np.zeros(len(tools), dtype=np.float32)
-    if query.state_D is not None and len(after.compared_N):
-        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-        cosines = np.einsum("nd,d->n", after.states_ND, query.state_D)
-        vote_T = _vote(after, cosines)
-        contrast_C = _contrast(after, cosines, witten_bell(two, p1), tools)
+    if query.cosines_N is not None and len(after.compared_N):
+        vote_T = _vote(after, query.cosines_N)
+        contrast_C = _contrast(after, query.cosines_N, witten_bell(two, p1), tools)
     columns = (
         fitted.log_often_T[tools],
         np.log(p1[tools] + _TINY),

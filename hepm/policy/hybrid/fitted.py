@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from functools import lru_cache, partial
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hepm.graph.calls import ORDER, CallMatrix
+from hepm.graph.calls import ORDER, CallMatrix, IntArray, RecentlyUsed
 from hepm.graph.delta import flags_of
 from hepm.graph.nearest import StateBlock
 from hepm.graph.rows import FloatArray
 from hepm.policy.hybrid.after import CallsAfter
-from hepm.policy.hybrid.odds import EncodedQuery
-from hepm.policy.hybrid.outcomes import Outcomes
+from hepm.policy.hybrid.odds import EncodedQuery, Odds
 from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 1000  # the latest runs that a whole run is compared with
-MOST_STATES: Final = 4000  # the latest states that are compared whatever their last tool
-MOST_KEPT: Final = 32  # tools whose following calls are kept ready
+MOST_RUNS: Final = 500  # the latest runs that a whole run is compared with
+MOST_STATES: Final = 2000  # the latest states that are compared whatever their last tool
+MOST_KEPT: Final = 65_536  # calls after tools that are kept ready for comparison
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
 _CLEAR: Final = 10.0
-_MOST_ROOM: Final = 1.25  # copied anew where so many times as many vectors lie in a block as are compared
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD: Final = re.compile(r"[a-z0-9]{2,}")
 _STEM: Final = 5
@@ -39,59 +38,111 @@ _EVERYWHERE: Final = frozenset({"user"})
 class FittedMemory:
     """One snapshot of the call memory with T tools and N calls. Immutable.
 
-    What comes next is learned from successful runs alone; `outcomes` compares them with the failed ones.
+    What comes next is learned from successful runs alone; `odds` compare them with the failed ones.
 
     With the `former` fit of an earlier snapshot of the same memory, only what came since is computed.
 
     Attributes:
+        names: Of the tools, by number.
         place_T: Place of each tool in the order of names.
         numbers: All tools.
         candidates: Tools that successful runs called.
         successes_T, failures_T: How many successful and failed runs called each tool.
         often_T: How often each tool is called in successful runs, smoothed; sums to 1.
-        success_N: Whether each call's run succeeded.
-        after: The calls after a tool, by its number; those of the tools asked for last are kept.
+        whole: Whether all calls are here, so that the counts of runs are exact; else they are the least there are.
     """
 
     def __init__(self, calls: CallMatrix, former: FittedMemory | None = None) -> None:
+        self._count(calls, former)
+        later_N, known_N = calls.before_NK[:, 0] != self.start, calls.state_N >= 0
+        learned_N = known_N & calls.success_R[calls.run_N]
+        rows = np.flatnonzero(later_N & learned_N)
+        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=former and former.ridge)
+        self._later = _latest_states(calls, rows)
+        self._first = _latest_states(calls, np.flatnonzero(~later_N & learned_N))
+        self._said = _block(calls.said_RD[-MOST_RUNS:])
+        self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
+        self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
+        self.odds = Odds(calls, np.flatnonzero(later_N & known_N), former and former.odds)
+
+    def _count(self, calls: CallMatrix, former: FittedMemory | None) -> None:
         self.calls = calls
+        self.names = calls.names
         self.tools = len(calls.names)
         self.dimensions = calls.states_SD.shape[1]
-        if former is not None and former.calls.names == calls.names:
+        self.whole = calls.reached is None
+        if former is not None and former.names == calls.names:
             self.number, self.place_T, self.words = former.number, former.place_T, former.words
         else:
             self.number = {name: tool for tool, name in enumerate(calls.names)}
             self.place_T = np.argsort(np.array(sorted(range(self.tools), key=calls.names.__getitem__), dtype=np.intp))
             self.words = NameWords(calls.names)
         self.start = self.number.get(START, -1)
-        self.success_N = calls.success_R[calls.run_N]
-        known = 0 if former is None else len(former.calls.success_R)
-        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
-        self.successes_T, self.failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
-        if former is not None:
-            self.successes_T[: former.tools] += former.successes_T
-            self.failures_T[: former.tools] += former.failures_T
+        if calls.reached is None:
+            self.successes_T, self.failures_T = self._counted(former)
+            # The first call of a run is no transition between tools: it is counted after START alone.
+            later_N = (calls.before_NK[:, 0] != self.start) & calls.success_R[calls.run_N]
+            often_T = np.bincount(calls.next_N[later_N], minlength=self.tools)
+        else:
+            self.successes_T, self.failures_T = calls.reached.successes_T, calls.reached.failures_T
+            often_T = calls.reached.later_T
         in_success = self.successes_T > 0
         self.candidates = np.flatnonzero(in_success)
         self.numbers = np.delete(np.arange(self.tools), [self.start] if self.start >= 0 else [])
-        # The first call of a run is no transition between tools: it is counted after START alone.
-        later_N = calls.before_NK[:, 0] != self.start
-        often_T = np.bincount(calls.next_N[later_N & self.success_N], minlength=self.tools) + 0.1 * in_success
+        often_T = often_T + 0.1 * in_success
         self.often_T: FloatArray = (often_T / max(often_T.sum(), 1e-9)).astype(np.float32)
         self.log_often_T = np.log(self.often_T + 1e-9)
-        self.after = lru_cache(MOST_KEPT)(partial(CallsAfter, calls, self.often_T))
-        known_N = calls.state_N >= 0
-        rows = np.flatnonzero(later_N & known_N & self.success_N)
-        before = None if former is None else former.ridge
-        self.ridge = Ridge(Inputs(calls), rows, calls.next_N[rows], self.tools, former=before)
-        said, later, first = (None,) * 3 if former is None else (former._said, former._later, former._first)
-        self._later = _latest_states(calls, later_N & known_N & self.success_N, later)
-        self._first = _latest_states(calls, ~later_N & known_N & self.success_N, first)
-        runs = np.arange(len(calls.said_RD))[-MOST_RUNS:]
-        self._said = _Latest(calls.said_RD, runs, runs, said)
-        self._called_TR = np.ascontiguousarray(calls.calls_RT[-MOST_RUNS:].T)
-        self._counts_R = np.where(calls.success_R[-MOST_RUNS:], 1.0, FAILED_SHARE).astype(np.float32)
-        self.outcomes = Outcomes(calls, np.flatnonzero(later_N & known_N), None if former is None else former.outcomes)
+        self._most_called = self.candidates[np.argsort(-self.often_T[self.candidates], kind="stable")]
+        self._kept = RecentlyUsed[tuple[frozenset[ToolName], int], CallsAfter](MOST_KEPT)
+        self._lock = Lock()
+
+    @classmethod
+    def restored(cls, calls: CallMatrix, kept: Mapping[str, Any]) -> FittedMemory:
+        """What `to_keep` gave, without reading any call. `calls` has the names and counts of that time, and no call."""
+        found = cls.__new__(cls)
+        found._count(calls, None)
+        found.ridge = Ridge.restored(Inputs(calls), kept["ridge_TX"])
+        found._later = _Latest.of(kept["later_ND"], kept["later_next_N"])
+        found._first = _Latest.of(kept["first_ND"], kept["first_next_N"])
+        found._said = _block(kept["said_RD"])
+        found._called_TR, found._counts_R = kept["called_TR"], kept["counts_R"]
+        found.odds = Odds.restored(calls, kept)
+        return found
+
+    def to_keep(self) -> dict[str, NDArray[Any]]:
+        """All that a suggestion needs but the calls after a tool, as arrays."""
+        return {
+            "ridge_TX": self.ridge.weights_CX,
+            "later_ND": self._later.vectors_ND,
+            "later_next_N": self._later.next_N,
+            "first_ND": self._first.vectors_ND,
+            "first_next_N": self._first.next_N,
+            "said_RD": self.calls.said_RD[-MOST_RUNS:],
+            "called_TR": self._called_TR,
+            "counts_R": self._counts_R,
+            **self.odds.to_keep(),
+        }
+
+    def _counted(self, former: FittedMemory | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many successful and failed runs called each tool, shapes (T,)."""
+        calls, known = self.calls, 0 if former is None else len(former.calls.success_R)
+        called_RT, won_R = calls.calls_RT[known:] > 0, calls.success_R[known:]
+        successes_T, failures_T = called_RT[won_R].sum(axis=0), called_RT[~won_R].sum(axis=0)
+        if former is not None:
+            successes_T[: former.tools] += former.successes_T
+            failures_T[: former.tools] += former.failures_T
+        return successes_T, failures_T
+
+    def after(self, last: frozenset[ToolName], tool: int) -> CallsAfter:
+        """The calls after the tools of a turn, with one of them as the last; those asked for last are kept."""
+        with self._lock:
+            found = self._kept.use((last, tool))
+        if found is None:
+            calls = self.calls if self.calls.after is None else self.calls.after(last)
+            found = CallsAfter(calls, self.often_T, tool, parallel=len(last) > 1)
+            with self._lock:
+                self._kept.put((last, tool), found, len(found.rows_N))
+        return found
 
     def encode(self, query: Query, last: ToolName) -> EncodedQuery:
         """Translate a query, with `last` of the last turn's tools as the last call. Tools never seen become -1."""
@@ -102,6 +153,9 @@ class FittedMemory:
         known = [self.number.get(name, -1) for name in names]
         before = (*(self.start, *known)[: -ORDER - 1 : -1], *(-1,) * ORDER)[:ORDER]
         summary = query.state or StateSummary()
+        after, cosines_N, likeness_N = self.after(frozenset(query.after), before[0]), None, None
+        if query.vector is not None:
+            cosines_N, likeness_N = after.cosines(query.vector, self.odds.relevance_D)
         return EncodedQuery(
             before=before,
             called=Counter(tool for tool in known if tool >= 0),
@@ -110,7 +164,9 @@ class FittedMemory:
             state_D=query.vector,
             said_D=query.said_vector,
             summary=summary,
-            after=self.after(before[0], parallel=len(set(query.after)) > 1),
+            after=after,
+            cosines_N=cosines_N,
+            likeness_N=likeness_N,
         )
 
     def knows(self, tool: ToolName) -> bool:
@@ -124,13 +180,12 @@ class FittedMemory:
         ids = self.calls.run_ids
         return tuple(ids[row] for row in rows.tolist()[: -most - 1 : -1])
 
-    def likely(self, last: Sequence[int], most: int) -> NDArray[np.intp]:
-        """The first candidates: those that followed one of `last`, then the most called ones."""
-        following = np.zeros(self.tools)
-        for tool in last:
-            following += np.bincount(self.after(tool, parallel=False).following_W, minlength=self.tools)
-        order = np.lexsort((-self.often_T[self.candidates], -following[self.candidates]))
-        return np.sort(self.candidates[order[:most]])
+    def likely(self, encoded: Sequence[EncodedQuery], most: int) -> NDArray[np.intp]:
+        """The first candidates: those that followed the last tools, then the most called ones."""
+        following, counts = np.unique(np.concatenate([one.after.following_W for one in encoded]), return_counts=True)
+        first = following[np.lexsort((-self.often_T[following], -counts))]
+        further = self._most_called[: most + len(first)]
+        return np.sort(np.concatenate([first, further[~np.isin(further, first)]])[:most]).astype(np.intp, copy=False)
 
     def nearest(self, state_D: FloatArray | None, *, first: bool) -> FloatArray:
         """Best cosine of each tool's states, whatever came before them: shape (T,), 0 where there is none.
@@ -140,8 +195,8 @@ class FittedMemory:
         """
         best = np.zeros(self.tools, dtype=np.float32)
         latest = self._first if first else self._later
-        if state_D is not None and len(latest.keys_N):
-            np.maximum.at(best, self.calls.next_N[latest.keys_N], latest.similarities(state_D))
+        if state_D is not None and len(latest.next_N):
+            np.maximum.at(best, latest.next_N, latest.block.similarities(state_D))
         return best
 
     def oftener(self, said_D: FloatArray | None, tools: NDArray[np.intp], called_C: NDArray[np.uint8]) -> FloatArray:
@@ -160,39 +215,29 @@ class FittedMemory:
         return np.einsum("cr,r->c", oftener_CR.astype(np.float32), weights_R / weights_R.sum())
 
 
+@dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest vectors of a growing table, in a block for fast comparison.
+    """States, shape (N, D), and the tools called next."""
 
-    `keys_N` ascend, `rows_N` are their rows in the table. A block of a `former` one grows; its readers see no change.
-    """
+    vectors_ND: FloatArray
+    next_N: IntArray
+    block: StateBlock
 
-    def __init__(
-        self, vectors_SD: FloatArray, keys_N: NDArray[np.intp], rows_N: NDArray[np.intp], former: _Latest | None
-    ) -> None:
-        self.keys_N = keys_N
-        self._dimensions = vectors_SD.shape[1]
-        self._block, added = StateBlock(), rows_N
-        if former is not None and former._holds(keys_N, self._dimensions):
-            self._block, added = former._block, rows_N[keys_N > former.keys_N[-1]]
-        self._block.extend(vectors_SD[added], [()] * len(added), range(len(added)))
-        self._stop = len(self._block)
-
-    def _holds(self, keys_N: NDArray[np.intp], dimensions: int) -> bool:
-        """Whether the block can be continued: little enough is gone, and nothing else has changed."""
-        gone, kept = np.searchsorted(self.keys_N, keys_N[:1]), keys_N <= self.keys_N.max(initial=-1)
-        return (
-            self._dimensions == dimensions
-            and len(self._block) == self._stop <= _MOST_ROOM * len(keys_N)
-            and np.array_equal(self.keys_N[gone.sum() :], keys_N[kept])
-        )
-
-    def similarities(self, query_D: FloatArray) -> FloatArray:
-        return self._block.similarities(query_D)[self._stop - len(self.keys_N) : self._stop]
+    @classmethod
+    def of(cls, vectors_ND: FloatArray, next_N: IntArray) -> _Latest:
+        return cls(vectors_ND, next_N, _block(vectors_ND))
 
 
-def _latest_states(calls: CallMatrix, chosen_N: NDArray[np.bool_], former: _Latest | None) -> _Latest:
-    rows = np.flatnonzero(chosen_N)[-MOST_STATES:]
-    return _Latest(calls.states_SD, rows, calls.state_N[rows].astype(np.intp), former)
+def _latest_states(calls: CallMatrix, rows: NDArray[np.intp]) -> _Latest:
+    rows = rows[-MOST_STATES:]
+    return _Latest.of(calls.states_SD[calls.state_N[rows]], calls.next_N[rows])
+
+
+def _block(vectors_ND: FloatArray) -> StateBlock:
+    """Vectors laid out for fast comparison."""
+    block = StateBlock()
+    block.extend(vectors_ND, [()] * len(vectors_ND), range(len(vectors_ND)))
+    return block
 
 
 def stems(text: str) -> set[str]:

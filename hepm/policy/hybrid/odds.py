@@ -7,8 +7,9 @@ tools called hardly predict how held-out runs ended, as in most logs, the odds c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -51,6 +52,8 @@ class EncodedQuery:
         distance: How many calls ago it last called each of them, 1 for the last call.
         flags: What happened since the last call, in bits.
         after: The calls after its last tool; after parallel ones, of the turn after one with it.
+        cosines_N, likeness_N: Of the state with those of the calls that `after` compares, by all and by relevant
+            coordinates; None without a state.
     """
 
     before: tuple[int, ...]
@@ -61,6 +64,8 @@ class EncodedQuery:
     said_D: FloatArray | None
     summary: StateSummary
     after: CallsAfter
+    cosines_N: FloatArray | None = None
+    likeness_N: FloatArray | None = None
 
 
 class Odds:
@@ -68,7 +73,7 @@ class Odds:
 
     Args:
         rows: The calls to learn from, each with a state.
-        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept (`continued`) until there
+        former: Of an earlier snapshot of the same memory. Its relevance and trust are kept until there
             are `_MUCH_MORE` times as many calls.
     """
 
@@ -82,7 +87,6 @@ class Odds:
             and np.array_equal(former._class_2T, self._class_2T)
         ):
             former = None
-        self.continued = former is not None
         self._ridge: Ridge | None = None
         if former is not None:
             self._weighed, self.trust, self.relevance_D = former._weighed, former.trust, former.relevance_D
@@ -95,6 +99,20 @@ class Odds:
         if self.trust:
             before = None if former is None else former._ridge
             self._ridge = Ridge(Inputs(calls, self.relevance_D), rows, classes_N, count, former=before)
+
+    @classmethod
+    def restored(cls, calls: CallMatrix, kept: Mapping[str, NDArray[Any]]) -> Odds:
+        """What `to_keep` gave; it cannot be continued."""
+        found = cls.__new__(cls)
+        found._weighed, found.trust = 0, float(kept["trust"])
+        found.relevance_D, found._class_2T = kept["relevance_D"], kept["class_2T"]
+        found._ridge = Ridge.restored(Inputs(calls, found.relevance_D), kept["odds_CX"]) if found.trust else None
+        return found
+
+    def to_keep(self) -> dict[str, NDArray[Any]]:
+        """All that a suggestion needs, as arrays."""
+        found = {"trust": np.array(self.trust), "relevance_D": self.relevance_D, "class_2T": self._class_2T}
+        return found | ({} if self._ridge is None else {"odds_CX": self._ridge.weights_CX})
 
     def of(self, query: EncodedQuery, tools: NDArray[np.intp]) -> FloatArray:
         """Log-odds of success with each tool here, shape (C,); 0 if nothing is known or trusted."""

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from hepm.graph.calls import BoolArray, CallMatrix
 from hepm.graph.rows import FloatArray
-from hepm.policy.hybrid.after import MOST_ALIKE, LikeRuns
+from hepm.policy.hybrid.after import LikeRuns
 from hepm.policy.hybrid.odds import MOST_ODDS, TRUSTED, EncodedQuery, Odds
-from hepm.policy.hybrid.ridge import unit
 from hepm.types import FailedWay, ToolName
 
 TEMPERATURE: Final = 0.2
@@ -40,40 +39,14 @@ LIKELY: Final = 0.15
 MOST_WARNINGS: Final = 3
 _HINTED: Final = 2  # k by default (H-EPM, table 4(D))
 
-_LENGTHS_AT_ONCE: Final = 1_024
 
-
-class Outcomes:
-    """The successful and failed calls of one snapshot; for `rows` and `former` see `Odds`."""
-
-    def __init__(self, calls: CallMatrix, rows: NDArray[np.intp], former: Outcomes | None = None) -> None:
-        self.calls = calls
-        self.odds = Odds(calls, rows, None if former is None else former.odds)
-        # What a state's vector is divided by, so that relevant coordinates alone make its length.
-        known = former._lengths_S if former is not None and self.odds.continued else np.zeros(0, dtype=np.float32)
-        self._lengths_S = np.concatenate([known, _lengths(calls.states_SD[len(known) :], self.odds.relevance_D)])
-
-    def cosines(self, queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
-        """Of the queries' state with those of these rows, by relevant coordinates, shape (N,); 1 without a state."""
-        state_D = queries[0].state_D
-        if state_D is None:
-            return np.ones(len(rows), dtype=np.float32)
-        states = self.calls.state_N[rows]
-        if len(queries) == 1:  # the latest of those that are compared
-            states_ND = queries[0].after.states_ND[len(queries[0].after.compared_N) - len(rows) :]
-        else:
-            states_ND = self.calls.states_SD.take(states, axis=0)
-        query_D = unit(state_D * self.odds.relevance_D) * self.odds.relevance_D
-        # Not `@`: see `hepm.policy.hybrid.ridge.solved`.
-        return np.einsum("nd,d->n", states_ND, query_D) / self._lengths_S[states]
-
-
-def _lengths(states_SD: FloatArray, relevance_D: FloatArray) -> FloatArray:
-    found = np.empty(len(states_SD), dtype=np.float32)
-    for start in range(0, len(states_SD), _LENGTHS_AT_ONCE):
-        part = states_SD[start : start + _LENGTHS_AT_ONCE] * relevance_D
-        found[start : start + len(part)] = np.einsum("nd,nd->n", part, part)
-    return np.sqrt(np.maximum(found, 1e-12))
+def _likeness(queries: Sequence[EncodedQuery], rows: NDArray[np.intp]) -> FloatArray:
+    """Cosine of the queries' state, by relevant coordinates, with those of the calls in these rows; 1 without one."""
+    known = [(query.after.compared_N, query.likeness_N) for query in queries if query.likeness_N is not None]
+    if not known:
+        return np.ones(len(rows), dtype=np.float32)
+    compared, likeness = map(np.concatenate, zip(*known, strict=True))
+    return likeness[np.unique(compared, return_index=True)[1]] if len(known) > 1 else likeness
 
 
 def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
@@ -81,7 +54,7 @@ def _like_runs(calls: CallMatrix, queries: Sequence[EncodedQuery]) -> LikeRuns:
     if len(queries) == 1:
         return queries[0].after.alike_in_state if with_states else queries[0].after.alike
     # Calls of one turn: the calls of the turn after are those of several tools.
-    rows = np.unique(np.concatenate([query.after.rows_N[-MOST_ALIKE:] for query in queries]))
+    rows = np.unique(np.concatenate([query.after.rows_N for query in queries]))
     return LikeRuns.of(calls, rows, with_states=with_states)
 
 
@@ -104,13 +77,13 @@ class OutcomesHere:
     """
 
     def __init__(
-        self, outcomes: Outcomes, queries: Sequence[EncodedQuery], tools: NDArray[np.intp], available: NDArray[np.intp]
+        self, odds: Odds, queries: Sequence[EncodedQuery], tools: NDArray[np.intp], available: NDArray[np.intp]
     ) -> None:
-        self._odds, self._queries, self._available = outcomes.odds, queries, available
-        calls = outcomes.calls
+        self._odds, self._queries, self._available = odds, queries, available
+        calls = queries[0].after.calls  # of all of them
         self._tools = len(calls.names)
         like = _like_runs(calls, queries)
-        cosine_G = like.closest(outcomes.cosines(queries, like.rows_N))
+        cosine_G = like.closest(_likeness(queries, like.rows_N))
         order = np.argsort(-cosine_G, kind="stable")
         # G like runs, the most similar first.
         self.support = like.support
@@ -122,7 +95,7 @@ class OutcomesHere:
         self._won_T, self._lost_T = (
             sums_T.astype(np.float32) for sums_T in self._sums(np.exp((self._cosine_G - full) / TEMPERATURE))
         )
-        self._odds_QA = np.stack([outcomes.odds.of(query, available) for query in queries])
+        self._odds_QA = np.stack([odds.of(query, available) for query in queries])
         self.odds_QC = self._odds_QA[:, np.searchsorted(available, tools)] + self._like_odds(tools)
         self.worse_C = self._worse(tools)
         alike = self._cosine_G >= self._closest - ALIKE

@@ -25,7 +25,7 @@ DOUBT: Final = 2
 WITHOUT_FAILURES: Final = 5 / 6
 """Part of `Floors.chance` that is asked for in a memory without failed runs, where a hint risks less."""
 USUAL: Final = 0.05  # minimum chance if no state is given: less comes from smoothing alone in a small memory
-MOST_CANDIDATES: Final = 128
+MOST_CANDIDATES: Final = 64
 """If memory knows more tools, those that followed the last one and the most called ones are ranked."""
 
 # Two features correct others for how common a tool is; they never are a reason by themselves.
@@ -78,7 +78,7 @@ class Hybrid:
     def suggest(self, mirror: NamespaceMirror, query: Query) -> Suggestions:
         """At most k tools, likeliest to succeed first, ties by name; with warnings of those that failed from here."""
         floors, fitted = self._floors, mirror.cached(FittedMemory)
-        names = fitted.calls.names
+        names = fitted.names
         # Filled without vectors, or followed to another embedder in part: there is nothing to compare the query with.
         if query.vector is not None and len(query.vector) != fitted.dimensions:
             query = replace(query, vector=None, said_vector=None)
@@ -87,7 +87,7 @@ class Hybrid:
         if floors.support and not any(map(fitted.knows, query.after)):
             return nothing_known(mirror, query, floors)
         tools, available = _candidates(fitted, encoded, query)
-        ended = OutcomesHere(fitted.outcomes, encoded, tools, available)
+        ended = OutcomesHere(fitted.odds, encoded, tools, available)
         if floors.support and (failed := ended.all_failed(names)):
             why = f"every known way {place_of(query)} failed in runs like this one"
             return Suggestions(abstained=why, warnings=failed)
@@ -96,7 +96,7 @@ class Hybrid:
         warnings = ended.warnings(names)
         given = query.vector is not None
         voice = self._voice if given else None
-        weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.outcomes.odds.trust))
+        weights = np.append(WEIGHTS if given else WITHOUT_STATE, np.float32(fitted.odds.trust))
         columns_Q = [[features(fitted, one, tools), odds] for one, odds in zip(encoded, ended.odds_QC, strict=True)]
         if voice is not None:
             weights = np.append(weights, VOICE)
@@ -146,7 +146,7 @@ def _candidates(fitted: FittedMemory, encoded: Sequence[EncodedQuery], query: Qu
         available = np.array(sorted(fitted.number[t] for t in query.tools if t in fitted.number), dtype=np.intp)
         tools = available[fitted.successes_T[available] > 0]
     elif len(tools) > MOST_CANDIDATES:
-        tools = fitted.likely([one.before[0] for one in encoded], MOST_CANDIDATES)
+        tools = fitted.likely(encoded, MOST_CANDIDATES)
     if retired := [fitted.number[tool] for tool in query.names.retired if tool in fitted.number]:
         tools, available = (of[~np.isin(of, retired)] for of in (tools, available))
     return tools, available
@@ -175,7 +175,7 @@ def _suggestion(
     spoke: FloatArray,
 ) -> Suggestion:
     """`row` holds the tool's features and odds, `spoke` what each adds to its score, above the mean of the others."""
-    name, anywhere = fitted.calls.names[tool], int(fitted.successes_T[tool])
+    name, anywhere = fitted.names[tool], int(fitted.successes_T[tool])
     edges = [edge for source in set(query.after) if (edge := mirror.edge(source, name)) is not None]
     # A run that made several calls in parallel counts on the edge of each.
     here = max((edge.support for edge in edges), default=0)
@@ -189,7 +189,8 @@ def _suggestion(
         reason = f"{here} successful{also} {'run' if here + failures == 1 else 'runs'} called it {place}"
     else:
         missed = f", where {count_of(failures, 'failed run')} did" if failures else ""
-        reason = f"{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
+        least = "" if fitted.whole else "at least "
+        reason = f"{least}{count_of(anywhere, 'successful run')} called it, none right {place}{missed}"
     nearest = None
     if query.vector is not None:
         nearest = float(row[NAMES.index("nearest")])
@@ -209,5 +210,5 @@ def _suggestion(
 
 def _evidence(mirror: NamespaceMirror, fitted: FittedMemory, after: tuple[ToolName, ...], tool: int) -> Evidence:
     """Runs that took this way; where none did, the latest successful ones that called the tool at all."""
-    found = mirror.evidence(after, fitted.calls.names[tool])
+    found = mirror.evidence(after, fitted.names[tool])
     return found if found.runs else Evidence(fitted.latest_successes(tool, EVIDENCE_RUNS))

@@ -18,7 +18,7 @@ from hepm.graph.calls import CallMatrix
 from hepm.graph.rows import FloatArray
 
 LAMBDA: Final = 1.0
-MOST_CALLS: Final = 20_000
+MOST_CALLS: Final = 10_000
 """The latest calls that are learned from: further ones change little and cost 3 ms a hundred."""
 MOST_TOOLS: Final = 256
 """Tools with a column of their own in each one-hot block; in a larger memory several share one."""
@@ -96,7 +96,12 @@ class Ridge:
 
     Of a `former` one, of an earlier snapshot of the same memory with the same relevance and classes, only what came
     since is computed; `former` can be continued no more.
+
+    Attributes:
+        weights_CX: W transposed, shape (classes, inputs).
     """
+
+    weights_CX: FloatArray
 
     def __init__(
         self,
@@ -113,7 +118,7 @@ class Ridge:
         if len(rows) <= inputs.size:
             x_NX = inputs.rows(rows)
             dual_NC = solved(gram(x_NX), _one_hot(classes_N, count)).astype(np.float32)
-            self._weights_XC = product(x_NX.T, dual_NC).astype(np.float32)
+            self.weights_CX = product(dual_NC.T, x_NX)
             return
         before = None
         if former is not None and former._inputs.size == inputs.size:
@@ -122,7 +127,14 @@ class Ridge:
         if before is None or not _update(before, inputs, rows, classes_N, count):
             before = _solve(inputs, rows, classes_N, count)
         self._solution = before
-        self._weights_XC = before.weights_XC.astype(np.float32)
+        self.weights_CX = np.ascontiguousarray(before.weights_XC.T, dtype=np.float32)
+
+    @classmethod
+    def restored(cls, inputs: Inputs, weights_CX: FloatArray) -> Ridge:
+        """A solved one from its weights; it cannot be continued."""
+        found = cls.__new__(cls)
+        found._inputs, found._solution, found.weights_CX = inputs, None, weights_CX
+        return found
 
     def scores(
         self,
@@ -134,8 +146,7 @@ class Ridge:
     ) -> FloatArray:
         """Per class, shape (C,): near 1 for a sure reading, near 0 for none. For the arguments see `Inputs.one`."""
         here_X = self._inputs.one(state_D, before, called, flags)
-        used = np.flatnonzero(here_X)
-        return np.einsum("x,xc->c", here_X[used], self._weights_XC[np.ix_(used, classes)])
+        return np.einsum("cx,x->c", self.weights_CX.take(classes, axis=0), here_X)
 
 
 def _solve(inputs: Inputs, rows: NDArray[np.intp], classes_N: NDArray[np.int32], count: int) -> _Solution:

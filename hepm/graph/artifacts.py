@@ -1,0 +1,101 @@
+"""What is computed from a large memory, as files beside it: processes share it, and a new one need not compute it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import threading
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_log = logging.getLogger("hepm")
+
+FORMAT: Final = 1
+_ABOUT: Final = "about.json"
+
+
+class Artifacts:
+    """Named arrays of one namespace in a folder; each version is a folder of its own, written whole or not at all."""
+
+    def __init__(self, folder: Path, namespace: str) -> None:
+        # A namespace may hold characters that no file name may.
+        digest = hashlib.blake2b(namespace.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        self._folder = folder / digest
+
+    def write(self, version: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep arrays, and what JSON can say about them; earlier versions are removed. A full disk keeps nothing."""
+        target, part = self._folder / str(version), self._folder / f".{version}-{os.getpid()}"
+        try:
+            part.mkdir(parents=True, exist_ok=True)
+            for name, array in arrays.items():
+                np.save(part / f"{name}.npy", array, allow_pickle=False)
+            (part / _ABOUT).write_text(json.dumps({**about, "format": FORMAT}), encoding="utf-8")
+            shutil.rmtree(target, ignore_errors=True)
+            part.rename(target)
+        except OSError as error:
+            _log.info("%s cannot be written, and is computed again by the next process: %s", target, error)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        for other in self._versions():
+            if other < version:
+                shutil.rmtree(self._folder / str(other), ignore_errors=True)
+
+    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """What was kept last, its arrays mapped into memory; None if there is nothing, or it is damaged."""
+        for version in self._versions()[::-1]:
+            folder = self._folder / str(version)
+            try:
+                about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+                if about["format"] == FORMAT:
+                    arrays = {
+                        # A view without the class `memmap`, which would slow every operation down.
+                        path.stem: np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+                        for path in folder.glob("*.npy")
+                    }
+                    return about, arrays
+            except (OSError, ValueError, KeyError, TypeError, EOFError) as error:  # or another process just replaced it
+                _log.debug("%s cannot be read: %s", folder, error)
+        return None
+
+    def parts(self, version: int) -> Path:
+        """The folder of a version, for parts that are added to it later (see `read_part`)."""
+        return self._folder / str(version)
+
+    def drop(self) -> None:
+        """Remove all versions."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _versions(self) -> list[int]:
+        with contextlib.suppress(OSError):
+            return sorted(int(entry.name) for entry in self._folder.iterdir() if entry.name.isdecimal())
+        return []
+
+
+def read_part(file: Path) -> dict[str, NDArray[Any]] | None:
+    """Arrays that `write_part` wrote; None if there are none, or they are damaged."""
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
+            return {name: kept[name] for name in kept.files}
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile):  # TypeError: one bare array
+        return None
+
+
+def write_part(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to a file in the folder of a version, unless that is gone; whole or not at all."""
+    part = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        with part.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
+        part.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()

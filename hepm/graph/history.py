@@ -1,0 +1,235 @@
+"""The calls that a ranker learns from: all of a small memory; of a larger one the latest, and those after a tool."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from threading import Lock
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hepm.errors import StoreUnavailableError
+from hepm.graph.artifacts import read_part, write_part
+from hepm.graph.calls import CallMatrix, CallReader, Reached, RecentlyUsed, Step, ToolNumbers, steps_of
+from hepm.graph.delta import Edge
+from hepm.graph.rows import RunRow
+from hepm.graph.store import Store
+from hepm.types import ToolName
+
+_log = logging.getLogger("hepm")
+
+MOST_CALLS: Final = 24_000
+"""The calls of the latest runs that are read. A memory that holds no more is read whole."""
+MOST_AFTER: Final = 1_024
+"""The runs that are read to know the calls after a tool, where not all are."""
+FEWEST_ON_EDGE: Final = 4  # of these on each edge from there, if so many took it
+MOST_KEPT: Final = 65_536
+"""Calls after tools that are kept in memory, each with a vector of two bytes a dimension."""
+FEWEST_KEPT: Final = 64
+"""Calls after a tool from which on they are kept in a file: fewer are read from the store in less than 2 ms."""
+_AT_ONCE: Final = 512
+_GROWTH: Final = 1.25  # what was read grows so many times before it is read anew
+NEWEST: Final = 2**62
+
+
+_Kept: TypeAlias = RecentlyUsed[frozenset[ToolName], CallReader]
+
+
+class CallHistory:
+    """The calls of the labelled runs of a namespace, read from the store as far as they are needed.
+
+    A memory of more than `MOST_CALLS` calls is read in part: its latest runs; and when the calls after a tool are
+    asked for, the latest runs on each edge from there, in proportion to how many took it.
+
+    Attributes:
+        whole: Whether `latest` reads all calls.
+        revision: Of the store, from which on there may be changes that `latest` has not read.
+        newest: Row number of the newest run that it read.
+    """
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self.whole = True
+        self._numbers = ToolNumbers()
+        self._latest: CallReader | None = None
+        self._after = _Kept(MOST_KEPT)
+        self._lock = Lock()
+        self._parts: Path | None = None
+        self._known = 0
+        self.revision = 0
+        self.newest = 0
+
+    def latest(self) -> CallMatrix:
+        """All calls, or those of the latest runs; what came since the last time is added."""
+        self.revision = self._store.header.revision
+        reader = self._latest
+        if reader is not None:
+            runs = self._store.runs_after(reader.newest_run, namespace=self._namespace)
+            steps = list(map(steps_of, runs))
+            self._read(reader, runs, steps)
+            self._add_after(runs, steps)
+            if reader.calls > MOST_CALLS * (1 if self.whole else _GROWTH):
+                reader = None
+        if reader is None:
+            reader = self._latest = self._first_read()
+        self.newest = reader.newest_run
+        found = reader.snapshot(self._store.header.dimensions)
+        return found if self.whole else self._with_counts(found)
+
+    def restored(self, tools: Sequence[ToolName], counts_3T: Sequence[NDArray[np.int64]]) -> CallMatrix:
+        """No call, with the tools and counts of an earlier time; `latest` then reads all anew."""
+        with self._lock:
+            self._after = _Kept(MOST_KEPT)
+            self.whole, self._latest, self._numbers, self._parts = False, None, ToolNumbers(tools), None
+        calls = CallReader(self._numbers).snapshot(self._store.header.dimensions)
+        return replace(calls, reached=Reached(*counts_3T), after=partial(self._read_after, self._numbers))
+
+    def _first_read(self) -> CallReader:
+        runs: list[RunRow] = []
+        steps: list[list[Step]] = []
+        calls, before = 0, NEWEST
+        was_whole, self.whole = self.whole, True
+        while page := self._store.latest_runs(namespace=self._namespace, before=before, most=_AT_ONCE):
+            before = page[0].seq
+            for run in reversed(page):
+                steps_here = steps_of(run)
+                calls += sum(len(step.targets) for step in steps_here)
+                self.whole = calls <= MOST_CALLS
+                if runs and not self.whole:
+                    break
+                runs.append(run)
+                steps.append(steps_here)
+            if not self.whole:
+                break
+        if self.whole or was_whole:
+            # Else numbers stay, since they may be in use.
+            tools = [] if self.whole else [tool for tool, *_ in self._store.reached_tools(namespace=self._namespace)]
+            with self._lock:
+                self._after = _Kept(MOST_KEPT)
+                self._numbers, self._parts = ToolNumbers(tools), None
+        reader = CallReader(self._numbers)
+        self._read(reader, runs[::-1], steps[::-1])
+        return reader
+
+    def _with_counts(self, calls: CallMatrix) -> CallMatrix:
+        """The calls of a part of the runs, with counts of all."""
+        counts_T3 = np.zeros((len(calls.names), 3), dtype=np.int64)
+        for tool, *counts in self._store.reached_tools(namespace=self._namespace):
+            if self._numbers[tool] < len(counts_T3):
+                counts_T3[self._numbers[tool]] = counts
+        return replace(calls, reached=Reached(*counts_T3.T), after=partial(self._read_after, self._numbers))
+
+    def _read(self, reader: CallReader, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+        # After their runs were read: a state that comes between is of a run that is read later.
+        places, vectors_SD = self._store.states_at(reader.unknown(steps), namespace=self._namespace)
+        reader.read(runs, steps, places, vectors_SD)
+
+    def _read_after(self, numbers: ToolNumbers, tools: Collection[ToolName]) -> CallMatrix:
+        """The calls after some tools, those of one turn; none while the store does not answer."""
+        key = frozenset(tools)
+        with self._lock:
+            if numbers is not self._numbers:  # of a memory that has become small enough to be read whole
+                return CallReader(numbers, only=key).snapshot(self._store.header.dimensions)
+            reader = self._after.use(key)
+            if reader is None:
+                reader = self._kept_after(key) or CallReader(numbers, only=key)
+                try:
+                    if not reader.calls:
+                        runs = self._runs_after(key)
+                        self._read(reader, runs, list(map(steps_of, runs)))
+                        self._keep_after(key, reader)
+                    self._after.put(key, reader, reader.calls)
+                except StoreUnavailableError as error:
+                    _log.debug("the runs that called %s cannot be read for now: %s", ", ".join(sorted(key)), error)
+            return reader.snapshot(self._store.header.dimensions)
+
+    def _file(self, key: frozenset[ToolName]) -> Path | None:
+        digest = hashlib.blake2b("\0".join(sorted(key)).encode("utf-8", "replace"), digest_size=9).hexdigest()
+        return None if self._parts is None else self._parts / f"after-{digest}.npz"
+
+    def _kept_after(self, key: frozenset[ToolName]) -> CallReader | None:
+        file = self._file(key)
+        kept = None if file is None else read_part(file)
+        try:
+            return None if kept is None else CallReader.restored(self._numbers, key, kept)
+        except (KeyError, ValueError, IndexError):
+            return None
+
+    def _keep_after(self, key: frozenset[ToolName], reader: CallReader) -> None:
+        file = self._file(key)
+        if file is not None and reader.calls >= FEWEST_KEPT:
+            write_part(file, reader.to_keep(self._known))
+
+    def keep_in(self, folder: Path, tools: int) -> None:
+        """Keep the calls after tools as files too, by the numbers of the first `tools` tools."""
+        with self._lock:
+            self._parts, self._known = folder, tools
+
+    def _runs_after(self, tools: Collection[ToolName]) -> list[RunRow]:
+        """The labelled runs that went on from some tools; of many the latest on each edge."""
+        rows = self._store.edges(namespace=self._namespace, sources=sorted(tools))
+        edges = [row for row in rows if row[2] + row[4]]
+        taken = sum(support + failures for _, _, support, _, failures, _ in edges)
+        if taken <= MOST_AFTER:
+            return self._store.runs_on_edges([row[:2] for row in edges], namespace=self._namespace)
+        shares: dict[Edge, int] = {}
+        for source, target, support, _, failures, unlabelled in edges:
+            labelled = support + failures
+            wanted = min(max(ceil(MOST_AFTER * labelled / taken), FEWEST_ON_EDGE), labelled)
+            # Runs without a label lie between them.
+            shares[source, target] = ceil(wanted * (labelled + unlabelled) / labelled)
+        return self._store.latest_on_edges(shares, namespace=self._namespace)
+
+    def _add_after(self, runs: Sequence[RunRow], steps: Sequence[Sequence[Step]]) -> None:
+        """Add new runs to what is kept."""
+        with self._lock:
+            for key, reader in list(self._after.items()):
+                new = [
+                    at
+                    for at, run in enumerate(runs)
+                    if run.seq > reader.newest_run and any(step.follows(key) for step in steps[at])
+                ]
+                if not new:
+                    continue
+                if reader.calls > _GROWTH * MOST_AFTER:
+                    self._after.drop(key)
+                else:
+                    self._read(reader, [runs[at] for at in new], [steps[at] for at in new])
+                    self._after.put(key, reader, reader.calls)
+
+    def forget(self, tools: Collection[ToolName] | None) -> None:
+        """Read the calls after these tools again when they are next asked for, since runs were removed; None for all.
+
+        `restart` does the same for `latest`.
+        """
+        with self._lock:
+            for key in list(self._after):
+                if tools is None or not key.isdisjoint(tools):
+                    self._after.drop(key)
+            # Not known of which tools a file is: all go, and are written again.
+            for file in self._parts.glob("after-*") if self._parts is not None else ():
+                file.unlink(missing_ok=True)
+
+    def restart(self) -> None:
+        """Let `latest` read all anew."""
+        self._latest = None
+
+
+def all_calls(store: Store, namespace: str) -> CallMatrix:
+    """Every call of the labelled runs, however many: to train on."""
+    reader = CallReader()
+    runs = store.runs_after(0, namespace=namespace)
+    steps = list(map(steps_of, runs))
+    for start in range(0, len(runs), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        places, vectors_SD = store.states_at(reader.unknown(steps[part]), namespace=namespace)
+        reader.read(runs[part], steps[part], places, vectors_SD)
+    return reader.snapshot(store.header.dimensions)

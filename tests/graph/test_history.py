@@ -1,0 +1,165 @@
+"""A memory too large to be read whole: the part that is read, and what is kept of it in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hepm import Memory
+from hepm.graph import history
+from hepm.graph.history import CallHistory, all_calls
+from hepm.graph.store import Store
+from hepm.types import START
+from tests.runs import Shelf, trajectory
+
+NS = "default"
+WORDS = ["lamp", "shoes", "refund", "order", "broken", "red", "late", "parcel", "blue", "invoice"]
+
+
+def runs(count: int, first: int = 0) -> Iterator[object]:
+    """Runs in which shoes are bought and lamps refunded; every fifth failed."""
+    for number in range(first, first + count):
+        thing, way = [("shoes", ("look", "buy", "pay")), ("lamp", ("look", "refund", "pay+thank"))][number % 2]
+        goal = f"{thing} {WORDS[number % 10]} {WORDS[number // 10 % 10]}"
+        yield trajectory(f"r{number:04d}", *way, success=number % 5 != 4, goal=goal, task=f"t{number % 40}")
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that a small memory goes over."""
+    monkeypatch.setattr(history, "MOST_CALLS", 200)
+    monkeypatch.setattr(history, "FEWEST_KEPT", 4)
+
+
+@pytest.fixture
+def memory(small_parts: None, tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as opened:
+        opened.ingest(runs(300))
+        yield opened
+
+
+def ranked(memory: Memory, state: str = "my lamp is broken", after: str = "look") -> list[tuple[str, float]]:
+    return [(found.tool, round(found.score, 4)) for found in memory.suggest(after, state=state, k=4)]
+
+
+def test_the_calls_after_a_tool_are_those_of_a_memory_that_is_read_whole(store: Store, small_parts: None) -> None:
+    shelf = Shelf(*runs(120))
+    store.add(shelf.runs(), shelf.vectors(shelf.runs()), namespace=NS, replay=shelf.replay)
+    whole, part = all_calls(store, NS), CallHistory(store, NS).latest()
+    assert len(part.next_N) < len(whole.next_N) == 420
+    assert part.after is not None
+    for tool in (START, "look", "buy"):
+        found = part.after([tool])
+        rows = {
+            (whole.run_ids[whole.run_N[row]], whole.names[whole.next_N[row]], float(np.abs(whole_vector).sum()))
+            for row in whole.by_last[whole.names.index(tool)]
+            for whole_vector in [whole.states_SD[whole.state_N[row]]]
+        }
+        assert rows == {
+            (
+                found.run_ids[found.run_N[row]],
+                found.names[found.next_N[row]],
+                float(np.abs(vector).sum(dtype=np.float32)),
+            )
+            for row in found.by_last[found.names.index(tool)]
+            for vector in [found.states_SD[found.state_N[row]].astype(np.float32)]
+        }
+
+
+def test_of_many_runs_the_latest_on_each_edge_are_read(
+    store: Store, small_parts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MOST_AFTER", 30)
+    shelf = Shelf(*runs(200), *(trajectory(f"odd {i}", "look", "sing") for i in range(3)), *runs(40, first=200))
+    store.add(shelf.runs(), shelf.vectors(shelf.runs()), namespace=NS, replay=shelf.replay)
+    after = CallHistory(store, NS).latest().after
+    assert after is not None
+    found = after(["look"])
+    read = [found.run_ids[run] for run in found.run_N[found.by_last[found.names.index("look")]]]
+    assert {"odd 0", "odd 1", "odd 2", "r0238", "r0239"} <= set(read)
+    assert len(read) <= 40
+    assert "r0100" not in read
+
+
+def test_counts_are_of_all_runs_where_only_the_latest_are_read(memory: Memory) -> None:
+    (found, *_) = memory.suggest("look", state="red shoes", k=1)
+    assert (found.tool, found.support) == ("buy", 120)
+    assert found.runs
+
+
+def test_a_memory_read_in_part_tells_the_situations_of_its_runs_apart(memory: Memory) -> None:
+    assert ranked(memory, "my lamp is broken")[0][0] == "refund"
+    assert ranked(memory, "red shoes please")[0][0] == "buy"
+
+
+def test_a_fresh_process_takes_what_another_computed(memory: Memory, tmp_path: Path, monkeypatch) -> None:
+    first = ranked(memory), ranked(memory, "red shoes please")
+    monkeypatch.setattr(CallHistory, "latest", lambda self: pytest.fail("it read the latest runs"))
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert (ranked(fresh), ranked(fresh, "red shoes please")) == first
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x93NUMPY nonsense", None])
+def test_damaged_files_are_computed_again(memory: Memory, tmp_path: Path, damage: bytes | None) -> None:
+    expected = ranked(memory)
+    kept = sorted((tmp_path / "runs.hepm-fit").rglob("*.np*"))
+    assert any(file.name.startswith("after-") for file in kept)
+    for file in kept:
+        if damage is None:
+            file.write_bytes(file.read_bytes()[:-8])
+        else:
+            file.write_bytes(damage)
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert ranked(fresh) == expected
+
+
+def test_files_of_another_store_in_the_same_place_are_not_used(memory: Memory, tmp_path: Path) -> None:
+    assert ranked(memory)
+    memory.close()
+    for file in tmp_path.glob("runs.hepm*"):
+        if file.is_file():
+            file.unlink()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as other:
+        other.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(300))
+        assert [tool for tool, _ in ranked(other, "sing a song")] == ["sing"]
+
+
+def test_runs_that_came_since_are_suggested_after_the_next_look(memory: Memory, tmp_path: Path) -> None:
+    assert "sing" not in dict(ranked(memory, "sing a song"))
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as elsewhere:
+        elsewhere.ingest(trajectory(f"new {number}", "look", "sing", goal="sing a song") for number in range(30))
+    memory.refresh()
+    assert ranked(memory, "sing a song")[0][0] == "sing"
+
+
+def test_what_was_forgotten_is_neither_suggested_nor_left_in_a_file(memory: Memory, tmp_path: Path) -> None:
+    memory.ingest([trajectory("odd", "look", "sing", task="odd", goal="sing a song")])
+    memory.refresh()
+    assert "sing" in dict(ranked(memory, "sing a song"))
+    before = set((tmp_path / "runs.hepm-fit").rglob("*.np*"))
+    memory.forget(task="odd")
+    assert not any(file.exists() for file in before)
+    assert "sing" not in dict(ranked(memory, "sing a song"))
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert "sing" not in dict(ranked(fresh, "sing a song"))
+
+
+def test_a_memory_that_was_read_whole_and_outgrows_it_goes_on(small_parts: None, tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as memory:
+        memory.ingest(runs(30))
+        assert ranked(memory)[0][0] == "refund"
+        for start in range(30, 230, 50):
+            memory.ingest(runs(50, first=start))
+            memory.refresh()
+            assert ranked(memory)[0][0] == "refund"
+        assert not memory.mirror().cached(Whole)
+
+
+class Whole:
+    """Whether all calls are read."""
+
+    def __new__(cls, calls, former):  # type: ignore[misc]
+        return calls.reached is None
