@@ -347,7 +347,7 @@ class Store(Backend):
     def changes_since(self, revision: int) -> list[Change] | None:
         """What later revisions changed, oldest first; None where the journal no longer reaches back that far."""
         rows = self.read("changes_since", namespace="", revision=revision)
-        if self.header.revision > revision and (not rows or rows[0][0] != revision + 1):
+        if not (rows and rows[0][0] == revision + 1) and self.header.revision > revision:
             return None
         return [
             Change(number, namespace, None if tools is None else tuple(tools), bool(rewritten), int(rewritten) > 1)
