@@ -415,6 +415,8 @@ class NamespaceMirror:
             self._mark_behind(rewritten=bool(rewritten))
 
     def _followed(self, changes: Sequence[Change]) -> _Snapshot:
+        from hepm.graph.nearest import StateBlock
+
         touched = {tool for change in changes for tool in change.sources or ()}
         rewritten = {tool for change in changes if change.rewritten for tool in change.sources or ()}
         # Copied in one step each, since readers add to them meanwhile.

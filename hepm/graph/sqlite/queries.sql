@@ -308,8 +308,9 @@ SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
 WHERE namespace = :namespace ORDER BY source, target;
 
 -- name: edges_from
-SELECT source, target, support, inverse_steps, failures, unlabelled FROM edge
-WHERE namespace = :namespace AND source = :source ORDER BY target;
+SELECT e.source, e.target, e.support, e.inverse_steps, e.failures, e.unlabelled
+FROM json_each(:sources) j CROSS JOIN edge e ON e.namespace = :namespace AND e.source = j.value
+ORDER BY e.source, e.target;
 
 -- name: reached_tools
 SELECT target, sum(CASE WHEN source <> :start THEN support ELSE 0 END), max(support), max(failures) FROM edge

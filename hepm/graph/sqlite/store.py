@@ -125,7 +125,7 @@ class SQLiteStore(Store):
     def edges(self, *, namespace: str, sources: Sequence[ToolName] | None = None) -> list[tuple[Any, ...]]:
         if sources is None:
             return self.read("edges", namespace=namespace)
-        return [row for one in sorted(sources) for row in self.read("edges_from", namespace=namespace, source=one)]
+        return self.read("edges_from", namespace=namespace, sources=list(sources))
 
     def states_after(self, tool: ToolName, *, namespace: str, newer_than: int = 0) -> StateBatch:
         return self._batch(self.read("states_after", namespace=namespace, tool=tool, newer_than=newer_than))
