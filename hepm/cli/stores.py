@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from hepm.ingest.prepare import IngestOptions
 
 
+_PREPARED_FROM: Final = 2_500
+"""Runs from which on an ingest computes what suggestions need, which takes seconds, for the processes that come."""
 _SHOWN_REJECTIONS = 10
-PartName = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
+PartName = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
 _OUTCOME_KEYS: Final = {"success_key": "success", "reward_key": "reward", "label_key": "label"}
 
 
@@ -118,6 +120,8 @@ def ingest(
             about: dict[str, Any] = {"namespace": place.namespace, "tools": described, "vectors": vectors}
             with redirect_stdout(sys.stderr):  # where Ray writes what it has to say
                 report = memory.ingest(runs, reading=read, options=prepared, on_batch=show, **about)
+            if report.stored >= _PREPARED_FROM:
+                memory.prepare(namespace=place.namespace)
         except KeyboardInterrupt:
             with suppress(OSError):
                 so_far = count_of(stored, "run")
@@ -351,6 +355,7 @@ def doctor(
         found = examine()
         if repair and any(found.values()):
             for name, findings in found.items():
+                memory.drop_prepared(namespace=name)
                 if any(finding.repair == "rebuild" for finding in findings):
                     with suppress(StoreDamagedError):  # a record that cannot be read: the findings say so
                         memory.rebuild(namespace=name)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from hepm.graph.artifacts import Artifacts
+from hepm.graph.calls import Reached
 from hepm.graph.changes import stored_twice
 from hepm.graph.delta import Delta, Edge, EdgeCounts, Move, Run, ToolCounts
 from hepm.graph.findings import SHOWN, Columns, Differing, Finding, Vectors
@@ -18,8 +20,8 @@ from hepm.graph.scratch import HeldState, Scratch, move_of
 from hepm.graph.store import Store
 from hepm.types import ToolName
 
-Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons"]
-"""Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons."""
+Part: TypeAlias = Literal["links", "runs", "counts", "states", "vectors", "lessons", "fit"]
+"""Rows that point to nothing; columns beside the records of runs; counts; states; vectors; lessons; files of a fit."""
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 Progress: TypeAlias = Callable[[int, int], object]
 
@@ -34,6 +36,7 @@ def examine(
     namespace: str,
     replay: Replay,
     embedder: TextEmbedder | None = None,
+    artifacts: Artifacts | None = None,
     parts: Collection[Part] = PARTS,
     on_progress: Progress = lambda done, total: None,
 ) -> list[Finding]:
@@ -41,6 +44,7 @@ def examine(
 
     Args:
         mirror: Is compared with the store, with the part "counts"; None if nothing was read yet.
+        artifacts: What is kept in files of a large memory.
         embedder: Makes the vectors again that stored ones are compared with; None checks only their sizes.
         parts: What is compared.
         on_progress: Called with how many runs and states were compared, and how many there are.
@@ -57,9 +61,26 @@ def examine(
         found += lessons if "lessons" in parts else []
     if vectors is not None:
         found += vectors.findings()
+    if artifacts is not None and "fit" in parts:
+        found += _fit_findings(store, namespace, artifacts)
     if mirror is not None and "counts" in parts:
         found += _mirror_findings(store, mirror)
     return found
+
+
+def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterator[Finding]:
+    """What is wrong in the files of a large memory: damage, and counts that its revision does not have."""
+    for sentence in artifacts.damage():
+        yield Finding(sentence, "prepare")
+    kept = artifacts.read()
+    if kept is None or kept[0]["revision"] != store.header.revision:
+        return  # older counts are no mistake: they are brought up to date by the process that uses them
+    (about, arrays), names = kept, Reached.__slots__
+    expected = {tool: counts for tool, *counts in store.reached_tools(namespace=namespace)}
+    held = zip(about["tools"], *(arrays[name][1:].tolist() for name in names), strict=False)
+    wrong = sorted(tool for tool, *counts in held if counts != expected.get(tool, [0] * len(names)))
+    if wrong:
+        yield Finding(f"counts in the files of the fit differ from the edges to {', '.join(wrong[:SHOWN])}", "prepare")
 
 
 class _Examination:

@@ -18,6 +18,7 @@ from hepm.graph.rows import Change, Header
 from hepm.graph.store import Store
 
 if TYPE_CHECKING:
+    from hepm.graph.artifacts import Artifacts
     from hepm.graph.lessons.mirror import LessonMirror
 
 T = TypeVar("T")
@@ -92,12 +93,11 @@ class Mirror:
     def _make(self, store: Store, name: str) -> NamespaceMirror:
         return NamespaceMirror(store, name, self._artifacts)
 
-    def drop_artifacts(self, name: str) -> None:
-        """Remove what was computed from a namespace and kept in files, as after runs were forgotten."""
-        if self._artifacts is not None:
-            from hepm.graph.artifacts import Artifacts
+    def artifacts(self, name: str) -> Artifacts | None:
+        """What is computed from a namespace and kept in files."""
+        from hepm.graph.artifacts import Artifacts
 
-            Artifacts(self._artifacts, name).drop()
+        return None if self._artifacts is None else Artifacts(self._artifacts, name)
 
     def find(self, name: str) -> NamespaceMirror | None:
         """The graph of a namespace as far as it was read; None if it was not."""

@@ -80,6 +80,7 @@ class Memory(RecordingMemory):
             self._mirror.find(namespace),
             namespace=namespace,
             replay=replay_with(None),
+            artifacts=self._mirror.artifacts(namespace),
             embedder=self._embedder.now if self._store.header.embedder.startswith("hepm/") else None,
             parts=PARTS if parts is None else parts,
             on_progress=on_progress,
@@ -113,6 +114,7 @@ class Memory(RecordingMemory):
         try:
             self._store.rebuild(namespace=namespace, replay=replay_with(embedder), embedder=embedder)
         finally:
+            self.drop_prepared(namespace=namespace)
             self._mirror.catch_up()
 
     def reembed(

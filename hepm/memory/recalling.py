@@ -182,6 +182,11 @@ class RecallingMemory(OpenMemory):
 
         self._mirror.namespace(namespace).cached(FittedMemory)
 
+    def drop_prepared(self, *, namespace: str = DEFAULT_NAMESPACE) -> None:
+        """Delete the files of `prepare`; they are made again when they are needed. `forget` does so too."""
+        if (kept := self._mirror.artifacts(namespace)) is not None:
+            kept.drop()
+
     def _policy(self, name: str, c: float, mirror: NamespaceMirror) -> Policy:
         if name == "gnn":
             from hepm.rank.policy import Gnn

@@ -264,7 +264,7 @@ class RecordingMemory(RecallingMemory):
             replay = replay_with(embedder)
             return self._store.forget(selection, namespace=namespace, replay=replay, embedder=embedder.name)
         finally:
-            self._mirror.drop_artifacts(namespace)
+            self.drop_prepared(namespace=namespace)
             self._mirror.catch_up()
 
     def export(self, *, namespace: str = DEFAULT_NAMESPACE) -> Iterator[str]:

@@ -163,3 +163,20 @@ class Whole:
 
     def __new__(cls, calls, former):  # type: ignore[misc]
         return calls.reached is None
+
+
+@pytest.mark.parametrize("damaged", ["ridge_TX.npy", "successes_T.npy", "after-*.npz", "about.json"])
+def test_doctor_finds_damaged_files_and_repairs_them(memory: Memory, tmp_path: Path, damaged: str) -> None:
+    expected = ranked(memory)
+    assert memory.examine() == []
+    (file, *_) = (tmp_path / "runs.hepm-fit").rglob(damaged)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert [finding.repair for finding in memory.examine(parts=["fit"])] == ["prepare"]
+    assert memory.examine(parts=["links", "lessons"]) == []
+    memory.drop_prepared()
+    with Memory.open(tmp_path / "runs.hepm", poll_s=60) as fresh:
+        assert ranked(fresh) == expected
+        assert fresh.examine() == []
