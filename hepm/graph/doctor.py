@@ -75,7 +75,7 @@ def _fit_findings(store: Store, namespace: str, artifacts: Artifacts) -> Iterato
     kept = artifacts.read()
     if kept is None or kept[0]["revision"] != store.header.revision:
         return  # older counts are no mistake: they are brought up to date by the process that uses them
-    (about, arrays), names = kept, Reached.__slots__
+    (about, arrays), names = kept, tuple(Reached.__slots__)
     expected = {tool: counts for tool, *counts in store.reached_tools(namespace=namespace)}
     held = zip(about["tools"], *(arrays[name][1:].tolist() for name in names), strict=False)
     wrong = sorted(tool for tool, *counts in held if counts != expected.get(tool, [0] * len(names)))
