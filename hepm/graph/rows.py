@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from hepm.errors import EmbedderMismatchError, FormatError, InputError
 from hepm.graph.delta import Run
@@ -24,6 +24,9 @@ Counting: TypeAlias = Literal["all", "shortest"]
 Vectored: TypeAlias = Literal["state", "run", "lesson"]
 Aliases: TypeAlias = Mapping[ToolName, ToolName]
 """Other names of tools, each with the tool's own name, which is no alias itself."""
+
+
+_GOLDEN: Final = 0.6180339887498949
 
 
 class Replay(Protocol):
@@ -258,6 +261,11 @@ class Totals:
     experiences: int
     principles: int
     notes: int
+
+
+def spread_over(size: int, count: int) -> list[int]:
+    """So many numbers below `size`, one in each of equal parts; logs that repeat themselves are not hit in step."""
+    return [int((at + at * _GOLDEN % 1) * size / count) for at in range(count)]
 
 
 def read_each(

@@ -36,6 +36,7 @@ from hepm.graph.rows import (
     known_runs,
     marks_of,
     of_size,
+    spread_over,
     tool_row,
 )
 from hepm.graph.tool_life import add_alias, remove_alias, retire
@@ -292,6 +293,15 @@ class Store(Backend):
         """Labelled, counted runs stored before row `before`, the latest `most` of them, in order of arrival."""
         rows = self.read("latest_runs", namespace=namespace, before=before, most=most)
         return self._runs(reversed(rows))
+
+    def spread_runs(self, *, namespace: str, before: int, most: int) -> list[RunRow]:
+        """At most `most` labelled, counted runs stored before row `before`, evenly spread, in order of arrival."""
+        first = self.read("runs_from_points", namespace=namespace, points=[0], before=before)
+        if not first:
+            return []
+        start = int(first[0][0])
+        points = sorted({start + at for at in spread_over(before - start, most)})
+        return self._runs(self.read("runs_from_points", namespace=namespace, points=points, before=before))
 
     def latest_on_edges(self, edges: Mapping[Edge, int], *, namespace: str) -> list[RunRow]:
         """The latest runs that took each edge, about as many as given, in order of arrival, without their vectors."""

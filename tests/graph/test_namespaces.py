@@ -69,6 +69,7 @@ READS: dict[str, Callable[[Store, str], Any]] = {
         (*row[:4], None if row.vector is None else row.vector.tolist()) for row in store.runs_after(0, namespace=ns)
     ],
     "latest_runs": lambda store, ns: [row[:4] for row in store.latest_runs(namespace=ns, before=1 << 62, most=9)],
+    "spread_runs": lambda store, ns: [row[:4] for row in store.spread_runs(namespace=ns, before=1 << 60, most=9)],
     "runs_at": lambda store, ns: [row[:4] for row in store.runs_at(range(9), namespace=ns)],
     "runs_on_edges": lambda store, ns: [row[:4] for row in store.runs_on_edges([(START, "a")], namespace=ns)],
     "latest_on_edges": lambda store, ns: [row[:4] for row in store.latest_on_edges({(START, "a"): 9}, namespace=ns)],

@@ -169,6 +169,17 @@ FROM trajectory t LEFT JOIN run_vector v ON v.trajectory = t.seq
 WHERE t.namespace = :namespace AND t.seq < :before AND t.counted = 1 AND t.success IS NOT NULL
 ORDER BY t.seq DESC LIMIT :most;
 
+-- name: runs_from_points
+-- The first run from each of some row numbers on.
+SELECT t.seq, t.id, t.success, t.sequence, v.embedding
+FROM (SELECT DISTINCT (
+          SELECT seq FROM trajectory
+          WHERE namespace = :namespace AND seq >= j.value AND counted = 1 AND success IS NOT NULL ORDER BY seq LIMIT 1
+      ) AS seq FROM json_each(:points) j) p
+CROSS JOIN trajectory t ON t.seq = p.seq
+LEFT JOIN run_vector v ON v.trajectory = t.seq
+WHERE t.seq < :before ORDER BY t.seq;
+
 -- name: runs_at
 -- Without their vectors.
 SELECT t.seq, t.id, t.success, t.sequence, NULL
