@@ -14,6 +14,7 @@ from hepm.ingest.transitions import transitions
 
 _LATER = ("described_at", "changed_at", "former_description", "former_parameters", "retired", "aliases")
 TO_VERSION_3 = (
+    "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded;"
     "DROP INDEX trajectory_outcome; DROP INDEX state_kept; CREATE INDEX state_arrival ON state (namespace);"
     "DROP TABLE tool_run; DROP INDEX tool_marked;"
     + "".join(f"ALTER TABLE tool DROP COLUMN {name};" for name in _LATER)

@@ -368,20 +368,33 @@ INSERT OR REPLACE INTO vector (state, embedding)
 SELECT id, :vector FROM state WHERE id = :of AND namespace = :namespace AND summary IS NOT NULL;
 
 -- name: states_on_move
--- With those whose text was dropped: answered from the index alone.
-SELECT count(*) FROM state
+-- With those whose text was dropped, and at most so many: answered from the index alone.
+SELECT count(*) FROM (SELECT 1 FROM state WHERE namespace = :namespace AND sources = :sources AND targets = :targets
+                      AND success = :success LIMIT :most);
+
+-- name: is_crowded
+SELECT EXISTS (SELECT 1 FROM state INDEXED BY state_crowded
+               WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+                 AND crowded = 1);
+
+-- name: crowd_move
+UPDATE state SET crowded = 1
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success;
 
+-- name: crowd_state
+UPDATE state SET crowded = 1 WHERE id = :state;
+
 -- name: kept_states
-SELECT count(*) FROM state
+-- Of a crowded move.
+SELECT count(*) FROM state INDEXED BY state_crowded
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
-  AND summary IS NOT NULL;
+  AND crowded = 1 AND (summary IS NULL) = 0;
 
 -- name: states_over_bound
--- The least recent of a move, ties by key: a property of the states themselves, not of the order they came in.
-SELECT id FROM state
+-- The least recent of a crowded move, ties by key: a property of the states themselves, not of the order they came in.
+SELECT id FROM state INDEXED BY state_crowded
 WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
-  AND summary IS NOT NULL
+  AND crowded = 1 AND (summary IS NULL) = 0
 ORDER BY seen, key LIMIT :excess;
 
 -- name: drop_text
@@ -405,8 +418,13 @@ WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND s
 -- name: textless_states
 -- Those without text among the latest of a move (see `states_over_bound`).
 SELECT key, count, trajectory, step FROM (
-    SELECT key, count, trajectory, step, summary FROM state
-    WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+    SELECT * FROM (SELECT key, count, trajectory, step, seen, summary FROM state INDEXED BY state_crowded
+                   WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+                     AND crowded = 1 AND (summary IS NULL) = 0 ORDER BY seen DESC, key DESC LIMIT :bound)
+    UNION ALL
+    SELECT * FROM (SELECT key, count, trajectory, step, seen, summary FROM state INDEXED BY state_crowded
+                   WHERE namespace = :namespace AND sources = :sources AND targets = :targets AND success = :success
+                     AND crowded = 1 AND (summary IS NULL) = 1 ORDER BY seen DESC, key DESC LIMIT :bound)
     ORDER BY seen DESC, key DESC LIMIT :bound
 ) WHERE summary IS NULL;
 

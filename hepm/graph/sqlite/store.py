@@ -314,6 +314,7 @@ class SQLiteTransaction(TransactionState):
     def _add_states(self, move: Move, states: Mapping[int, StateSeen], vectors: Mapping[str, FloatArray]) -> None:
         place = _place(move)
         grown = False
+        new: list[int] = []
         for key, state in states.items():
             row, count, trajectory, step = self.run("add_state", key=key, **place, **vars(state)).fetchone()
             if (trajectory, step) != (state.trajectory, state.step):
@@ -321,15 +322,28 @@ class SQLiteTransaction(TransactionState):
             grown = True
             for tool in move.sources:
                 self.run("add_state_after", tool=tool, state=row)
-            if count > state.count:
+            if repeated := count > state.count:
                 self.rewritten = True
-                self.run("drop_vector", state=row)
+            else:
+                new.append(row)
             if (vector := vectors.get(state.summary)) is not None:
                 self.run("add_vector", state=row, embedding=to_bytes(vector))
+            elif repeated:
+                self.run("drop_vector", state=row)
         self.sources.update(move.sources)
-        if not grown or int(self.run("states_on_move", **place).fetchone()[0]) <= self.header.states_per_move:
+        if grown:
+            self._keep_bound(move, place, new)
+
+    def _keep_bound(self, move: Move, place: Mapping[str, object], new: Sequence[int]) -> None:
+        bound = self.header.states_per_move
+        if self.run("is_crowded", **place).fetchone()[0]:
+            for state in new:
+                self.run("crowd_state", state=state)
+        elif new and self.run("states_on_move", most=bound + 1, **place).fetchone()[0] > bound:
+            self.run("crowd_move", **place)
+        else:
             return
-        excess = int(self.run("kept_states", **place).fetchone()[0]) - self.header.states_per_move
+        excess = int(self.run("kept_states", **place).fetchone()[0]) - bound
         if excess > 0:
             self.rewritten = True
             for (state,) in self.run("states_over_bound", excess=excess, **place).fetchall():
