@@ -22,8 +22,8 @@ from hepm.policy.hybrid.ridge import Inputs, Ridge
 from hepm.policy.query import Query
 from hepm.types import START, USER_SIDE, StateSummary, ToolName
 
-MOST_RUNS: Final = 500  # runs that a whole run is compared with
-MOST_STATES: Final = 2000  # states that are compared whatever their last tool
+MOST_RUNS: Final = 1000  # runs that a whole run is compared with
+MOST_STATES: Final = 4000  # states that are compared whatever their last tool
 MOST_KEPT: Final = 65_536  # calls after tools that are kept ready for comparison
 TEMPERATURE: Final = 0.05  # of every softmax over cosines: what is .05 less similar has 1/e of the vote
 FAILED_SHARE: Final = 0.25  # weight of a failed run among those with similar requests
