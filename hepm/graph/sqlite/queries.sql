@@ -98,9 +98,19 @@ WHERE namespace = :namespace AND environment = :environment AND task = :task AND
 ORDER BY steps, id LIMIT 1;
 
 -- name: select_runs
--- A part that is not given matches everything.
+-- A part that is not given matches everything. Users and tasks are found in their indexes.
 SELECT seq, id, environment, task, success, steps, counted, record FROM trajectory
-WHERE namespace = :namespace
+WHERE seq IN (
+    SELECT seq FROM trajectory INDEXED BY trajectory_user
+    WHERE :user <> '' AND namespace = :namespace AND user = :user AND user <> ''
+    UNION ALL
+    SELECT seq FROM trajectory INDEXED BY trajectory_task
+    WHERE coalesce(:user, '') = '' AND :environment IS NOT NULL AND namespace = :namespace AND environment = :environment
+      AND (:task IS NULL OR task = :task)
+    UNION ALL
+    SELECT seq FROM trajectory INDEXED BY trajectory_task
+    WHERE coalesce(:user, '') = '' AND :environment IS NULL AND namespace = :namespace AND (:task IS NULL OR task = :task)
+)
   AND (:trajectory IS NULL OR id = :trajectory)
   AND (:environment IS NULL OR environment = :environment)
   AND (:task IS NULL OR task = :task)

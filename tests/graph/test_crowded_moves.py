@@ -1,0 +1,57 @@
+"""Moves with more states than the bound: which states keep their text is found from an index."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hepm import Memory
+from hepm.graph.sqlite import SQLiteStore
+from hepm.graph.sqlite.connection import load_statements
+from hepm.types import Trajectory
+from tests.runs import trajectory
+
+BOUND = 4
+RUNS = [trajectory(f"r{letter}", "find", "buy", goal=f"a {letter * 3} please") for letter in "abcdefghijkl"]
+
+
+def kept(file: Path, runs: list[Trajectory]) -> list[str]:
+    store = SQLiteStore(file, states_per_move=BOUND)
+    with Memory(store) as memory:
+        memory.ingest(runs)
+        return sorted(row.summary for row in store.iter_states(namespace="default"))
+
+
+def test_a_crowded_move_of_an_older_store_keeps_the_states_that_a_new_store_keeps(tmp_path: Path):
+    old = tmp_path / "old.hepm"
+    kept(old, RUNS)
+    with closing(sqlite3.connect(old)) as database:
+        database.executescript(
+            "DROP INDEX state_crowded; ALTER TABLE state DROP COLUMN crowded; PRAGMA user_version = 5;"
+        )
+    with Memory.open(old) as memory:
+        memory.forget(trajectory=RUNS[-1].id)
+        assert memory.examine() == []
+    assert kept(old, []) == kept(tmp_path / "new.hepm", RUNS[:-1])
+
+
+def test_a_forgotten_state_of_a_crowded_move_gives_its_place_to_the_next_latest(tmp_path: Path):
+    kept(tmp_path / "some.hepm", RUNS)
+    with Memory.open(tmp_path / "some.hepm") as memory:
+        memory.forget(trajectory=RUNS[-1].id)
+        assert memory.examine() == []
+    assert kept(tmp_path / "some.hepm", []) == kept(tmp_path / "other.hepm", RUNS[:-1])
+
+
+@pytest.mark.parametrize("name", ["is_crowded", "kept_states", "states_over_bound", "textless_states", "select_runs"])
+def test_no_row_is_sorted_or_scanned_to_find_the_states_of_a_move_or_the_runs_of_a_user(tmp_path: Path, name: str):
+    SQLiteStore(tmp_path / "m.hepm").close()
+    values = dict.fromkeys(("namespace", "sources", "targets", "user", "task", "environment", "trajectory"), "x")
+    with closing(sqlite3.connect(tmp_path / "m.hepm")) as database:
+        statement = "EXPLAIN QUERY PLAN " + load_statements()[name]
+        plan = [row[-1] for row in database.execute(statement, {**values, "success": 1, "bound": 9, "excess": 1})]
+    assert not [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step and "(subquery" not in step]
+    assert [step for step in plan if "state_crowded" in step or "trajectory_user" in step]
